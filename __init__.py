@@ -1,0 +1,1 @@
+"""framejit: a bytecode-level frame JIT for PyTorch."""

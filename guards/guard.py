@@ -1,0 +1,62 @@
+"""Guards: one condition each on what lies at the end of a source, as data.
+
+In: facts that a capture relied on. Out: `Guard` records, which program.py orders and merges. Nothing is checked here.
+"""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from .source import Source
+
+
+class Kind(enum.Enum):
+    """What a guard asks of the object; after the name: what `expected` holds."""
+
+    TYPE = enum.auto()  # a class: type(obj) is it
+    IS = enum.auto()  # an object: obj is it
+    EQUALS = enum.auto()  # a constant: same type and equal (floats: same bits up to NaN; tuples: item by item)
+    LENGTH = enum.auto()  # int: len() of a builtin container, a subclass's own __len__ ignored
+    KEYS = enum.auto()  # tuple: the dictionary's keys in order, compared as EQUALS or, for other objects, as IS
+    ABSENT = enum.auto()  # a constant key that the dictionary (or None for no dictionary) lacks
+    PRESENT = enum.auto()  # a constant key that the dictionary holds
+    HASATTR = enum.auto()  # (name, bool): hasattr(obj, name) is bool
+    TENSOR = enum.auto()  # TensorSpec
+    SAME = enum.auto()  # a Source: both are one object
+    DISTINCT = enum.auto()  # tuple of Sources: no two of obj and theirs are one object
+    TORCH_STATE = enum.auto()  # TorchState
+    SHAPE = enum.auto()  # ShapeExpr: holds for the sizes named in it
+    PYTHON = enum.auto()  # (sentence, predicate): predicate(obj) is true; slow, for what is rare
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition. `line` is the user's line that relied on it ("file:line"), for the report of a miss."""
+
+    source: Source
+    kind: Kind
+    expected: Any
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What compiled code relies on of a tensor. None in sizes or strides means any (symbolic)."""
+
+    type: type
+    dtype: Any
+    device: Any
+    requires_grad: bool
+    layout: Any
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...]
+    keys: int  # torch._C._dispatch_keys(t).raw_repr()
+
+
+@dataclass(frozen=True)
+class ShapeExpr:
+    """A relation over numbers found by sources: `text` is Python over the names in `symbols`."""
+
+    text: str
+    symbols: tuple[tuple[str, Source], ...]

@@ -1,0 +1,216 @@
+"""Sources: paths from a frame to an object. A guard checks what lies at the end of one, a load walks it.
+
+Frozen and hashable, so equal paths are one path (CSE is a dictionary). They know no bytecode.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """A path. `name` is how a person would write it."""
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def base(self) -> Source | None:
+        """The path it extends; None for a root."""
+        return getattr(self, "of", None)
+
+
+@dataclass(frozen=True)
+class SlotSource(Source):
+    """Root: the object in an argument slot of the frame (a continuation's only slot, 0, holds its state tuple)."""
+
+    index: int
+    label: str
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True)
+class ClosureSource(Source):
+    """Root: cell number `index` of the frame function's closure (the cell, not its contents)."""
+
+    index: int
+    label: str
+
+    @property
+    def name(self) -> str:
+        return f"<cell {self.label}>"
+
+
+@dataclass(frozen=True)
+class GlobalsSource(Source):
+    """Root: the globals dictionary of the frame's function."""
+
+    @property
+    def name(self) -> str:
+        return "globals()"
+
+
+@dataclass(frozen=True)
+class BuiltinsSource(Source):
+    """Root: the builtins dictionary of the frame's function."""
+
+    @property
+    def name(self) -> str:
+        return "builtins"
+
+
+@dataclass(frozen=True)
+class ModuleSource(Source):
+    """Root: sys.modules[module], looked up when the program is bound, not at every call."""
+
+    module: str
+
+    @property
+    def name(self) -> str:
+        return self.module
+
+
+@dataclass(frozen=True)
+class TorchStateSource(Source):
+    """Root: torch's thread-local and global modes, for guards of kind TORCH_STATE; it has no object."""
+
+    @property
+    def name(self) -> str:
+        return "torch state"
+
+
+@dataclass(frozen=True)
+class CellContents(Source):
+    """What the cell `of` holds."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return self.of.label if isinstance(self.of, ClosureSource) else f"{self.of.name}.cell_contents"
+
+
+@dataclass(frozen=True)
+class AttrSource(Source):
+    """getattr(of, attr), by the object's own protocol."""
+
+    of: Source
+    attr: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.{self.attr}"
+
+
+@dataclass(frozen=True)
+class InstanceDict(Source):
+    """The object's own `__dict__`, whatever its class says of attributes."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.__dict__"
+
+
+@dataclass(frozen=True)
+class TypeOf(Source):
+    """type(of)."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"type({self.of.name})"
+
+
+@dataclass(frozen=True)
+class ClassDict(Source):
+    """The dictionary of the class `of` (its own entries, not its bases')."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"vars({self.of.name})"
+
+
+@dataclass(frozen=True)
+class MroItem(Source):
+    """type.__mro__[index] of the class `of`."""
+
+    of: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.__mro__[{self.index}]"
+
+
+@dataclass(frozen=True)
+class DictItem(Source):
+    """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a tuple of such)."""
+
+    of: Source
+    key: Any
+
+    @property
+    def name(self) -> str:
+        if isinstance(self.of, InstanceDict):
+            return f"{self.of.of.name}.{self.key}"
+        if isinstance(self.of, GlobalsSource | BuiltinsSource):
+            return str(self.key)
+        return f"{self.of.name}[{self.key!r}]"
+
+    def __hash__(self) -> int:
+        return hash((self.of, type(self.key), self.key))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, DictItem)
+            and type(self.key) is type(other.key)
+            and self.key == other.key
+            and self.of == other.of
+        )
+
+
+@dataclass(frozen=True)
+class DictKey(Source):
+    """The index-th key of the dictionary `of`, in its order."""
+
+    of: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"list({self.of.name})[{self.index}]"
+
+
+@dataclass(frozen=True)
+class SequenceItem(Source):
+    """list.__getitem__ or tuple.__getitem__(of, index); subclasses allowed, their own __getitem__ ignored."""
+
+    of: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}[{self.index}]"
+
+
+@dataclass(frozen=True)
+class TensorProperty(Source):
+    """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
+
+    of: Source
+    what: str
+    dim: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.{self.what}({self.dim if self.what != 'storage_offset' else ''})"

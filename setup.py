@@ -1,0 +1,27 @@
+"""The repository root is the package `framejit`; its two C extensions need no torch to build."""
+import sysconfig
+
+from setuptools import Extension, find_packages, setup
+
+folders = find_packages(".", include=["frontend*", "guards*", "backends*"])
+internal = [f"{sysconfig.get_path('include')}/internal"]
+
+setup(
+    package_dir={"framejit": "."},
+    packages=["framejit", *(f"framejit.{name}" for name in folders)],
+    ext_modules=[
+        Extension(
+            "framejit.guards.native._guards",
+            ["guards/native/guard_program.c"],
+            depends=["guards/native/guard_api.h"],
+            extra_compile_args=["-O3", "-std=c11"],
+        ),
+        Extension(
+            "framejit.frontend.runtime._hook",
+            ["frontend/runtime/frame_hook.c"],
+            include_dirs=["guards/native", *internal],
+            depends=["frontend/runtime/frame_compat.h", "guards/native/guard_api.h"],
+            extra_compile_args=["-O3", "-std=c11"],
+        ),
+    ],
+)
