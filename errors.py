@@ -1,0 +1,99 @@
+"""What can go wrong and what steers: break reasons with their hints, the two steering exceptions, the public errors.
+
+Ground floor: imports nothing of framejit.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BreakReason:
+    """A kind of graph break: a stable id, a sentence with blanks for the details, and what the user can do."""
+
+    id: str
+    sentence: str
+    hint: str
+
+
+REASONS = {
+    reason.id: reason
+    for reason in (
+        BreakReason("requested", "framejit.graph_break() was called{}", "remove the call to keep one graph"),
+        BreakReason(
+            "unknown-call",
+            "a call that framejit cannot look into: {}",
+            "move it out of the compiled region, or declare it with framejit.allow_in_graph if it only does tensor work",
+        ),
+        BreakReason("disabled-call", "a call of a function marked framejit.disable: {}", "remove the mark to capture it"),
+        BreakReason("output", "{} writes to the outside world", "move it out of the loop, or accept the break: it costs one statement"),
+        BreakReason(
+            "data-dependent-branch",
+            "a branch on the value of a tensor{}",
+            "use torch.where or torch.cond, or decide before the compiled region",
+        ),
+        BreakReason(
+            "data-dependent-value",
+            "{} needs the value of a tensor",
+            "keep the value on the device as a tensor, or accept the break",
+        ),
+        BreakReason("data-dependent-shape", "{} has a result whose size depends on values", "pad to a fixed size, or accept the break"),
+        BreakReason("unsupported-bytecode", "Python's instruction {} is not captured", "rewrite the statement, or move it out"),
+        BreakReason("unsupported-value", "an operation on {} is not captured", "move it out of the compiled region"),
+        BreakReason("unsupported-operator", "the operation {} is not captured", "rewrite it, or move it out"),
+        BreakReason("unsupported-mutation", "the mutation {} cannot be replayed", "mutate a copy made inside the function"),
+        BreakReason("fake-tensor", "torch cannot run the operation without data: {}", "report it to the operator's author, or move it out"),
+        BreakReason("exception-leaves", "{} leaves the frame", "handle it inside if it is part of normal work"),
+        BreakReason("subclass", "a tensor subclass is used: {}", "unwrap it before the compiled region"),
+        BreakReason("too-deep", "inlining is {} calls deep", "turn the recursion into a loop"),
+        BreakReason("too-long", "the trace has run {} instructions", "shorten the loop, or raise config.trace_budget"),
+        BreakReason("generator", "{}", "consume the generator where it is made"),
+    )
+}
+
+
+class FramejitError(Exception):
+    """Base of what framejit raises to its users."""
+
+
+class GraphBreakError(FramejitError):
+    """A graph break under `fullgraph=True`: reason, line and hint are in the message and in `.graph_break`."""
+
+    def __init__(self, graph_break: GraphBreak, where: str) -> None:
+        super().__init__(f"{graph_break.sentence} at {where} (break '{graph_break.reason.id}')\n  hint: {graph_break.reason.hint}")
+        self.graph_break = graph_break
+        self.where = where
+
+
+class BackendError(FramejitError):
+    """A backend failed to compile a graph; `.backend` is its name, `__cause__` its own exception."""
+
+    def __init__(self, backend: str, cause: BaseException) -> None:
+        super().__init__(f"backend '{backend}' failed to compile a graph: {type(cause).__name__}: {cause}")
+        self.backend = backend
+
+
+class RecompileLimitError(FramejitError):
+    """More entries than `recompile_limit` were needed while `fullgraph` or `fail_on_recompile_limit` asked to raise."""
+
+
+class InternalError(FramejitError):
+    """A bug of framejit, raised only under strict; otherwise the frame runs in eager with one warning."""
+
+
+class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
+    """Run this bit in Python and go on after it."""
+
+    def __init__(self, reason_id: str, detail: str = "") -> None:
+        self.reason = REASONS[reason_id]
+        self.detail = detail
+        super().__init__(self.sentence)
+        self.chain: list[str] = []  # user lines, innermost first, filled in while it travels through inlined frames
+
+    @property
+    def sentence(self) -> str:
+        return self.reason.sentence.format(self.detail)
+
+
+class SkipFrame(Exception):  # noqa: N818 - it steers, it is not an error
+    """Leave this frame to Python."""

@@ -1,0 +1,62 @@
+"""Typed records of what happened to a frame, and the sinks that take them. Nothing is printed or counted elsewhere."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Break:
+    """A graph break: where, why, and what the user can do."""
+
+    function: str
+    where: str  # file:line of the innermost frame
+    chain: tuple[str, ...]  # file:line of each inlined frame, innermost first
+    reason_id: str
+    sentence: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A frame (or the rest of one after a break) became an entry."""
+
+    function: str
+    where: str
+    ops: int
+    graph: Any  # torch.fx.Graph, None when the capture has no tensor work
+    guards: tuple[Any, ...]
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase: trace, backend, guards, rebuild
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A frame was left to Python."""
+
+    function: str
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A call found entries and none would serve it."""
+
+    function: str
+    where: str
+    failures: tuple[str, ...]
+
+
+Event = Break | Captured | Skipped | Miss
+Sink = Callable[[Event], None]
+
+
+class Recorder:
+    """A sink that keeps its records in order."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)

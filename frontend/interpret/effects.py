@@ -1,0 +1,53 @@
+"""The log of what the traced program changed: which values, in which order, and how to take changes back.
+
+A capture proceeds in epochs, one a statement-sized step of the root frame. A break restores the values changed in its
+epoch; nothing is ever copied twice in one.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from ..values.base import Value
+from ..values.mutable import Mutable
+
+
+class EffectLog:
+    """Changes of one capture. `changed` holds the values changed so far, in the order of their first change."""
+
+    def __init__(self) -> None:
+        self.epoch = 1
+        self.changed: dict[Mutable, None] = {}
+        self.globals: dict[tuple[int, str], tuple[dict[str, Any], Value | None]] = {}  # (id, name): (dict, value or deleted)
+        self._saved: list[tuple[Mutable, int, Any]] = []
+        self._saved_globals: dict[tuple[int, str], tuple[dict[str, Any], Value | None]] | None = None
+
+    def change(self, value: Mutable) -> None:
+        """To be called before a change of `value`'s state."""
+        if value.epoch != self.epoch:
+            self._saved.append((value, value.epoch, value.snapshot()))
+            value.epoch = self.epoch
+            self.changed.setdefault(value, None)
+
+    def set_global(self, where: dict[str, Any], name: str, value: Value | None) -> None:
+        """A global variable is bound, or deleted (None)."""
+        if self._saved_globals is None:
+            self._saved_globals = dict(self.globals)
+        self.globals[id(where), name] = (where, value)
+
+    def next_epoch(self) -> None:
+        """What has happened so far will not be taken back."""
+        if self._saved or self._saved_globals is not None:
+            self.epoch += 1
+            self._saved.clear()
+            self._saved_globals = None
+
+    def rollback(self) -> None:
+        """Takes back the changes of this epoch."""
+        for value, epoch, state in reversed(self._saved):
+            value.restore(state)
+            value.epoch = epoch
+            if epoch == 0:
+                self.changed.pop(value, None)
+        self._saved.clear()
+        if self._saved_globals is not None:
+            self.globals, self._saved_globals = self._saved_globals, None

@@ -1,0 +1,208 @@
+"""The fx graph under construction: inputs, calls on fake tensors, outputs."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+from torch._subclasses import fake_tensor
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind, TensorSpec
+from ...guards.source import Source
+from ..values.base import Value
+from ..values.constant import LITERAL_TYPES, Constant
+from ..values.klass import ClassValue
+from ..values.mapping import DictValue
+from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
+VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """A tensor that the graph takes: the path to it, the tensor itself, and the version its fake had at the start."""
+
+    value: TensorValue
+    source: Source
+    real: torch.Tensor
+    version: int
+
+    @property
+    def mutated(self) -> bool:
+        """Whether the graph writes into it."""
+        return _version(self.value.fake) != self.version
+
+
+class GraphBuilder:
+    """Grows a torch.fx.Graph by calls made on values, and runs each on fake tensors."""
+
+    def __init__(self, fake_mode: fake_tensor.FakeTensorMode) -> None:
+        self.graph = torch.fx.Graph()
+        self.fake_mode = fake_mode
+        self.inputs: list[GraphInput] = []
+        self.nodes: list[torch.fx.Node] = []
+        self._by_object: dict[int, TensorValue] = {}
+        self._by_fake: dict[int, TensorValue] = {}
+        self._last_input = self.graph._root
+        self.random = False
+
+    # inputs
+
+    def input(self, tx: Trace, real: torch.Tensor, source: Source) -> TensorValue:
+        """The value of a tensor that existed before the frame; one input a tensor, however many paths lead to it."""
+        known = self._by_object.get(id(real))
+        if known is not None:
+            if known.source != source:
+                tx.guard(source, Kind.SAME, known.source)
+            return known
+        if type(real) not in PLAIN_TENSORS or real.layout is not torch.strided or torch._is_functional_tensor(real):
+            raise GraphBreak("subclass", f"{type(real).__name__}, {real.layout}")
+        tx.guard(source, Kind.TENSOR, tensor_spec(real))
+        fake = self._fake_of(real)
+        with self.graph.inserting_after(self._last_input):
+            node = self.graph.placeholder(_identifier(source.name))
+        self._last_input = node
+        node.meta["example_value"] = fake
+        value = TensorValue(node, fake, source, type(real), real)
+        self.inputs.append(GraphInput(value, source, real, _version(fake)))
+        self._by_object[id(real)] = value
+        self._by_fake[id(fake)] = value
+        return value
+
+    def _fake_of(self, real: torch.Tensor) -> torch.Tensor:
+        return self.fake_mode.from_tensor(real, static_shapes=True)
+
+    # calls
+
+    def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method") to the graph."""
+        pairs = [argument(arg) for arg in args]
+        named = {name: argument(arg) for name, arg in kwargs.items()}
+        fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
+        result = self._run(kind, target, fakes, fake_kwargs)
+        if isinstance(result, LITERAL_TYPES) and result is not None:
+            return Constant(result)
+        node = self.graph.create_node(
+            kind, target, tuple(pair[0] for pair in pairs), {name: pair[0] for name, pair in named.items()}
+        )
+        self.nodes.append(node)
+        return self._value(node, result)
+
+    def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
+        """Adds a call that is not run on fakes; arguments are literals and nodes."""
+        node = self.graph.create_node("call_function", target, args)
+        self.nodes.append(node)
+        return node
+
+    def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        try:
+            with self.fake_mode:
+                if kind == "call_method":
+                    return getattr(args[0], target)(*args[1:], **kwargs)
+                return target(*args, **kwargs)
+        except SHAPE_DEPENDS as error:
+            raise GraphBreak("data-dependent-shape", _target_name(target)) from error
+        except VALUE_DEPENDS as error:
+            raise GraphBreak("data-dependent-value", _target_name(target)) from error
+        except Exception as error:
+            raise GraphBreak("fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}") from error
+
+    def _value(self, node: torch.fx.Node, result: Any) -> Value:
+        if isinstance(result, torch.Tensor):
+            known = self._by_fake.get(id(result))
+            if known is not None:  # an in-place operation: the object is the one it was called on
+                return known
+            if not isinstance(result, fake_tensor.FakeTensor):
+                raise GraphBreak("subclass", type(result).__name__)
+            node.meta["example_value"] = result
+            value = TensorValue(node, result)
+            self._by_fake[id(result)] = value
+            return value
+        if result is None:
+            return Constant(None)
+        if isinstance(result, tuple | list):
+            return self._parts(node, result)
+        if isinstance(result, LITERAL_TYPES):
+            return Constant(result)
+        raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {_target_name(node.target)}")
+
+    def _parts(self, node: torch.fx.Node, result: Any) -> Value:
+        items: list[Value] = []
+        for index, part in enumerate(result):
+            if isinstance(part, torch.Tensor | tuple | list):
+                item = self.graph.create_node("call_function", operator.getitem, (node, index))
+                self.nodes.append(item)
+                items.append(self._value(item, part))
+            elif isinstance(part, LITERAL_TYPES):
+                items.append(Constant(part))
+            else:
+                raise GraphBreak("unsupported-value", f"a {type(part).__name__} from {_target_name(node.target)}")
+        cls = type(result)
+        return TupleValue(items, None, cls) if issubclass(cls, tuple) else ListValue(items)
+
+    # marks
+
+    def mark(self) -> int:
+        """A point to roll back to."""
+        return len(self.nodes)
+
+    def rollback(self, mark: int) -> None:
+        """Removes the calls added since `mark`; inputs stay, unused ones are dropped when the capture ends."""
+        for node in reversed(self.nodes[mark:]):
+            value = self._by_fake.get(id(node.meta.get("example_value")))
+            if value is not None and value.node is node:
+                del self._by_fake[id(value.fake)]
+            self.graph.erase_node(node)
+        del self.nodes[mark:]
+
+
+
+def argument(value: Value) -> tuple[Any, Any]:
+    """A value as an argument of a node and as one of the fake call."""
+    if isinstance(value, TensorValue):
+        return value.node, value.fake
+    if isinstance(value, Sequence):
+        pairs = [argument(item) for item in value.items]
+        make = list if value.cls is list else tuple
+        return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
+    if isinstance(value, SliceValue):
+        pairs = [argument(part) for part in value.parts]
+        return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+    if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
+        raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+    if value.is_constant():
+        return value.constant(), value.constant()
+    if isinstance(value, DictValue) and value.entries is not None:
+        named = {key.constant(): argument(item) for key, item in value.entries.values()}
+        return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}
+    raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+
+
+def tensor_spec(real: torch.Tensor) -> TensorSpec:
+    """What compiled code relies on of a tensor, all sizes static."""
+    return TensorSpec(
+        type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape), tuple(real.stride()),
+        torch._C._dispatch_keys(real).raw_repr(),
+    )  # fmt: skip
+
+
+def _version(fake: torch.Tensor) -> int:
+    return -1 if fake.is_inference() else fake._version
+
+
+def _target_name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)[:120]

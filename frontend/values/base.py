@@ -1,0 +1,136 @@
+"""Value: what capture knows of one Python object, and the questions every family of values answers.
+
+A value knows a TraceContext (see context.py), never the interpreter. The answers here are the fall-backs: a graph break.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.source import Source
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class Observed(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
+    """The traced program raised: `value` is the symbolic exception, `cls` its class."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        super().__init__(value)
+
+    @property
+    def cls(self) -> type:
+        return self.value.python_type()
+
+
+class Value:
+    """Knowledge of one object. `source` is the path to it when it existed before the frame, else None."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    def python_type(self) -> type:
+        """type(object)."""
+        raise NotImplementedError(type(self).__name__)
+
+    def is_constant(self) -> bool:
+        """Whether `constant()` has an answer."""
+        return False
+
+    def constant(self) -> Any:
+        """The object itself, of a value that is one literal; raises GraphBreak for others."""
+        raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
+
+    def describe(self) -> str:
+        """A few words for messages."""
+        where = f" '{self.source.name}'" if self.source is not None else ""
+        return f"{self.python_type().__name__}{where}"
+
+    def unsupported(self, what: str) -> GraphBreak:
+        """The break for something this family does not capture."""
+        return GraphBreak("unsupported-value", f"{self.describe()} ({what})")
+
+    # questions, in Python's own terms; each returns a Value unless said otherwise
+    def key(self) -> Any:
+        """A hashable that is equal for equal dictionary keys."""
+        raise self.unsupported("as a dictionary key")
+
+    def truth(self, tx: TraceContext) -> bool:
+        """bool(object), as a Python bool."""
+        raise self.unsupported("truth value")
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        raise self.unsupported(f"attribute {name}")
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        raise GraphBreak("unknown-call", self.describe())
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """object.name(*args, **kwargs)."""
+        return self.attribute(tx, name).call(tx, args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        """iter(object)."""
+        raise self.unsupported("iteration")
+
+    def next(self, tx: TraceContext) -> Value | None:
+        """next(object), None when it is exhausted."""
+        raise self.unsupported("next()")
+
+    def length(self, tx: TraceContext) -> Value:
+        raise self.unsupported("len()")
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        raise self.unsupported("subscript")
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        raise GraphBreak("unsupported-mutation", f"of an item of {self.describe()}")
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        raise GraphBreak("unsupported-mutation", f"of an item of {self.describe()}")
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        raise self.unsupported("membership test")
+
+    def same(self, other: Value) -> bool:
+        """`self is other`, as a Python bool."""
+        if self is other:
+            return True
+        if self.is_constant() and other.is_constant():
+            return self.constant() is other.constant()
+        return False
+
+
+class Null(Value):
+    """CPython's NULL on the stack or in a slot."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        return "NULL"
+
+
+NULL = Null()
+
+
+class Lazy(Value):
+    """An object that nobody has looked at yet: no guard stands for it until somebody does."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, obj: Any, source: Source) -> None:
+        super().__init__(source)
+        self.object = obj
+
+    def python_type(self) -> type:
+        return type(self.object)

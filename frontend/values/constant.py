@@ -1,0 +1,117 @@
+"""Literals: numbers, strings, None, dtypes, devices and the like, and folding of pure calls on them."""
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import GraphBreak
+from ...guards.source import Source
+from .base import Observed, Value
+from .registry import accepts, method_of
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+LITERAL_TYPES = (
+    int, float, complex, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented),
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo,
+)  # fmt: skip
+IMMUTABLE_CONTAINERS = (tuple, frozenset)
+
+
+class Constant(Value):
+    """A literal (or an enumeration's member). Its methods and attributes are evaluated at once."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, obj: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.object = obj
+
+    def python_type(self) -> type:
+        return type(self.object)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.object
+
+    def describe(self) -> str:
+        return repr(self.object)
+
+    def key(self) -> Any:
+        return self.object
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.object)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        try:
+            value = getattr(self.object, name)
+        except AttributeError as error:
+            raise tx.throw(AttributeError, *error.args) from None
+        if callable(value) and not isinstance(value, type):
+            return ConstantMethod(self, name)
+        return tx.wrap(value, None)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(type(self.object), name)
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(tx, self, *args, **kwargs)
+        if isinstance(self.object, enum.Enum) and not hasattr(type(self.object)._member_type_, name):
+            raise self.unsupported(f"method {name}")
+        return fold(tx, getattr(self.object, name), args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return tx.wrap(list(self.object), None).iterator(tx) if isinstance(self.object, str | bytes) else super().iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        return fold(tx, len, [self], {})
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return fold(tx, lambda obj, index: obj[index], [self, key], {})
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return fold(tx, lambda obj, other: other in obj, [self, item], {})
+
+
+class ConstantMethod(Value):
+    """A method of a literal, not called yet."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: Constant, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def python_type(self) -> type:
+        return type(getattr(self.receiver.object, self.name))
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.receiver.method(tx, self.name, args, kwargs)
+
+
+def plain(value: Value) -> Any:
+    """The Python object of a value made of literals all through; raises GraphBreak for anything else."""
+    return value.constant()
+
+
+def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
+    return all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values())
+
+
+def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Runs a pure function on literals now; what it raises, the traced program raises."""
+    if not foldable(args, kwargs):
+        unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant())
+        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {getattr(function, '__name__', function)}")
+    try:
+        result = function(*(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+    except Observed:
+        raise
+    except Exception as error:
+        raise tx.throw(type(error), *error.args) from None
+    return tx.wrap(result, None)

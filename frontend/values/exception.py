@@ -1,0 +1,45 @@
+"""Exceptions of the traced program, as symbolic objects."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...guards.source import Source
+from .base import Value
+from .constant import Constant
+from .user_object import UserObject
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class ExceptionValue(UserObject):
+    """An exception made while tracing: its class, its arguments, its cause and context."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, cls: type, args: list[Value], real: Any = None, source: Source | None = None) -> None:
+        super().__init__(cls, real, source)
+        self.args = args
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "args" and self.real is None:
+            return tx.build_tuple(self.args)
+        if name == "value" and self.cls is StopIteration:
+            return self.args[0] if self.args else Constant(None)
+        if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
+            return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
+        return super().generic_attribute(tx, name)
+
+    def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if name == "__traceback__" and value.is_constant():
+            return
+        super().generic_set_attribute(tx, name, value)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "with_traceback":
+            return self
+        return super().method(tx, name, args, kwargs)
+
+    def text(self, tx: TraceContext) -> Value:
+        """str(exception)."""
+        return tx.wrap(str(self.cls(*(arg.constant() for arg in self.args))), None)

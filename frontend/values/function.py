@@ -1,0 +1,272 @@
+"""Python functions, bound methods, builtin callables, cells and partials."""
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.source import AttrSource, CellContents, SequenceItem, Source
+from .base import Lazy, Value
+from .constant import Constant, fold, foldable
+from .mutable import Mutable
+from .registry import accepts, model_of
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class CellValue(Mutable):
+    """A closure cell. `contents` is None while unbound, Lazy until looked at."""
+
+    __slots__ = ("contents", "real", "slot")
+
+    def __init__(self, contents: Value | None, source: Source | None = None, real: types.CellType | None = None) -> None:
+        super().__init__(source)
+        self.contents, self.real = contents, real
+        self.slot: int | None = None  # the frame's own slot, for a cell that the root frame makes
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def snapshot(self) -> Any:
+        return (self.contents,)
+
+    def restore(self, state: Any) -> None:
+        (self.contents,) = state
+
+    def get(self, tx: TraceContext) -> Value | None:
+        if type(self.contents) is Lazy:
+            self.contents = tx.look(self.contents)
+        return self.contents
+
+    def set(self, tx: TraceContext, value: Value | None) -> None:
+        tx.effects.change(self)
+        self.contents = value
+
+
+class FunctionValue(Mutable):
+    """A Python function: an existing one (`real`), or one that the traced program made."""
+
+    __slots__ = ("real", "code", "globals", "name", "defaults", "kwdefaults", "closure", "attributes", "annotations")
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_: dict[str, Any],
+        closure: list[CellValue],
+        defaults: list[Value],
+        kwdefaults: dict[str, Value],
+        source: Source | None = None,
+        real: types.FunctionType | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.code, self.globals, self.closure, self.real = code, globals_, closure, real
+        self.defaults, self.kwdefaults = defaults, kwdefaults
+        self.name = real.__qualname__ if real is not None else code.co_qualname
+        self.attributes: dict[str, Value] = {}
+        self.annotations: Value | None = None
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def describe(self) -> str:
+        return f"function {self.name}"
+
+    def key(self) -> Any:
+        return Identity(self.real if self.real is not None else self)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def snapshot(self) -> Any:
+        return dict(self.attributes)
+
+    def restore(self, state: Any) -> None:
+        self.attributes = state
+
+    def same(self, other: Value) -> bool:
+        return self is other or (isinstance(other, FunctionValue) and self.real is not None and self.real is other.real)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in self.attributes:
+            return self.attributes[name]
+        if self.real is not None:
+            if not hasattr(self.real, name):
+                raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+            return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+        if name in ("__name__", "__qualname__"):
+            return Constant(getattr(self.code, name.replace("__", "co_", 1).rstrip("_")))
+        if name == "__get__":
+            return super().attribute(tx, name)
+        if name in ("__doc__", "__wrapped__") or not hasattr(types.FunctionType, name):
+            raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+        return super().attribute(tx, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if self.real is not None:
+            super().set_attribute(tx, name, value)
+        tx.effects.change(self)
+        self.attributes[name] = value
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.real is not None:
+            model = model_of(self.real)
+            if model is not None:
+                if not accepts(model, len(args) + 1, kwargs):
+                    raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+                return model(tx, *args, **kwargs)
+            if tx.goes_into_graph(self.real):
+                return tx.graph.call("call_function", self.real, args, kwargs)
+        return tx.inline(self, args, kwargs)
+
+
+def existing_function(tx: TraceContext, real: types.FunctionType, source: Source | None) -> FunctionValue:
+    """The value of a function that existed before the frame; closure and defaults are looked at when used."""
+    closure = []
+    for index, cell in enumerate(real.__closure__ or ()):
+        path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
+        closure.append(existing_cell(tx, cell, path))
+    defaults: list[Value] = [
+        _default(tx, obj, source and SequenceItem(AttrSource(source, "__defaults__"), i)) for i, obj in enumerate(real.__defaults__ or ())
+    ]
+    kwdefaults = {
+        name: _default(tx, obj, source and AttrSource(source, "__kwdefaults__"), name) for name, obj in (real.__kwdefaults__ or {}).items()
+    }
+    return FunctionValue(real.__code__, real.__globals__, closure, defaults, kwdefaults, source, real)
+
+
+def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
+    if source is None:
+        return tx.wrap(obj, None)
+    return Lazy(obj, source if name is None else tx.dict_item(source, name))
+
+
+def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None) -> CellValue:
+    """The value of a cell that existed before the frame; one value a cell, whoever closes over it."""
+    known = tx.known(real)
+    if known is not None:
+        return known
+    try:
+        contents: Value | None = _lazy(tx, real.cell_contents, source and CellContents(source))
+    except ValueError:
+        contents = None
+    return tx.remember(real, CellValue(contents, source, real))
+
+
+def _lazy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    return Lazy(obj, source) if source is not None else tx.wrap(obj, None)
+
+
+class MethodValue(Value):
+    """A function (or any callable) bound to its first argument."""
+
+    __slots__ = ("receiver", "function")
+
+    def __init__(self, receiver: Value, function: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.receiver, self.function = receiver, function
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"method {self.function.describe()}"
+
+    def key(self) -> Any:
+        return (self.receiver.key(), self.function.key())
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__self__":
+            return self.receiver
+        if name == "__func__":
+            return self.function
+        return self.function.attribute(tx, name)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call(tx, [self.receiver, *args], kwargs)
+
+
+class BuiltinValue(Value):
+    """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals, or a break."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.real = real
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def describe(self) -> str:
+        module = getattr(self.real, "__module__", None)
+        name = getattr(self.real, "__qualname__", None) or getattr(self.real, "__name__", None) or repr(self.real)
+        return f"{module}.{name}" if module and module != "builtins" else str(name)
+
+    def key(self) -> Any:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def same(self, other: Value) -> bool:
+        return isinstance(other, BuiltinValue) and self.real is other.real
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if not hasattr(self.real, name):
+            raise tx.throw(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
+        return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        model = model_of(self.real)
+        if model is not None:
+            if accepts(model, len(args) + 1, kwargs):
+                return model(tx, *args, **kwargs)
+            raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+        if tx.goes_into_graph(self.real):
+            return tx.graph.call("call_function", self.real, args, kwargs)
+        receiver = getattr(self.real, "__self__", None)
+        if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
+            if isinstance(args[0], Value) and issubclass(args[0].python_type(), self.real.__objclass__):
+                return tx.builtin_method(args[0], self.real, args[1:], kwargs)
+        if tx.is_pure(self.real) and foldable(args, kwargs):
+            return fold(tx, self.real, args, kwargs)
+        if receiver is not None and not isinstance(receiver, types.ModuleType | type):
+            return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(tx, self.real.__name__, args, kwargs)
+        raise GraphBreak("unknown-call", self.describe())
+
+
+class PartialValue(Value):
+    """functools.partial."""
+
+    __slots__ = ("function", "args", "kwargs")
+
+    def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def key(self) -> Any:
+        return Identity(self)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return tx.build_tuple(self.args)
+        if name == "keywords":
+            return tx.build_dict([(Constant(k), v) for k, v in self.kwargs.items()])
+        return super().attribute(tx, name)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call(tx, [tx.look(a) for a in self.args] + args, {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs})

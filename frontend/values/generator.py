@@ -1,0 +1,95 @@
+"""Generators made in the trace: a suspended interpretation, continued by next() and send()."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from .base import Observed, Value
+from .constant import Constant
+from .iterator import Iterator
+
+if TYPE_CHECKING:
+    from ..interpret.interpreter import Interpreter
+    from .context import TraceContext
+
+
+class GeneratorValue(Iterator):
+    """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
+
+    __slots__ = ("frame", "finished", "started")
+    cls = types.GeneratorType
+
+    def __init__(self, frame: Interpreter) -> None:
+        super().__init__()
+        self.frame, self.finished, self.started = frame, False, False
+
+    def describe(self) -> str:
+        return f"generator {self.frame.decoded.code.co_qualname}"
+
+    def snapshot(self) -> Any:
+        return (self.frame.save(), self.finished, self.started)
+
+    def restore(self, state: Any) -> None:
+        saved, self.finished, self.started = state
+        self.frame.load(saved)
+
+    def send(self, tx: TraceContext, value: Value) -> Value:
+        """Runs to the next yield; raises Observed(StopIteration) when the generator returns."""
+        if self.finished:
+            raise tx.throw(StopIteration)
+        return self._go(tx, lambda: self.frame.resume(value if self.started else None))
+
+    def _go(self, tx: TraceContext, run: Any) -> Value:
+        tx.effects.change(self)
+        try:
+            yielded, value = run()
+        except Observed as error:
+            self.finished = True
+            if error.cls is StopIteration:
+                raise tx.throw(RuntimeError, "generator raised StopIteration") from None
+            raise
+        self.started = True
+        if yielded:
+            return value
+        self.finished = True
+        raise tx.throw_value(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
+
+    def next(self, tx: TraceContext) -> Value | None:
+        try:
+            return self.send(tx, Constant(None))
+        except Observed as error:
+            if error.cls is StopIteration:
+                return None
+            raise
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "send":
+            return self.send(tx, args[0])
+        if name == "__next__":
+            return self.send(tx, Constant(None))
+        if name == "throw":
+            error = tx.exception(args[0])
+            if self.finished or not self.started:
+                self.finished = True
+                raise Observed(error)
+            return self._go(tx, lambda: self.frame.throw(error))
+        if name == "close":
+            return self._close(tx)
+        return super().method(tx, name, args, kwargs)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("send", "throw", "close", "__next__", "__iter__"):
+            return tx.bound(self, name)
+        return super().attribute(tx, name)
+
+    def _close(self, tx: TraceContext) -> Value:
+        if self.started and not self.finished:
+            try:
+                self._go(tx, lambda: self.frame.throw(tx.exception(tx.wrap(GeneratorExit, None))))
+            except Observed as error:
+                if error.cls not in (GeneratorExit, StopIteration):
+                    raise
+            else:
+                raise tx.throw(RuntimeError, "generator ignored GeneratorExit")
+        self.finished = True
+        return Constant(None)

@@ -1,0 +1,232 @@
+"""Iterators over values whose items are known: sequences, ranges, zip, enumerate, map, filter, chained."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...guards.source import Source
+from .base import Observed, Value
+from .constant import Constant
+from .mutable import Mutable
+from .registry import method
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+    from .sequence import Sequence
+
+
+class Iterator(Mutable):
+    """An object that is its own iterator."""
+
+    __slots__ = ()
+    cls: type = object
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return self
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__next__" and not args:
+            item = self.next(tx)
+            if item is None:
+                raise tx.throw(StopIteration)
+            return item
+        if name == "__iter__" and not args:
+            return self
+        return super().method(tx, name, args, kwargs)
+
+
+class SequenceIterator(Iterator):
+    """iter(list) or iter(tuple): reads the sequence as it is when asked, as CPython does."""
+
+    __slots__ = ("sequence", "index", "step")
+    cls = type(iter([]))
+
+    def __init__(self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.sequence, self.index, self.step = sequence, index, step
+
+    def snapshot(self) -> Any:
+        return self.index
+
+    def restore(self, state: Any) -> None:
+        self.index = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not 0 <= self.index < len(self.sequence.items):
+            return None
+        tx.effects.change(self)
+        item = self.sequence.at(tx, self.index)
+        self.index += self.step
+        return item
+
+
+class RangeIterator(Iterator):
+    """iter(range): the range of what is still to come."""
+
+    __slots__ = ("rest",)
+    cls = type(iter(range(0)))
+
+    def __init__(self, rest: range, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.rest = rest
+
+    def snapshot(self) -> Any:
+        return self.rest
+
+    def restore(self, state: Any) -> None:
+        self.rest = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not self.rest:
+            return None
+        tx.effects.change(self)
+        first, self.rest = self.rest[0], self.rest[1:]
+        return Constant(first)
+
+
+class ListedIterator(Iterator):
+    """An iterator whose remaining items are all known (dictionary views, sets)."""
+
+    __slots__ = ("rest", "cls")
+
+    def __init__(self, rest: list[Value], cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.rest, self.cls = rest, cls
+
+    def snapshot(self) -> Any:
+        return list(self.rest)
+
+    def restore(self, state: Any) -> None:
+        self.rest = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not self.rest:
+            return None
+        tx.effects.change(self)
+        return tx.look(self.rest.pop(0))
+
+
+class Enumerate(Iterator):
+    """enumerate(inner, index)."""
+
+    __slots__ = ("inner", "index")
+    cls = enumerate
+
+    def __init__(self, inner: Value, index: int) -> None:
+        super().__init__()
+        self.inner, self.index = inner, index
+
+    def snapshot(self) -> Any:
+        return self.index
+
+    def restore(self, state: Any) -> None:
+        self.index = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        item = self.inner.next(tx)
+        if item is None:
+            return None
+        tx.effects.change(self)
+        self.index += 1
+        return tx.build_tuple([Constant(self.index - 1), item])
+
+
+class Zip(Iterator):
+    """zip(*inners, strict=strict)."""
+
+    __slots__ = ("inners", "strict")
+    cls = zip
+
+    def __init__(self, inners: list[Value], strict: bool) -> None:
+        super().__init__()
+        self.inners, self.strict = inners, strict
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+    def next(self, tx: TraceContext) -> Value | None:
+        items: list[Value] = []
+        for inner in self.inners:
+            item = inner.next(tx)
+            if item is None:
+                if self.strict and (items or any(other.next(tx) is not None for other in self.inners[1:])):
+                    raise tx.throw(ValueError, "zip() arguments have different lengths")
+                return None
+            items.append(item)
+        return tx.build_tuple(items) if items else None
+
+
+class Map(Iterator):
+    """map(function, *inners)."""
+
+    __slots__ = ("function", "inners")
+    cls = map
+
+    def __init__(self, function: Value, inners: list[Value]) -> None:
+        super().__init__()
+        self.function, self.inners = function, inners
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+    def next(self, tx: TraceContext) -> Value | None:
+        items: list[Value] = []
+        for inner in self.inners:
+            item = inner.next(tx)
+            if item is None:
+                return None
+            items.append(item)
+        return self.function.call(tx, items, {})
+
+
+class Filter(Iterator):
+    """filter(function or None, inner)."""
+
+    __slots__ = ("function", "inner")
+    cls = filter
+
+    def __init__(self, function: Value, inner: Value) -> None:
+        super().__init__()
+        self.function, self.inner = function, inner
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+    def next(self, tx: TraceContext) -> Value | None:
+        by_truth = self.function.is_constant() and self.function.constant() is None
+        while (item := self.inner.next(tx)) is not None:
+            kept = item if by_truth else self.function.call(tx, [item], {})
+            if kept.truth(tx):
+                return item
+        return None
+
+
+def take(tx: TraceContext, iterator: Value) -> list[Value]:
+    """All that an iterator still gives."""
+    items: list[Value] = []
+    try:
+        while (item := iterator.next(tx)) is not None:
+            items.append(item)
+    except Observed as error:
+        if error.cls is not StopIteration:
+            raise
+    return items
+
+
+@method(type(iter([])), "__length_hint__")
+def sequence_iterator_hint(tx: TraceContext, self: SequenceIterator) -> Value:
+    return Constant(max(0, len(self.sequence.items) - self.index))

@@ -1,0 +1,204 @@
+"""Classes: attribute look-up along the method resolution order, and construction."""
+from __future__ import annotations
+
+import enum
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf
+from .base import Value
+from .constant import fold
+from .function import MethodValue
+from .registry import accepts, model_of
+from .sequence import TupleValue
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+MISSING = object()
+
+
+def lookup(cls: type, name: str) -> tuple[type | None, Any]:
+    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING) for nothing."""
+    for owner in cls.__mro__:
+        found = owner.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return owner, found
+    return None, MISSING
+
+
+def class_source(cls: type) -> Source | None:
+    """The path to a class by its qualified name, if that really leads to it."""
+    module = sys.modules.get(cls.__module__)
+    if module is None:
+        return None
+    source: Source = ModuleSource(cls.__module__)
+    place: Any = module
+    for depth, part in enumerate(cls.__qualname__.split(".")):
+        if not isinstance(vars(place), dict | types.MappingProxyType) or part not in vars(place):
+            return None
+        source = DictItem(InstanceDict(source) if depth == 0 else ClassDict(source), part)
+        place = vars(place)[part]
+    return source if place is cls else None
+
+
+def owner_source(tx: TraceContext, cls: type, owner: type, path: Source | None) -> Source | None:
+    """A path to `owner`, a class in the resolution order of `cls`; `path` leads to `cls` itself, if known."""
+    by_name = tx.class_paths.get(owner, MISSING)
+    if by_name is MISSING:
+        by_name = tx.class_paths[owner] = class_source(owner)
+    if by_name is not None:
+        return by_name
+    if path is None:
+        return None
+    return path if owner is cls else MroItem(path, cls.__mro__.index(owner))
+
+
+def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
+    """The raw attribute of a class and the path to it; (MISSING, None) when it has none."""
+    owner, raw = lookup(cls, name)
+    if owner is None:
+        return MISSING, None
+    source = owner_source(tx, cls, owner, path)
+    return raw, source and DictItem(ClassDict(source), name)
+
+
+def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:
+    """raw.__get__(receiver, cls) for an attribute found in a class, for methods and what is no descriptor."""
+    kind = type(raw)
+    if kind is types.FunctionType:
+        return MethodValue(receiver, tx.wrap(raw, source))
+    if kind is classmethod:
+        return MethodValue(cls, tx.wrap(raw.__func__, tx.attr_source(source, "__func__")))
+    if kind is staticmethod:
+        return tx.wrap(raw.__func__, tx.attr_source(source, "__func__"))
+    if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):
+        return MethodValue(receiver, tx.wrap(raw, source))
+    if kind is types.ClassMethodDescriptorType:
+        return MethodValue(cls, tx.wrap(raw, None))
+    if hasattr(kind, "__get__"):
+        if type(raw).__module__.split(".")[0] == "torch":
+            raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
+        return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
+    return tx.wrap(raw, source)
+
+
+class ClassValue(Value):
+    """A class."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return type(self.cls)
+
+    def describe(self) -> str:
+        return f"class {self.cls.__qualname__}"
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.cls
+
+    def key(self) -> Any:
+        return self.cls
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def same(self, other: Value) -> bool:
+        return isinstance(other, ClassValue) and self.cls is other.cls
+
+    def path(self, tx: TraceContext) -> Source | None:
+        return self.source if self.source is not None else class_source(self.cls)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
+            return tx.wrap(getattr(self.cls, name), None)
+        raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
+        if raw is MISSING:
+            meta, _ = lookup(type(self.cls), name)
+            if meta is None or not hasattr(self.cls, name):
+                raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+            raw, source = raw_attribute(tx, type(self.cls), name, None)
+            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+        if isinstance(raw, types.FunctionType):
+            return tx.wrap(raw, source)
+        if isinstance(self.cls, enum.EnumMeta) and isinstance(getattr(self.cls, name, None), self.cls):
+            return tx.wrap(getattr(self.cls, name), None)
+        if isinstance(raw, classmethod | staticmethod):
+            return bind(tx, raw, self, self, source)
+        if isinstance(raw, types.ClassMethodDescriptorType) or (name == "__new__"):
+            return tx.wrap(getattr(self.cls, name), None)
+        if hasattr(type(raw), "__get__") and not isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType | property):
+            raise self.unsupported(f"attribute {name}")
+        return tx.wrap(raw, source)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
+            return fold(tx, lambda cls, name: cls[name], [self, key], {})
+        if key.is_constant():
+            return fold(tx, lambda cls, item: cls[item], [self, key], {})
+        return super().item(tx, key)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        if isinstance(self.cls, enum.EnumMeta):
+            return tx.wrap(list(self.cls), None).iterator(tx)
+        return super().iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        if isinstance(self.cls, enum.EnumMeta):
+            return tx.wrap(len(self.cls), None)
+        return super().length(tx)
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        if isinstance(self.cls, enum.EnumMeta) and item.is_constant():
+            return fold(tx, lambda cls, other: other in cls, [self, item], {})
+        return super().contains(tx, item)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        model = model_of(self.cls)
+        if model is not None:
+            if not accepts(model, len(args) + 1, kwargs):
+                raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+            return model(tx, *args, **kwargs)
+        if isinstance(self.cls, enum.EnumMeta):
+            return fold(tx, self.cls, args, kwargs)
+        if issubclass(self.cls, tuple) and hasattr(self.cls, "_make") and "__new__" in self.cls.__dict__ and "_fields" in self.cls.__dict__:
+            return self._named_tuple(tx, args, kwargs)
+        if type(self.cls).__call__ is not type.__call__ and not tx.is_plain_metaclass(type(self.cls)):
+            raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
+        return tx.construct(self, args, kwargs)
+
+    def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        fields = self.cls._fields  # type: ignore[attr-defined]
+        given = dict(zip(fields, args, strict=False)) | kwargs
+        for name, default in self.cls._field_defaults.items():  # type: ignore[attr-defined]
+            given.setdefault(name, tx.wrap(default, None))
+        if set(given) != set(fields) or len(args) > len(fields):
+            raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
+        return TupleValue([given[name] for name in fields], None, self.cls)
+
+
+def type_path(tx: TraceContext, value: Value) -> Source | None:
+    """A path to type(value)."""
+    return None if value.source is None else TypeOf(value.source)
+
+
+def relies_on_type(tx: TraceContext, value: Value) -> None:
+    """Guards the exact class of a value that existed before."""
+    tx.guard(value.source, Kind.TYPE, value.python_type())
+
+
+__all__ = ["ClassValue", "Identity", "MISSING", "bind", "class_source", "lookup", "raw_attribute", "type_path"]

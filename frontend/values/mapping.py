@@ -1,0 +1,474 @@
+"""Dictionaries, their views, and sets."""
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import DictItem, DictKey, Source
+from .base import Lazy, Value
+from .constant import LITERAL_TYPES, Constant
+from .iterator import ListedIterator
+from .registry import method
+from .sequence import BuiltinContainer, ListValue, TupleValue
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+def key_is_literal(key: Any) -> bool:
+    """Whether a dictionary key can be part of a source: a literal, or a tuple of literals."""
+    return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
+
+
+class DictValue(BuiltinContainer):
+    """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
+    of it or changes it; then `entries` (key -> (key value, value)) takes over."""
+
+    __slots__ = ("entries", "real", "seen", "cls", "default_factory")
+
+    def __init__(
+        self,
+        entries: dict[Any, tuple[Value, Value]] | None,
+        source: Source | None = None,
+        real: dict[Any, Any] | None = None,
+        cls: type = dict,
+        default_factory: Value | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.entries, self.real, self.cls, self.default_factory = entries, real, cls, default_factory
+        self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return None if self.entries is None else dict(self.entries)
+
+    def restore(self, state: Any) -> None:
+        self.entries = state
+
+    def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+        """All entries, in order; values may be Lazy."""
+        if self.entries is None:
+            assert self.real is not None
+            tx.guard(self.source, Kind.KEYS, tuple(self.real))
+            self.entries = {}
+            for index, (key, obj) in enumerate(self.real.items()):
+                if key_is_literal(key):
+                    key_value: Value = tx.wrap(key, None)
+                    value = self.seen.get(key) or Lazy(obj, DictItem(self.source, key))
+                else:
+                    key_value = tx.wrap(key, None if self.source is None else DictKey(self.source, index))
+                    value = Lazy(obj, DictItem(self.source, key))
+                self.entries[key_value.key()] = (key_value, value)
+        return self.entries
+
+    def get(self, tx: TraceContext, key: Value) -> Value | None:
+        """The item under a key, or None."""
+        hashed = key.key()
+        if self.entries is not None:
+            entry = self.entries.get(hashed)
+            if entry is not None and type(entry[1]) is Lazy:
+                entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
+            return entry and entry[1]
+        if not key_is_literal(hashed):
+            return self.whole(tx) and self.get(tx, key)
+        if hashed in self.seen:
+            return self.seen[hashed]
+        assert self.real is not None
+        if hashed in self.real:
+            value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.source, hashed))
+            return value
+        tx.guard(self.source, Kind.ABSENT, hashed)
+        return None
+
+    def put(self, tx: TraceContext, key: Value, value: Value) -> None:
+        entries = self.whole(tx)
+        hashed = key.key()
+        tx.effects.change(self)
+        entries = self.entries
+        old = entries.get(hashed)
+        entries[hashed] = (old[0] if old else key, value)
+
+    def drop(self, tx: TraceContext, key: Value) -> Value | None:
+        """Removes an item and gives it, None when there was none."""
+        self.whole(tx)
+        value = self.get(tx, key)
+        if value is not None:
+            tx.effects.change(self)
+            del self.entries[key.key()]
+        return value
+
+    def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        """All (key, value), looked at."""
+        entries = self.whole(tx)
+        for hashed, (key, value) in list(entries.items()):
+            if type(value) is Lazy:
+                entries[hashed] = (key, tx.look(value))
+        return list(entries.values())
+
+    def length(self, tx: TraceContext) -> Value:
+        if self.entries is None:
+            tx.guard(self.source, Kind.LENGTH, len(self.real))
+            return Constant(len(self.real))
+        return Constant(len(self.entries))
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return ListedIterator([key for key, _ in self.whole(tx).values()], type(iter({})))
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        value = self.get(tx, key)
+        if value is not None:
+            return value
+        if self.default_factory is not None and not self._no_factory():
+            value = self.default_factory.call(tx, [], {})
+            self.put(tx, key, value)
+            return value
+        if self.cls is Counter:
+            return Constant(0)
+        raise tx.throw_value(KeyError, [key])
+
+    def _no_factory(self) -> bool:
+        return self.default_factory.is_constant() and self.default_factory.constant() is None
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self.put(tx, key, value)
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        if self.drop(tx, key) is None:
+            raise tx.throw_value(KeyError, [key])
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        hashed = item.key()
+        if self.entries is None and key_is_literal(hashed):
+            present = hashed in self.real
+            tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
+            return Constant(present)
+        return Constant(hashed in self.whole(tx))
+
+
+class ViewValue(Value):
+    """dict.keys(), .values() or .items(): read when asked, as CPython does."""
+
+    __slots__ = ("of", "what")
+    classes = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
+
+    def __init__(self, of: DictValue, what: str) -> None:
+        super().__init__()
+        self.of, self.what = of, what
+
+    def python_type(self) -> type:
+        return self.classes[self.what]
+
+    def list(self, tx: TraceContext) -> list[Value]:
+        if self.what == "keys":
+            return [key for key, _ in self.of.whole(tx).values()]
+        pairs = self.of.pairs(tx)
+        return [value for _, value in pairs] if self.what == "values" else [TupleValue(list(pair)) for pair in pairs]
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return ListedIterator(self.list(tx), type(iter(getattr({}, self.what)())))
+
+    def length(self, tx: TraceContext) -> Value:
+        return self.of.length(tx)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.of.length(tx).constant())
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        if self.what == "keys":
+            return self.of.contains(tx, item)
+        return Constant(any(tx.equal(candidate, item) for candidate in self.list(tx)))
+
+    def as_set(self, tx: TraceContext) -> SetValue:
+        return SetValue({value.key(): value for value in self.list(tx)})
+
+
+class SetValue(BuiltinContainer):
+    """A set or frozenset, by key. Iteration order is Python's for literals, else break."""
+
+    __slots__ = ("members", "cls")
+
+    def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set) -> None:
+        super().__init__(source)
+        self.members, self.cls = members, cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return dict(self.members)
+
+    def restore(self, state: Any) -> None:
+        self.members = state
+
+    def key(self) -> Any:
+        if self.cls is frozenset:
+            return frozenset(self.members)
+        return super().key()
+
+    def is_constant(self) -> bool:
+        return self.cls is frozenset and all(m.is_constant() for m in self.members.values())
+
+    def constant(self) -> Any:
+        return frozenset(m.constant() for m in self.members.values())
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.members))
+
+    def iterator(self, tx: TraceContext) -> Value:
+        if len(self.members) > 1 and not all(m.is_constant() for m in self.members.values()):
+            raise self.unsupported("iteration in an order that depends on addresses")
+        ordered = [self.members[key] for key in set(self.members)] if len(self.members) > 1 else list(self.members.values())
+        return ListedIterator(ordered, type(iter(set())))
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(item.key() in self.members)
+
+
+@method(dict, "get")
+def dict_get(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+    value = self.get(tx, key)
+    return value if value is not None else default or Constant(None)
+
+
+@method(dict, "__getitem__")
+def dict_getitem(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    return self.item(tx, key)
+
+
+@method(dict, "__setitem__")
+def dict_setitem(tx: TraceContext, self: DictValue, key: Value, value: Value) -> Value:
+    self.put(tx, key, value)
+    return Constant(None)
+
+
+@method(dict, "__delitem__")
+def dict_delitem(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    self.del_item(tx, key)
+    return Constant(None)
+
+
+@method(dict, "__contains__")
+def dict_contains(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    return self.contains(tx, key)
+
+
+@method(dict, "__len__")
+@method(set, "__len__")
+@method(frozenset, "__len__")
+def container_len(tx: TraceContext, self: DictValue | SetValue) -> Value:
+    return self.length(tx)
+
+
+@method(dict, "__iter__")
+@method(set, "__iter__")
+@method(frozenset, "__iter__")
+def container_iter(tx: TraceContext, self: DictValue | SetValue) -> Value:
+    return self.iterator(tx)
+
+
+@method(set, "__contains__")
+@method(frozenset, "__contains__")
+def set_contains(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    return self.contains(tx, item)
+
+
+@method(dict, "keys")
+def dict_keys(tx: TraceContext, self: DictValue) -> Value:
+    return ViewValue(self, "keys")
+
+
+@method(dict, "values")
+def dict_values(tx: TraceContext, self: DictValue) -> Value:
+    return ViewValue(self, "values")
+
+
+@method(dict, "items")
+def dict_items(tx: TraceContext, self: DictValue) -> Value:
+    return ViewValue(self, "items")
+
+
+@method(dict, "pop")
+def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+    value = self.drop(tx, key)
+    if value is None and default is None:
+        raise tx.throw_value(KeyError, [key])
+    return value if value is not None else default
+
+
+@method(dict, "popitem")
+def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
+    pairs = self.pairs(tx)
+    if not pairs:
+        raise tx.throw(KeyError, "popitem(): dictionary is empty")
+    key, value = pairs[-1 if last is None or last.truth(tx) else 0]
+    self.drop(tx, key)
+    return TupleValue([key, value])
+
+
+@method(dict, "setdefault")
+def dict_setdefault(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+    value = self.get(tx, key)
+    if value is None:
+        value = default or Constant(None)
+        self.put(tx, key, value)
+    return value
+
+
+@method(dict, "update")
+def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
+    for other in others:
+        for key, value in tx.mapping_pairs(other):
+            self.put(tx, key, value)
+    for name, value in named.items():
+        self.put(tx, Constant(name), value)
+    return Constant(None)
+
+
+@method(dict, "copy")
+def dict_copy(tx: TraceContext, self: DictValue) -> Value:
+    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
+
+
+@method(dict, "clear")
+def dict_clear(tx: TraceContext, self: DictValue) -> Value:
+    self.whole(tx)
+    tx.effects.change(self)
+    self.entries = {}
+    return Constant(None)
+
+
+@method(OrderedDict, "move_to_end")
+def ordered_dict_move_to_end(tx: TraceContext, self: DictValue, key: Value, last: Value | None = None) -> Value:
+    value = self.drop(tx, key)
+    if value is None:
+        raise tx.throw_value(KeyError, [key])
+    if last is None or last.truth(tx):
+        self.put(tx, key, value)
+    else:
+        self.entries = {key.key(): (key, value), **self.entries}
+    return Constant(None)
+
+
+@method(defaultdict, "__missing__")
+def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    return self.item(tx, key)
+
+
+@method(set, "add")
+def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    tx.effects.change(self)
+    self.members.setdefault(item.key(), item)
+    return Constant(None)
+
+
+@method(set, "discard")
+def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    tx.effects.change(self)
+    self.members.pop(item.key(), None)
+    return Constant(None)
+
+
+@method(set, "remove")
+def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    if item.key() not in self.members:
+        raise tx.throw_value(KeyError, [item])
+    return set_discard(tx, self, item)
+
+
+@method(set, "clear")
+def set_clear(tx: TraceContext, self: SetValue) -> Value:
+    tx.effects.change(self)
+    self.members = {}
+    return Constant(None)
+
+
+@method(set, "update")
+def set_update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+    new = [item for other in others for item in tx.unpack(other)]
+    tx.effects.change(self)
+    for item in new:
+        self.members.setdefault(item.key(), item)
+    return Constant(None)
+
+
+@method(set, "copy")
+@method(frozenset, "copy")
+def set_copy(tx: TraceContext, self: SetValue) -> Value:
+    return SetValue(dict(self.members), None, self.cls)
+
+
+def _as_members(tx: TraceContext, other: Value) -> dict[Any, Value]:
+    if isinstance(other, SetValue):
+        return other.members
+    return {item.key(): item for item in tx.unpack(other)}
+
+
+@method(set, "union")
+@method(frozenset, "union")
+def set_union(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+    members = dict(self.members)
+    for other in others:
+        members = {**_as_members(tx, other), **members}
+    return SetValue(members, None, self.cls)
+
+
+@method(set, "intersection")
+@method(frozenset, "intersection")
+def set_intersection(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+    kept = dict(self.members)
+    for other in others:
+        allowed = _as_members(tx, other)
+        kept = {key: item for key, item in kept.items() if key in allowed}
+    return SetValue(kept, None, self.cls)
+
+
+@method(set, "difference")
+@method(frozenset, "difference")
+def set_difference(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+    kept = dict(self.members)
+    for other in others:
+        gone = _as_members(tx, other)
+        kept = {key: item for key, item in kept.items() if key not in gone}
+    return SetValue(kept, None, self.cls)
+
+
+@method(set, "symmetric_difference")
+@method(frozenset, "symmetric_difference")
+def set_symmetric_difference(tx: TraceContext, self: SetValue, other: Value) -> Value:
+    theirs = _as_members(tx, other)
+    kept = {key: item for key, item in self.members.items() if key not in theirs}
+    kept.update({key: item for key, item in theirs.items() if key not in self.members})
+    return SetValue(kept, None, self.cls)
+
+
+@method(set, "issubset")
+@method(frozenset, "issubset")
+def set_issubset(tx: TraceContext, self: SetValue, other: Value) -> Value:
+    return Constant(set(self.members) <= set(_as_members(tx, other)))
+
+
+@method(set, "issuperset")
+@method(frozenset, "issuperset")
+def set_issuperset(tx: TraceContext, self: SetValue, other: Value) -> Value:
+    return Constant(set(self.members) >= set(_as_members(tx, other)))
+
+
+@method(set, "isdisjoint")
+@method(frozenset, "isdisjoint")
+def set_isdisjoint(tx: TraceContext, self: SetValue, other: Value) -> Value:
+    return Constant(set(self.members).isdisjoint(_as_members(tx, other)))
+
+
+SET_OPERATORS = {"|": set_union, "&": set_intersection, "-": set_difference, "^": set_symmetric_difference}
+
+
+def merge(tx: TraceContext, left: DictValue, right: DictValue) -> DictValue:
+    """left | right."""
+    return DictValue({**left.whole(tx), **{k: v for k, v in right.whole(tx).items()}}, cls=left.cls)
+
+

@@ -1,0 +1,99 @@
+"""torch.nn.Module instances: their three tables, calls with and without hooks."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import DictItem, InstanceDict, ModuleSource, TypeOf
+from .base import Value
+from .klass import lookup, raw_attribute
+from .user_object import UserObject, instance_dict
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+TABLES = ("_parameters", "_buffers", "_modules")
+OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
+
+
+class ModuleValue(UserObject):
+    """A module that existed before the frame, or one made in it (then everything lives in its overlay)."""
+
+    __slots__ = ()
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        own = instance_dict(self.real)
+        if own is None or name in own or name in self.attrs or lookup(self.cls, name)[0] is not None:
+            return super().generic_attribute(tx, name)
+        for table in TABLES:
+            if name in own[table]:
+                known = self.seen.get(name)
+                if known is None or table in self.attrs:
+                    known = self._from_table(tx, table, name)
+                return known
+        return super().generic_attribute(tx, name)
+
+    def _from_table(self, tx: TraceContext, table: str, name: str) -> Value:
+        path = InstanceDict(self.source) if self.source is not None else None
+        tx.guard(path, Kind.ABSENT, name)
+        entries = tx.table(self, table)
+        value = entries.get(tx, tx.wrap(name, None))
+        if value is None:
+            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        return value
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if lookup(self.cls, "__getattr__")[1] is torch.nn.Module.__getattr__ and type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType:
+            if name == "__class__":
+                return tx.wrap(self.cls, self.source and TypeOf(self.source))
+            if name == "__dict__":
+                return self.dictionary(tx)
+            return self.generic_attribute(tx, name)
+        return super().attribute(tx, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if lookup(self.cls, "__setattr__")[1] is not torch.nn.Module.__setattr__ or self.real is None:
+            super().set_attribute(tx, name, value)
+            return
+        own = instance_dict(self.real)
+        is_module = issubclass(value.python_type(), torch.nn.Module)
+        is_parameter = issubclass(value.python_type(), torch.nn.Parameter)
+        if is_module or is_parameter or name in own["_parameters"] or name in own["_modules"]:
+            raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
+        if name in own["_buffers"]:
+            tx.table(self, "_buffers").put(tx, tx.wrap(name, None), value)
+            return
+        self.generic_set_attribute(tx, name, value)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
+            return super().call(tx, args, kwargs)
+        if self.real is None or self._has_hooks(tx):
+            raw, source = raw_attribute(tx, self.cls, "_call_impl", self.source and TypeOf(self.source))
+            return tx.wrap(raw, source).call(tx, [self, *args], kwargs)
+        return self.attribute(tx, "forward").call(tx, args, kwargs)
+
+    def _has_hooks(self, tx: TraceContext) -> bool:
+        """Whether a call must go through _call_impl; guarded either way."""
+        own = instance_dict(self.real)
+        for name in GLOBAL_HOOKS:
+            table = getattr(torch_module, name)
+            tx.guard(DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name), Kind.LENGTH, len(table))
+            if table:
+                return True
+        path = None if self.source is None else InstanceDict(self.source)
+        for name in OWN_HOOKS:
+            table = own.get(name) or {}
+            if path is not None and name in own and own[name] is not None:
+                tx.guard(DictItem(path, name), Kind.LENGTH, len(table))
+            if table or name in self.attrs:
+                return True
+        return False
+
+

@@ -1,0 +1,220 @@
+"""Operators: what `a + b`, `a < b`, `-a` mean for two families of values."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from .base import Value
+from .constant import Constant, fold
+from .function import MethodValue
+from .mapping import SET_OPERATORS, DictValue, SetValue, ViewValue, dict_update, merge
+from .sequence import ListValue, Sequence, SliceValue, list_extend
+from .tensor import TensorValue
+from .user_object import UserObject
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+BINARY: dict[str, tuple[Callable[..., Any], str]] = {
+    "+": (operator.add, "add"),
+    "-": (operator.sub, "sub"),
+    "*": (operator.mul, "mul"),
+    "/": (operator.truediv, "truediv"),
+    "//": (operator.floordiv, "floordiv"),
+    "%": (operator.mod, "mod"),
+    "**": (operator.pow, "pow"),
+    "@": (operator.matmul, "matmul"),
+    "<<": (operator.lshift, "lshift"),
+    ">>": (operator.rshift, "rshift"),
+    "&": (operator.and_, "and"),
+    "|": (operator.or_, "or"),
+    "^": (operator.xor, "xor"),
+}
+IN_PLACE: dict[str, Callable[..., Any]] = {
+    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "//=": operator.ifloordiv,
+    "%=": operator.imod, "**=": operator.ipow, "@=": operator.imatmul, "<<=": operator.ilshift, ">>=": operator.irshift,
+    "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
+}  # fmt: skip
+COMPARE: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+UNARY: dict[str, tuple[Callable[..., Any], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+
+
+def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
+    """left op right; `op` may be in place ("+=")."""
+    in_place = op in IN_PLACE
+    plain_op = op[:-1] if in_place else op
+    function, name = BINARY[plain_op]
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        other = right if isinstance(left, TensorValue) else left
+        if not isinstance(other, UserObject):
+            used = IN_PLACE[op] if in_place and isinstance(left, TensorValue) else function
+            return tx.graph.call("call_function", used, [left, right], {})
+    if isinstance(left, UserObject) or isinstance(right, UserObject):
+        result = by_methods(tx, name, in_place, left, right)
+        if result is not None:
+            return result
+    if isinstance(left, Sequence | SetValue | DictValue | ViewValue) or isinstance(right, Sequence):
+        result = containers(tx, plain_op, in_place, left, right)
+        if result is not None:
+            return result
+    if left.is_constant() and right.is_constant():
+        return fold(tx, function, [left, right], {})
+    raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
+    """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that answers."""
+    attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
+    if isinstance(right, UserObject) and right.python_type() is not left.python_type() and issubclass(right.python_type(), left.python_type()):
+        attempts.reverse()
+    if in_place:
+        attempts.insert(0, (left, f"__i{name}__", right))
+    for receiver, method, argument in attempts:
+        found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
+        if found is not None:
+            result = found.call(tx, [argument], {})
+            if not (result.is_constant() and result.constant() is NotImplemented):
+                return result
+    return None
+
+
+def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
+    """Concatenation, repetition, set algebra and dictionary merge; None for anything else."""
+    if op == "+" and isinstance(left, ListValue) and in_place:
+        list_extend(tx, left, right)
+        return left
+    if op == "+" and isinstance(left, Sequence) and isinstance(right, Sequence) and type(left) is type(right):
+        return type(left)([*left.items, *right.items], None, left.default_class)
+    if op == "*" and isinstance(left, Sequence) and right.is_constant():
+        if in_place and isinstance(left, ListValue):
+            tx.effects.change(left)
+            left.items = left.items * right.constant()
+            return left
+        return type(left)(left.items * right.constant(), None, left.default_class)
+    if op == "*" and isinstance(right, Sequence) and left.is_constant():
+        return type(right)(right.items * left.constant(), None, right.default_class)
+    if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
+        first = left.as_set(tx) if isinstance(left, ViewValue) else left
+        second = right.as_set(tx) if isinstance(right, ViewValue) else right
+        result = SET_OPERATORS[op](tx, first, second)
+        if in_place and isinstance(left, SetValue) and left.cls is set:
+            tx.effects.change(left)
+            left.members = result.members
+            return left
+        return result
+    if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
+        if in_place:
+            dict_update(tx, left, right)
+            return left
+        return merge(tx, left, right)
+    return None
+
+
+def unary(tx: TraceContext, op: str, value: Value) -> Value:
+    if op == "not":
+        return Constant(not value.truth(tx))
+    function, name = UNARY[op]
+    if isinstance(value, TensorValue):
+        return tx.graph.call("call_function", function, [value], {})
+    if isinstance(value, UserObject):
+        found = value.special(tx, name)
+        if found is not None:
+            return found.call(tx, [], {})
+    return fold(tx, function, [value], {})
+
+
+def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
+    """left op right for the six comparisons."""
+    function, name, reflected = COMPARE[op]
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        other = right if isinstance(left, TensorValue) else left
+        if other.is_constant() and other.constant() is None:
+            return Constant(op == "!=")
+        if not isinstance(other, UserObject):
+            return tx.graph.call("call_function", function, [left, right], {})
+    if isinstance(left, UserObject) or isinstance(right, UserObject):
+        return compare_objects(tx, op, left, right, name, reflected)
+    if left.is_constant() and right.is_constant():
+        return fold(tx, function, [left, right], {})
+    if isinstance(left, Sequence) and isinstance(right, Sequence):
+        return compare_sequences(tx, op, left, right)
+    if isinstance(left, SetValue) and isinstance(right, SetValue):
+        return Constant(function(set(left.members), set(right.members)))
+    if isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
+        return Constant(equal_dictionaries(tx, left, right) == (op == "=="))
+    if isinstance(left, SliceValue) and isinstance(right, SliceValue) and op in ("==", "!="):
+        same = all(equal(tx, a, b) for a, b in zip(left.parts, right.parts, strict=True))
+        return Constant(same == (op == "=="))
+    if op in ("==", "!="):
+        if isinstance(left, MethodValue) and isinstance(right, MethodValue):
+            same = left.receiver.same(right.receiver) and left.function.same(right.function)
+            return Constant(same == (op == "=="))
+        return Constant(left.same(right) == (op == "=="))
+    raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
+    for receiver, method, argument in ((left, name, right), (right, reflected, left)):
+        found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
+        if isinstance(found, MethodValue) and found.function.python_type() is type(object.__eq__):
+            if op == "!=":
+                equals = receiver.special(tx, "__eq__")
+                if not (isinstance(equals, MethodValue) and equals.function.python_type() is type(object.__eq__)):
+                    answer = equals.call(tx, [argument], {})
+                    if not (answer.is_constant() and answer.constant() is NotImplemented):
+                        return Constant(not answer.truth(tx))
+            continue  # object's own comparison: identity, decided below
+        if found is not None:
+            result = found.call(tx, [argument], {})
+            if not (result.is_constant() and result.constant() is NotImplemented):
+                return result
+    if op in ("==", "!="):
+        return Constant(left.same(right) == (op == "=="))
+    raise tx.throw(
+        TypeError,
+        f"'{op}' not supported between instances of '{left.python_type().__name__}' and '{right.python_type().__name__}'",
+    )
+
+
+def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence) -> Value:
+    if type(left) is not type(right):
+        if op in ("==", "!="):
+            return Constant(op == "!=")
+        raise tx.throw(
+            TypeError, f"'{op}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'"
+        )
+    if op in ("==", "!=") and len(left.items) != len(right.items):
+        return Constant(op == "!=")
+    for a, b in zip(left.all(tx), right.all(tx), strict=False):
+        if not equal(tx, a, b):
+            return Constant(op == "!=") if op in ("==", "!=") else compare(tx, op, a, b)
+    return Constant(COMPARE[op][0](len(left.items), len(right.items)))
+
+
+def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> bool:
+    if set(left.whole(tx)) != set(right.whole(tx)):
+        return False
+    return all(equal(tx, value, right.get(tx, key)) for key, value in left.pairs(tx))
+
+
+def equal(tx: TraceContext, left: Value, right: Value) -> bool:
+    """`left is right or left == right`, as containers compare their items."""
+    return left.same(right) or compare(tx, "==", left, right).truth(tx)
+
+
+def contains(tx: TraceContext, item: Value, container: Value) -> bool:
+    """item in container."""
+    return container.contains(tx, item).truth(tx)

@@ -1,0 +1,60 @@
+"""Python modules: their attributes are paths by name."""
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, Source
+from .base import Value
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class PythonModule(Value):
+    """A module object."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: types.ModuleType, source: Source | None = None) -> None:
+        if sys.modules.get(real.__name__) is real:
+            source = ModuleSource(real.__name__)
+        super().__init__(source)
+        self.real = real
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def describe(self) -> str:
+        return f"module {self.real.__name__}"
+
+    def key(self) -> Identity:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def same(self, other: Value) -> bool:
+        return isinstance(other, PythonModule) and self.real is other.real
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        own = vars(self.real)
+        if name in own:
+            return tx.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
+        if name == "__dict__":
+            return tx.wrap(own, self.source and InstanceDict(self.source))
+        try:
+            found = getattr(self.real, name)  # a lazy module imports on demand, once
+        except AttributeError as error:
+            tx.guard(self.source and InstanceDict(self.source), Kind.ABSENT, name)
+            raise tx.throw(AttributeError, *error.args) from None
+        if name in vars(self.real):
+            return tx.wrap_global(found, self.source and DictItem(InstanceDict(self.source), name))
+        return tx.wrap(found, self.source and AttrSource(self.source, name))
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")

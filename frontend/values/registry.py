@@ -1,0 +1,79 @@
+"""Registries of the frontend: how to wrap a type, what a callable does, what a builtin type's method does.
+
+Each entry is a module-level function under a decorator; a second one for the same key raises and names both places.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+
+def _place(function: Callable[..., Any]) -> str:
+    return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+
+
+class Registry:
+    """Handlers by key. Callables are keyed by identity, so that equal ones do not meet."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.handlers: dict[Hashable, Callable[..., Any]] = {}
+
+    def register(self, *keys: Hashable) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def decorate(handler: Callable[..., Any]) -> Callable[..., Any]:
+            for key in keys:
+                old = self.handlers.setdefault(key, handler)
+                if old is not handler:
+                    raise ValueError(f"two {self.what} for {key!r}: {_place(old)} and {_place(handler)}")
+            return handler
+
+        return decorate
+
+    def get(self, key: Hashable) -> Callable[..., Any] | None:
+        return self.handlers.get(key)
+
+
+_wraps = Registry("wrap rules")
+_models = Registry("models")
+_methods = Registry("methods")
+
+wraps = _wraps.register  # @wraps(range): (tx, obj, source) -> Value
+models = _models.register  # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values
+wrap_rule = _wraps.get
+
+
+def method(cls: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`@method(dict, "setdefault")`: (tx, self, *args, **kwargs) -> Value."""
+    return _methods.register(*((cls, name) for name in names))
+
+
+def model_of(function: Any) -> Callable[..., Any] | None:
+    """The model of a callable, if it has one."""
+    try:
+        return _models.get(function)
+    except TypeError:  # unhashable callable
+        return None
+
+
+def method_of(cls: type, name: str) -> Callable[..., Any] | None:
+    """The handler of a builtin type's method, its bases' included."""
+    for base in cls.__mro__:
+        handler = _methods.get((base, name))
+        if handler is not None:
+            return handler
+    return None
+
+
+def accepts(handler: Callable[..., Any], given: int, names: Any) -> bool:
+    """Whether a handler takes `given` positional arguments (the context among them) and keywords `names`."""
+    code = handler.__code__
+    defaults = len(handler.__defaults__ or ())
+    if code.co_flags & 0x08:  # **kwargs
+        names = ()
+    elif any(name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] for name in names):
+        return False
+    if code.co_flags & 0x04:  # *args
+        return True
+    positional = code.co_argcount
+    by_name = sum(name in code.co_varnames[:positional] for name in names)
+    return positional - defaults <= given + by_name <= positional

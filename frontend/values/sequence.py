@@ -1,0 +1,349 @@
+"""Lists, tuples, named tuples, torch.Size and slices."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import GraphBreak
+from ...guards.source import Source
+from .base import Lazy, Value
+from .constant import Constant
+from .iterator import SequenceIterator
+from .mutable import Mutable
+from .registry import accepts, method, method_of
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class BoundBuiltin(Value):
+    """A builtin type's method bound to a value, not called yet."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: Value, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def key(self) -> Any:
+        return (Identity(self.receiver), self.name)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.receiver.method(tx, self.name, args, kwargs)
+
+
+class BuiltinContainer(Mutable):
+    """What lists, tuples, dictionaries and sets share: methods come from the registry."""
+
+    __slots__ = ()
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__":
+            return tx.wrap(self.python_type(), None)
+        if method_of(self.python_type(), name) is not None:
+            return BoundBuiltin(self, name)
+        if not hasattr(self.python_type(), name):
+            raise tx.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        raise self.unsupported(f"attribute {name}")
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(self.python_type(), name)
+        if handler is None or not accepts(handler, len(args) + 2, kwargs):
+            return self.attribute(tx, name).call(tx, args, kwargs) if handler is None else self._wrong(name)
+        return handler(tx, self, *args, **kwargs)
+
+    def _wrong(self, name: str) -> Value:
+        raise self.unsupported(f"method {name} with these arguments")
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.length(tx).constant())
+
+
+class Sequence(BuiltinContainer):
+    """An ordered container whose length is known. Items may be Lazy until somebody looks."""
+
+    __slots__ = ("items", "cls")
+    default_class: type = object
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
+        super().__init__(source)
+        self.items = items
+        self.cls = cls or self.default_class
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return list(self.items)
+
+    def restore(self, state: Any) -> None:
+        self.items = state
+
+    def at(self, tx: TraceContext, index: int) -> Value:
+        """Item number index, looked at."""
+        value = self.items[index]
+        if type(value) is Lazy:
+            value = self.items[index] = tx.look(value)
+        return value
+
+    def all(self, tx: TraceContext) -> list[Value]:
+        """Every item, looked at."""
+        return [self.at(tx, i) for i in range(len(self.items))]
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.items))
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return SequenceIterator(self)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        if isinstance(key, SliceValue):
+            return type(self)(self.items[key.constant()], None, list if self.cls is list else self._slice_class())
+        if not key.is_constant():
+            raise key.unsupported("as an index")
+        index = key.constant()
+        try:
+            self.items[index]
+        except (IndexError, TypeError) as error:
+            text = str(error).replace("list", self.cls.__name__ if self.cls in (list, tuple) else "tuple")
+            raise tx.throw(type(error), text) from None
+        return self.at(tx, index)
+
+    def _slice_class(self) -> type:
+        return torch.Size if self.cls is torch.Size else tuple
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(any(tx.equal(candidate, item) for candidate in self.all(tx)))
+
+
+class TupleValue(Sequence):
+    """A tuple, named tuple, torch.Size or torch.return_types structure."""
+
+    __slots__ = ()
+    default_class = tuple
+
+    def key(self) -> Any:
+        return tuple(item.key() for item in self.items)
+
+    def is_constant(self) -> bool:
+        return all(item.is_constant() for item in self.items) and (self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make"))
+
+    def constant(self) -> Any:
+        items = [item.constant() for item in self.items]
+        return self.cls(*items) if hasattr(self.cls, "_make") else self.cls(items)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in getattr(self.cls, "_fields", ()):
+            return self.at(tx, self.cls._fields.index(name))
+        if self.cls.__module__ == "torch.return_types" and name in dir(self.cls):
+            return self.at(tx, _structure_fields(self.cls).index(name))
+        if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
+            return tx.class_attribute(self, self.cls, name)
+        return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
+            return self.attribute(tx, name).call(tx, args, kwargs)
+        return super().method(tx, name, args, kwargs)
+
+    def same(self, other: Value) -> bool:
+        return self is other
+
+
+def _structure_fields(cls: type) -> list[str]:
+    """Field names of a structure sequence, in order."""
+    return [name for name in cls.__match_args__]  # type: ignore[attr-defined]
+
+
+class ListValue(Sequence):
+    """A list (exactly; subclasses are user objects with a list inside)."""
+
+    __slots__ = ()
+    default_class = list
+
+    def is_constant(self) -> bool:
+        return False
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        tx.effects.change(self)
+        try:
+            if isinstance(key, SliceValue):
+                self.items[key.constant()] = tx.unpack(value)
+            else:
+                self.items[key.constant()] = value
+        except (IndexError, TypeError, ValueError) as error:
+            raise tx.throw(type(error), *error.args) from None
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        tx.effects.change(self)
+        try:
+            del self.items[key.constant()]
+        except (IndexError, TypeError) as error:
+            raise tx.throw(type(error), *error.args) from None
+
+
+class SliceValue(Value):
+    """slice(start, stop, step)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return slice
+
+    def is_constant(self) -> bool:
+        return all(part.is_constant() for part in self.parts)
+
+    def constant(self) -> Any:
+        return slice(*(part.constant() for part in self.parts))
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "indices" and self.is_constant():
+            return tx.wrap(self.constant().indices(args[0].constant()), None)
+        return super().method(tx, name, args, kwargs)
+
+
+@method(list, "append")
+def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
+    tx.effects.change(self)
+    self.items.append(item)
+    return Constant(None)
+
+
+@method(list, "extend")
+def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
+    new = tx.unpack(items)
+    tx.effects.change(self)
+    self.items.extend(new)
+    return Constant(None)
+
+
+@method(list, "insert")
+def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) -> Value:
+    tx.effects.change(self)
+    self.items.insert(index.constant(), item)
+    return Constant(None)
+
+
+@method(list, "pop")
+def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
+    where = -1 if index is None else index.constant()
+    if not -len(self.items) <= where < len(self.items):
+        raise tx.throw(IndexError, "pop index out of range" if self.items else "pop from empty list")
+    item = self.at(tx, where)
+    tx.effects.change(self)
+    del self.items[where]
+    return item
+
+
+@method(list, "clear")
+def list_clear(tx: TraceContext, self: ListValue) -> Value:
+    tx.effects.change(self)
+    self.items = []
+    return Constant(None)
+
+
+@method(list, "remove")
+def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
+    for index, candidate in enumerate(self.all(tx)):
+        if tx.equal(candidate, item):
+            tx.effects.change(self)
+            del self.items[index]
+            return Constant(None)
+    raise tx.throw(ValueError, "list.remove(x): x not in list")
+
+
+@method(list, "reverse")
+def list_reverse(tx: TraceContext, self: ListValue) -> Value:
+    tx.effects.change(self)
+    self.items = self.items[::-1]
+    return Constant(None)
+
+
+@method(list, "copy")
+def list_copy(tx: TraceContext, self: ListValue) -> Value:
+    return ListValue(list(self.items))
+
+
+@method(list, "sort")
+def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+    ordered = tx.sort(self.all(tx), key, reverse)
+    tx.effects.change(self)
+    self.items = ordered
+    return Constant(None)
+
+
+@method(list, "index")
+@method(tuple, "index")
+def sequence_index(tx: TraceContext, self: Sequence, item: Value) -> Value:
+    for index, candidate in enumerate(self.all(tx)):
+        if tx.equal(candidate, item):
+            return Constant(index)
+    if not item.is_constant():
+        raise GraphBreak("exception-leaves", "ValueError")
+    raise tx.throw(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")
+
+
+@method(list, "count")
+@method(tuple, "count")
+def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
+    return Constant(sum(tx.equal(candidate, item) for candidate in self.all(tx)))
+
+
+@method(list, "__len__")
+@method(tuple, "__len__")
+def sequence_len(tx: TraceContext, self: Sequence) -> Value:
+    return self.length(tx)
+
+
+@method(list, "__getitem__")
+@method(tuple, "__getitem__")
+def sequence_getitem(tx: TraceContext, self: Sequence, key: Value) -> Value:
+    return self.item(tx, key)
+
+
+@method(list, "__contains__")
+@method(tuple, "__contains__")
+def sequence_contains(tx: TraceContext, self: Sequence, item: Value) -> Value:
+    return self.contains(tx, item)
+
+
+@method(list, "__iter__")
+@method(tuple, "__iter__")
+def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
+    return self.iterator(tx)
+
+
+@method(list, "__setitem__")
+def list_setitem(tx: TraceContext, self: ListValue, key: Value, value: Value) -> Value:
+    self.set_item(tx, key, value)
+    return Constant(None)
+
+
+@method(torch.Size, "numel")
+def size_numel(tx: TraceContext, self: TupleValue) -> Value:
+    return tx.wrap(torch.Size(item.constant() for item in self.items).numel(), None)
+
+
+@method(tuple, "_replace")
+def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) -> Value:
+    fields = list(self.cls._fields)
+    return TupleValue([changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)], None, self.cls)
+
+
+@method(tuple, "_asdict")
+def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
+    return tx.build_dict([(Constant(name), item) for name, item in zip(self.cls._fields, self.all(tx), strict=True)])

@@ -1,0 +1,157 @@
+"""Tensors: a node of the graph with a fake tensor that says everything but the numbers."""
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from ...errors import GraphBreak
+from ...guards.source import AttrSource, Source
+from .base import Value
+from .constant import Constant
+from .registry import accepts, method_of
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+CONSTANT_ATTRIBUTES = frozenset(
+    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu is_leaf "
+    "itemsize names output_nr is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan retains_grad".split()
+)
+GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
+
+
+class Identity:
+    """A dictionary key that is equal only for one object."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.of is other.of
+
+
+class TensorValue(Value):
+    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...)."""
+
+    __slots__ = ("node", "fake", "cls", "real")
+
+    def __init__(
+        self,
+        node: torch.fx.Node,
+        fake: torch.Tensor,
+        source: Source | None = None,
+        cls: type = torch.Tensor,
+        real: torch.Tensor | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.node, self.fake, self.cls, self.real = node, fake, cls, real
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        where = f" '{self.source.name}'" if self.source is not None else ""
+        return f"a tensor{where}"
+
+    def key(self) -> Any:
+        return Identity(self)
+
+    def truth(self, tx: TraceContext) -> bool:
+        raise GraphBreak("data-dependent-branch", f": {self.describe()}")
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        handler = ATTRIBUTES.get(name)
+        if handler is not None:
+            return handler(tx, self)
+        if name in CONSTANT_ATTRIBUTES:
+            return tx.wrap(getattr(self.fake, name), None)
+        if name in GRAPH_ATTRIBUTES:
+            return tx.graph.call("call_function", getattr, [self, Constant(name)], {})
+        if name.startswith("__") or not hasattr(torch.Tensor, name) or not callable(getattr(torch.Tensor, name)):
+            raise self.unsupported(f"attribute {name}")
+        return TensorMethod(self, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(torch.Tensor, name)
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(tx, self, *args, **kwargs)
+        if not hasattr(torch.Tensor, name):
+            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        return tx.graph.call("call_method", name, [self, *args], kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return self.method(tx, "unbind", [], {}).iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        if self.fake.dim() == 0:
+            raise tx.throw(TypeError, "len() of a 0-d tensor")
+        return tx.wrap(self.fake.shape[0], None)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return tx.graph.call("call_function", operator.getitem, [self, key], {})
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        tx.graph.call("call_function", operator.setitem, [self, key, value], {})
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return tx.graph.call("call_method", "__contains__", [self, item], {})
+
+    def same(self, other: Value) -> bool:
+        # Two values of one node are one object: in-place methods return the node they were called on.
+        return isinstance(other, TensorValue) and self.node is other.node
+
+
+
+
+
+
+class TensorMethod(Value):
+    """A method of a tensor, not called yet."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: TensorValue, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def python_type(self) -> type:
+        return type(getattr(torch.empty(0), self.name))
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.receiver.method(tx, self.name, args, kwargs)
+
+
+def _shape(tx: TraceContext, tensor: TensorValue) -> Value:
+    return tx.wrap(tensor.fake.shape, None)
+
+
+def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
+    if tensor.source is None:
+        if tensor.fake.is_leaf and not tensor.fake.requires_grad:
+            return Constant(None)
+        raise tensor.unsupported("attribute grad of a tensor made inside")
+    return tx.wrap(tensor.real.grad, AttrSource(tensor.source, "grad"))
+
+
+def _grad_fn(tx: TraceContext, tensor: TensorValue) -> Value:
+    if tensor.fake.grad_fn is None:
+        return Constant(None)
+    raise tensor.unsupported("attribute grad_fn")
+
+
+def _class(tx: TraceContext, tensor: TensorValue) -> Value:
+    return tx.wrap(tensor.cls, None)
+
+
+ATTRIBUTES = {"shape": _shape, "grad": _grad, "grad_fn": _grad_fn, "__class__": _class}

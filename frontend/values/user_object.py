@@ -1,0 +1,283 @@
+"""Instances of user classes: attribute protocol, special methods, subclasses of builtin containers, super()."""
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
+from .base import Observed, Value
+from .constant import Constant
+from .klass import MISSING, bind, lookup, raw_attribute
+from .mutable import Mutable
+from .sequence import BoundBuiltin
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class UserObject(Mutable):
+    """An instance of a class written in Python. `real` is the object when it existed before the frame. `attrs` overlays
+    its instance dictionary: what the traced program stored (None: deleted). `base` holds the builtin container inside
+    an instance of a subclass of one."""
+
+    __slots__ = ("cls", "real", "attrs", "seen", "base")
+
+    def __init__(self, cls: type, real: Any = None, source: Source | None = None, base: Value | None = None) -> None:
+        super().__init__(source)
+        self.cls, self.real, self.base = cls, real, base
+        self.attrs: dict[str, Value | None] = {}
+        self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return dict(self.attrs)
+
+    def restore(self, state: Any) -> None:
+        self.attrs = state
+
+    def key(self) -> Any:
+        if lookup(self.cls, "__hash__")[1] is not object.__hash__:
+            raise self.unsupported("as a dictionary key")
+        return Identity(self.real if self.real is not None else self)
+
+    # attributes
+
+    def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
+        """What the instance dictionary holds, or None."""
+        if name in self.attrs:
+            return self.attrs[name]
+        if name in self.seen:
+            return self.seen[name]
+        own = instance_dict(self.real)
+        if own is None:
+            return None
+        path = self.source and InstanceDict(self.source)
+        if name not in own:
+            tx.guard(path, Kind.ABSENT, name)
+            return None
+        value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
+        return value
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__":
+            return tx.wrap(self.cls, self.source and TypeOf(self.source))
+        if name == "__dict__":
+            return self.dictionary(tx)
+        getter = lookup(self.cls, "__getattribute__")[1]
+        if type(getter) is types.FunctionType:
+            return self._guarded_by_getattr(tx, name, lambda: tx.wrap(getter, None).call(tx, [self, Constant(name)], {}))
+        return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
+
+    def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
+        fallback, source = raw_attribute(tx, self.cls, "__getattr__", self.source and TypeOf(self.source))
+        if fallback is MISSING:
+            return get()
+        try:
+            return get()
+        except Observed as error:
+            if not issubclass(error.cls, AttributeError):
+                raise
+        return tx.wrap(fallback, source).call(tx, [self, Constant(name)], {})
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        """object.__getattribute__."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if raw is not MISSING:
+            if isinstance(raw, property):
+                if raw.fget is None:
+                    raise tx.throw(AttributeError, f"unreadable attribute '{name}'")
+                return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [self], {})
+            if isinstance(raw, types.MemberDescriptorType):
+                return self._slot(tx, name)
+            if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
+                return self._descriptor(tx, raw, name, source)
+        own = self.own_attribute(tx, name)
+        if own is not None:
+            return own
+        if raw is MISSING:
+            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        if isinstance(raw, functools.cached_property):
+            value = tx.wrap(raw.func, tx.attr_source(source, "func")).call(tx, [self], {})
+            tx.effects.change(self)
+            self.attrs[name] = value
+            return value
+        if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+            if issubclass(self.base.python_type(), raw.__objclass__) and raw.__objclass__ is not object:
+                return BoundBuiltin(self.base, name)
+        return bind(tx, raw, self, tx.wrap(self.cls, self.source and TypeOf(self.source)), source)
+
+    def _slot(self, tx: TraceContext, name: str) -> Value:
+        if name in self.attrs:
+            value = self.attrs[name]
+        elif self.real is not None and hasattr(self.real, name):
+            value = self.seen.get(name)
+            if value is None:
+                value = self.seen[name] = tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+        else:
+            value = None
+        if value is None:
+            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        return value
+
+    def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
+        getter = lookup(type(raw), "__get__")[1]
+        if type(getter) is not types.FunctionType:
+            if self.real is not None and name not in self.attrs:  # a C descriptor reads the object itself
+                return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+            raise self.unsupported(f"attribute {name}")
+        return tx.wrap(raw, source).method(tx, "__get__", [self, tx.wrap(self.cls, None)], {})
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        setter = lookup(self.cls, "__setattr__")[1]
+        if type(setter) is types.FunctionType:
+            tx.wrap(setter, None).call(tx, [self, Constant(name), value], {})
+        else:
+            self.generic_set_attribute(tx, name, value)
+
+    def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        """object.__setattr__."""
+        raw = lookup(self.cls, name)[1]
+        if isinstance(raw, property):
+            if raw.fset is None:
+                raise tx.throw(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
+            tx.wrap(raw.fset, None).call(tx, [self, value], {})
+            return
+        if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, types.MemberDescriptorType):
+            if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
+                raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+            tx.wrap(raw, None).method(tx, "__set__", [self, value], {})
+            return
+        if name in ("__class__", "__dict__"):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        tx.effects.change(self)
+        self.attrs[name] = value
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        if type(lookup(self.cls, "__delattr__")[1]) is types.FunctionType or isinstance(lookup(self.cls, name)[1], property):
+            raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
+        if self.own_attribute(tx, name) is None:
+            raise tx.throw(AttributeError, name)
+        tx.effects.change(self)
+        self.attrs[name] = None
+
+    def dictionary(self, tx: TraceContext) -> Value:
+        """object.__dict__: a copy is all that most readers need; writing through it is not captured."""
+        names = [n for n in (instance_dict(self.real) or {}) if self.attrs.get(n, MISSING) is not None]
+        if self.real is not None:
+            tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(instance_dict(self.real) or {}))
+        names += [n for n in self.attrs if n not in names and self.attrs[n] is not None]
+        return tx.instance_dictionary(self, [(Constant(name), self.own_attribute(tx, name)) for name in names])
+
+    # special methods
+
+    def special(self, tx: TraceContext, name: str) -> Value | None:
+        """The method that Python looks up on the class for an operation, bound; None if there is none."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if raw is MISSING or raw is None:
+            return None
+        if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+            if raw.__objclass__ is not object:
+                return BoundBuiltin(self.base, name)
+        return bind(tx, raw, self, tx.wrap(self.cls, None), source)
+
+    def _call_special(self, tx: TraceContext, name: str, args: list[Value], what: str) -> Value:
+        found = self.special(tx, name)
+        if found is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object {what}")
+        return found.call(tx, args, {})
+
+    def truth(self, tx: TraceContext) -> bool:
+        as_bool = self.special(tx, "__bool__")
+        if as_bool is not None:
+            return as_bool.call(tx, [], {}).truth(tx)
+        size = self.special(tx, "__len__")
+        return True if size is None else size.call(tx, [], {}).truth(tx)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        found = self.special(tx, "__call__")
+        if found is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
+        return found.call(tx, args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        found = self.special(tx, "__iter__")
+        if found is not None:
+            return found.call(tx, [], {})
+        raise self.unsupported("iteration through __getitem__")
+
+    def next(self, tx: TraceContext) -> Value | None:
+        try:
+            return self._call_special(tx, "__next__", [], "is not an iterator")
+        except Observed as error:
+            if error.cls is StopIteration:
+                return None
+            raise
+
+    def length(self, tx: TraceContext) -> Value:
+        return self._call_special(tx, "__len__", [], "has no len()")
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return self._call_special(tx, "__getitem__", [key], "is not subscriptable")
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self._call_special(tx, "__setitem__", [key, value], "does not support item assignment")
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        self._call_special(tx, "__delitem__", [key], "does not support item deletion")
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        found = self.special(tx, "__contains__")
+        if found is not None:
+            return Constant(found.call(tx, [item], {}).truth(tx))
+        return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
+
+
+def instance_dict(obj: Any) -> dict[str, Any] | None:
+    """The real instance dictionary, past any __dict__ of the class's own; None when the object has none."""
+    if obj is None:
+        return None
+    try:
+        return object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+
+
+class SuperValue(Value):
+    """super(cls, receiver)."""
+
+    __slots__ = ("cls", "receiver")
+
+    def __init__(self, cls: type, receiver: Value) -> None:
+        super().__init__()
+        self.cls, self.receiver = cls, receiver
+
+    def python_type(self) -> type:
+        return super
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        of_class = self.receiver.is_constant() and isinstance(self.receiver.constant(), type)
+        start = self.receiver.constant() if of_class else self.receiver.python_type()
+        order = start.__mro__
+        for owner in order[order.index(self.cls) + 1 :]:
+            if name in owner.__dict__:
+                return self._found(tx, owner, name, start, of_class)
+        raise tx.throw(AttributeError, f"'super' object has no attribute '{name}'")
+
+    def _found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
+        raw, source = raw_attribute(tx, owner, name, None)
+        if isinstance(raw, property) and not of_class:
+            return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [self.receiver], {})
+        if name == "__new__":
+            return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
+        base = getattr(self.receiver, "base", None)
+        if base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType) and owner is not object:
+            return BoundBuiltin(base, name)
+        if of_class and isinstance(raw, types.FunctionType):
+            return tx.wrap(raw, source)
+        return bind(tx, raw, self.receiver, tx.wrap(start, None), source)

@@ -1,0 +1,284 @@
+"""Objects to values: one rule a type, and what each of them guards."""
+from __future__ import annotations
+
+import collections
+import collections.abc
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import AttrSource, DictItem, SequenceItem, Source
+from .base import Lazy, Value
+from .constant import LITERAL_TYPES, Constant
+from .exception import ExceptionValue
+from .function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
+from .iterator import ListedIterator
+from .klass import ClassValue
+from .mapping import DictValue, SetValue
+from .nn_module import ModuleValue
+from .python_module import PythonModule
+from .range import RangeValue
+from .registry import wrap_rule, wraps
+from .sequence import ListValue, SliceValue, TupleValue
+from .user_object import UserObject
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+Rule = Callable[["TraceContext", Any, "Source | None"], Value]
+
+
+def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    """The value of an object, by the rule of its type or of the nearest family it belongs to."""
+    rule = wrap_rule(type(obj))
+    if rule is not None:
+        return rule(tx, obj, source)
+    for family, family_rule in FAMILIES:
+        if isinstance(obj, family):
+            return family_rule(tx, obj, source)
+    if is_named_tuple(obj):
+        return wrap_named_tuple(tx, obj, source)
+    if source is None and isinstance(obj, collections.abc.Iterator) and type(obj).__module__ == "builtins":
+        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
+    return wrap_object(tx, obj, source)
+
+
+@wraps(*LITERAL_TYPES)
+def wrap_literal(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.EQUALS, obj)
+    return Constant(obj, source)
+
+
+def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    return Constant(obj, source)
+
+
+def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    return ClassValue(obj, source)
+
+
+@wraps(types.ModuleType)
+def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    return PythonModule(obj, source)
+
+
+@wraps(types.FunctionType)
+def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
+    if source is not None:
+        if obj.__closure__ is None or _is_definition(source):
+            tx.guard(source, Kind.IS, obj)
+        else:  # made anew by each call of its maker: the code and what it closes over are what counts
+            tx.guard(source, Kind.TYPE, types.FunctionType)
+            tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
+    known = tx.known(obj)
+    if isinstance(known, FunctionValue):
+        return known
+    return tx.remember(obj, existing_function(tx, obj, source))
+
+
+def _is_definition(source: Source) -> bool:
+    """Whether a path ends in a named place of a module or class, where functions stay what they are."""
+    return isinstance(source, DictItem)
+
+
+@wraps(types.MethodType)
+def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
+    tx.guard(source, Kind.TYPE, types.MethodType)
+    receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
+    return MethodValue(receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source)
+
+
+@wraps(
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, property,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, functools._lru_cache_wrapper,
+)  # fmt: skip
+def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(obj.__wrapped__, types.FunctionType):
+        tx.guard(source, Kind.IS, obj)  # what it computes is what it would remember
+        return tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
+    if source is not None:
+        receiver = getattr(obj, "__self__", None)
+        if isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(receiver, types.ModuleType | type | None):
+            tx.guard(source, Kind.TYPE, type(obj))
+            return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
+        tx.guard(source, Kind.IS, obj)
+    return BuiltinValue(obj, source)
+
+
+@wraps(types.CellType)
+def wrap_cell(tx: TraceContext, obj: types.CellType, source: Source | None) -> Value:
+    return existing_cell(tx, obj, source)
+
+
+@wraps(functools.partial)
+def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a functools.partial that no path leads to")
+    tx.guard(source, Kind.TYPE, functools.partial)
+    args = AttrSource(source, "args")
+    tx.guard(args, Kind.LENGTH, len(obj.args))
+    keywords = AttrSource(source, "keywords")
+    tx.guard(keywords, Kind.KEYS, tuple(obj.keywords))
+    return PartialValue(
+        tx.wrap(obj.func, AttrSource(source, "func")),
+        [Lazy(arg, SequenceItem(args, i)) for i, arg in enumerate(obj.args)],
+        {name: Lazy(value, DictItem(keywords, name)) for name, value in obj.keywords.items()},
+        source,
+    )
+
+
+# containers
+
+
+def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
+    if source is None:
+        return [tx.wrap(item, None) for item in obj]
+    tx.guard(source, Kind.TYPE, type(obj))
+    tx.guard(source, Kind.LENGTH, len(obj))
+    return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
+
+
+@wraps(tuple, torch.Size)
+def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+    if source is not None and _literal(obj):
+        tx.guard(source, Kind.EQUALS, obj)
+        return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj))
+    return TupleValue(_items(tx, obj, source), source, type(obj))
+
+
+def _literal(obj: Any) -> bool:
+    return type(obj) in LITERAL_TYPES or (type(obj) in (tuple, torch.Size) and all(map(_literal, obj)))
+
+
+@wraps(list)
+def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
+    value = ListValue(_items(tx, obj, source), source)
+    return tx.remember(obj, value) if source is not None else value
+
+
+@wraps(dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+    factory = None
+    if isinstance(obj, collections.defaultdict):
+        factory = tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
+    if source is None:
+        entries = {(k := tx.wrap(key, None)).key(): (k, tx.wrap(item, None)) for key, item in obj.items()}
+        return DictValue(entries, cls=type(obj), default_factory=factory)
+    tx.guard(source, Kind.TYPE, type(obj))
+    return tx.remember(obj, DictValue(None, source, obj, type(obj), factory))
+
+
+@wraps(types.MappingProxyType)
+def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: Source | None) -> Value:
+    raise GraphBreak("unsupported-value", "a mappingproxy")
+
+
+@wraps(set, frozenset)
+def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
+    if not all(map(_literal, obj)) and not all(isinstance(item, type | enum.Enum) for item in obj):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    if source is not None:
+        tx.guard(source, Kind.TYPE, type(obj))
+        tx.guard(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
+    members = {value.key(): value for value in (tx.wrap(item, None) for item in obj)}
+    value = SetValue(members, source, type(obj))
+    return tx.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def _equals(expected: frozenset) -> Callable[[Any], bool]:
+    return lambda obj: obj == expected
+
+
+@wraps(slice)
+def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
+    tx.guard(source, Kind.TYPE, slice)
+    return SliceValue([tx.wrap(getattr(obj, n), source and AttrSource(source, n)) for n in ("start", "stop", "step")], source)
+
+
+@wraps(range)
+def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
+    tx.guard(source, Kind.TYPE, range)
+    for part in ("start", "stop", "step"):
+        tx.guard(source and AttrSource(source, part), Kind.EQUALS, getattr(obj, part))
+    return RangeValue(obj, source)
+
+
+@wraps(type({}.keys()), type({}.values()), type({}.items()))
+def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        return ListValue([tx.wrap(item, None) for item in obj])
+    raise GraphBreak("unsupported-value", "a dictionary view made elsewhere")
+
+
+# objects
+
+
+def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a tensor that no path leads to")
+    return tx.graph.input(tx, obj, source)
+
+
+def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guard(source, Kind.TYPE, type(obj))
+    return tx.remember(obj, ModuleValue(type(obj), obj, source))
+
+
+def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guard(source, Kind.TYPE, type(obj))
+    return tx.remember(obj, ExceptionValue(type(obj), [], obj, source))
+
+
+def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+    return TupleValue(_items(tx, obj, source), source, type(obj))
+
+
+def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guard(source, Kind.TYPE, type(obj))
+    base: Value | None = None
+    if isinstance(obj, dict):
+        base = DictValue(None, source, obj, _builtin_base(type(obj)))
+    elif isinstance(obj, list):
+        base = ListValue(_items(tx, obj, source), source)
+    elif isinstance(obj, tuple):
+        base = TupleValue(_items(tx, obj, source), source)
+    elif isinstance(obj, (int, float, str, bytes, set, frozenset)):
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)")
+    return tx.remember(obj, UserObject(type(obj), obj, source, base))
+
+
+def _builtin_base(cls: type) -> type:
+    return next(base for base in cls.__mro__ if base in (dict, collections.OrderedDict, collections.defaultdict, collections.Counter))
+
+
+FAMILIES: tuple[tuple[Any, Rule], ...] = (
+    (torch.Tensor, wrap_tensor),
+    (torch.nn.Module, wrap_nn_module),
+    (type, wrap_class),
+    (types.ModuleType, wrap_module_object),
+    (enum.Enum, wrap_enum),
+    (torch._C._TensorBase, wrap_tensor),
+    (BaseException, wrap_exception),
+)
+
+
+def is_named_tuple(obj: Any) -> bool:
+    cls = type(obj)
+    return isinstance(obj, tuple) and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+

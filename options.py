@@ -1,0 +1,103 @@
+"""Options: what one compile() call asks for, frozen and passed down; `config` holds the process-wide defaults.
+
+The only reader of environment variables.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def _flag(name: str, default: bool) -> bool:
+    return os.environ.get(name, "1" if default else "0").lower() not in ("", "0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that steers a capture. Knobs that mean the same as one of torch's bear torch's name."""
+
+    backend: str | Callable[..., Any] = "eager"
+    backend_options: tuple[tuple[str, Any], ...] = ()
+    mode: str = "default"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    strict: bool = False  # internal failures raise instead of falling back to eager
+    suppress_errors: bool = False  # a backend that fails costs a warning, not a BackendError
+    recompile_limit: int = 8  # entries at one site before it runs in eager
+    fail_on_recompile_limit_hit: bool = False
+    inline_depth: int = 200  # calls
+    trace_budget: int = 2_000_000  # instructions interpreted in one capture
+    wait_for_compile: bool = False  # threads that meet a compile in progress wait instead of running eager
+
+
+@dataclass
+class Config:
+    """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while."""
+
+    strict: bool = field(default_factory=lambda: _flag("FRAMEJIT_STRICT", False))
+    suppress_errors: bool = False
+    recompile_limit: int = 8
+    fail_on_recompile_limit_hit: bool = False
+    inline_depth: int = 200
+    trace_budget: int = 2_000_000
+    wait_for_compile: bool = False
+    disable: bool = field(default_factory=lambda: _flag("FRAMEJIT_DISABLE", False))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dataclass_fields__:
+            raise AttributeError(f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}")
+        object.__setattr__(self, name, value)
+
+    def defaults(self) -> dict[str, Any]:
+        """The values that an Options takes over."""
+        wanted = {f.name for f in fields(Options)}
+        return {name: value for name, value in vars(self).items() if name in wanted}
+
+    def patch(self, **changes: Any) -> _Patch:
+        """Changes knobs inside a `with` block or a decorated function; raises AttributeError for an unknown one."""
+        for name in changes:
+            if name not in self.__dataclass_fields__:
+                raise AttributeError(f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}")
+        return _Patch(self, changes)
+
+
+class _Patch:
+    """Context manager and decorator of Config.patch; may be entered more than once."""
+
+    def __init__(self, config: Config, changes: dict[str, Any]) -> None:
+        self.config, self.changes = config, changes
+        self.saved: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Config:
+        self.saved.append({name: getattr(self.config, name) for name in self.changes})
+        for name, value in self.changes.items():
+            setattr(self.config, name, value)
+        return self.config
+
+    def __exit__(self, *exc: object) -> None:
+        for name, value in self.saved.pop().items():
+            setattr(self.config, name, value)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return patched
+
+
+config = Config()
+
+
+@contextlib.contextmanager
+def strict() -> Iterator[None]:
+    """Internal failures raise inside the block (the tests run so)."""
+    with config.patch(strict=True):
+        yield
