@@ -27,6 +27,7 @@ class Dialect:
     internal: frozenset[str]  # opcodes that never lie in co_code
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
     truth: str | None  # what must precede UNARY_NOT and a conditional jump on any object, if anything
+    attr_shift: int  # LOAD_ATTR's oparg is the name's index shifted by so much
     closure: str  # pushes the cell in a slot
     checked_load: str  # pushes a local, raises when it is unbound
     pairs: Mapping[str, tuple[str, str]]  # superinstructions on two slots (oparg: 4 bits each)
@@ -60,6 +61,16 @@ class Dialect:
         """Opcodes whose oparg is one localsplus index."""
         both = (*opcode.haslocal, *opcode.hasfree)
         return frozenset(number for number in both if number < 256 and opcode.opname[number] not in self.pairs)
+
+    @cached_property
+    def needs_truth(self) -> frozenset[str]:
+        """Opcodes that only take a bool."""
+        return frozenset({"UNARY_NOT", *self.jump_if[True]}) if self.truth else frozenset()
+
+    @cached_property
+    def truths(self) -> frozenset[str]:
+        """What may stand before one of `needs_truth` in its group: it leaves a bool."""
+        return frozenset({self.truth, "COMPARE_OP"}) if self.truth else frozenset()
 
     @cached_property
     def forward(self) -> dict[str, str]:

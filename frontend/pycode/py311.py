@@ -221,6 +221,7 @@ DIALECT = Dialect(
     internal=frozenset(),
     null_below=True,
     truth=None,
+    attr_shift=0,
     closure="LOAD_CLOSURE",
     checked_load="LOAD_FAST",
     pairs={},
