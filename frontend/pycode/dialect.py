@@ -68,6 +68,11 @@ class Dialect:
         return frozenset({"UNARY_NOT", *self.jump_if[True]}) if self.truth else frozenset()
 
     @cached_property
+    def bool_ops(self) -> frozenset[int]:
+        """The numbers of `needs_truth`."""
+        return frozenset(opcode.opmap[opname] for opname in self.needs_truth)
+
+    @cached_property
     def truths(self) -> frozenset[str]:
         """What may stand before one of `needs_truth` in its group: it leaves a bool."""
         return frozenset({self.truth, "COMPARE_OP"}) if self.truth else frozenset()
