@@ -12,8 +12,13 @@ setup(
     ext_modules=[
         Extension(
             "framejit.guards.native._guards",
-            ["guards/native/guard_program.c"],
-            depends=["guards/native/guard_api.h"],
+            [f"guards/native/{name}.c" for name in ("guard_program", "tensor_layout", "torch_state")],
+            include_dirs=internal,
+            depends=[
+                f"guards/native/{name}.h"
+                for name in ("constants", "guard_api", "object_compat", "tensor_layout", "torch_state")
+            ],
+            libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11"],
         ),
         Extension(
