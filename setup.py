@@ -4,6 +4,7 @@ import sysconfig
 from setuptools import Extension, find_packages, setup
 
 folders = find_packages(".", include=["frontend*", "guards*", "backends*"])
+runtime = ["continuation", "entry", "eval_hook", "frame_hook", "handle", "links", "mode", "site"]
 internal = [f"{sysconfig.get_path('include')}/internal"]
 
 setup(
@@ -12,15 +13,20 @@ setup(
     ext_modules=[
         Extension(
             "framejit.guards.native._guards",
-            ["guards/native/guard_program.c"],
-            depends=["guards/native/guard_api.h"],
+            [f"guards/native/{name}.c" for name in ("guard_program", "tensor_layout", "torch_state")],
+            include_dirs=internal,
+            depends=[
+                f"guards/native/{name}.h"
+                for name in ("constants", "guard_api", "object_compat", "tensor_layout", "torch_state")
+            ],
+            libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11"],
         ),
         Extension(
             "framejit.frontend.runtime._hook",
-            ["frontend/runtime/frame_hook.c"],
+            [f"frontend/runtime/{name}.c" for name in runtime],
             include_dirs=["guards/native", *internal],
-            depends=["frontend/runtime/frame_compat.h", "guards/native/guard_api.h"],
+            depends=["frontend/runtime/hook.h", "frontend/runtime/frame_compat.h", "guards/native/guard_api.h"],
             extra_compile_args=["-O3", "-std=c11"],
         ),
     ],

@@ -5,10 +5,16 @@ In: facts that a capture relied on. Out: `Guard` records, which program.py order
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from .source import Source
+from .torch_state import TorchState
+
+__all__ = ["Guard", "Kind", "ShapeExpr", "TensorSpec", "TorchState"]
 
 
 class Kind(enum.Enum):
@@ -52,6 +58,26 @@ class TensorSpec:
     sizes: tuple[int | None, ...]
     strides: tuple[int | None, ...]
     keys: int  # torch._C._dispatch_keys(t).raw_repr()
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorSpec:
+        """The spec that only tensors like this one meet; a dimension that is not a plain int is any."""
+        with torch._C.DisableTorchFunction():
+            strided = tensor.layout is torch.strided and not tensor.is_nested
+            return cls(
+                type=type(tensor),
+                dtype=tensor.dtype,
+                device=tensor.device,
+                requires_grad=tensor.requires_grad,
+                layout=tensor.layout,
+                sizes=plain(tensor.size()) if not tensor.is_nested else (),
+                strides=plain(tensor.stride()) if strided else (),
+                keys=torch._C._dispatch_keys(tensor).raw_repr(),
+            )
+
+
+def plain(numbers: Iterable[int | torch.SymInt]) -> tuple[int | None, ...]:
+    return tuple(number if type(number) is int else None for number in numbers)
 
 
 @dataclass(frozen=True)

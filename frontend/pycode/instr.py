@@ -5,6 +5,7 @@ In: nothing. Out: `Op`, `Instr`, `Handler`, `DecodedCode`, the border between de
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -23,8 +24,10 @@ class Op(enum.Enum):
     LOAD_CONST = enum.auto()  # the constant
     LOAD_FAST = enum.auto()  # slot (localsplus index); unbound raises
     LOAD_FAST_AND_CLEAR = enum.auto()  # slot; pushes NULL when unbound, leaves the slot unbound
-    STORE_FAST = enum.auto()  # slot; storing NULL unbinds
+    STORE_FAST = enum.auto()  # slot; storing NULL unbinds. On a cell slot it replaces the cell itself (3.12+ restores
+    #                           an outer cell so, behind an inlined comprehension; LOAD_FAST_AND_CLEAR took it)
     DELETE_FAST = enum.auto()  # slot
+    MAKE_CELL = enum.auto()  # slot: put what it holds, if anything, into a new cell there (3.12+: inlined comprehensions)
     LOAD_CLOSURE = enum.auto()  # slot: push the cell itself
     LOAD_DEREF = enum.auto()  # slot: push the cell's contents
     STORE_DEREF = enum.auto()  # slot
@@ -104,9 +107,10 @@ class Op(enum.Enum):
     RETURN_GENERATOR = enum.auto()  # pushes one item, which a POP_TOP removes
     YIELD_VALUE = enum.auto()  # value -> what is sent
     GET_YIELD_FROM_ITER = enum.auto()
-    SEND = enum.auto()  # target when the receiver has returned; receiver, value -> receiver, yielded | result
-    END_SEND = enum.auto()  # receiver, value -> value
-    CLEANUP_THROW = enum.auto()
+    SEND = enum.auto()  # target when the receiver has returned: receiver, value -> receiver, yielded; at the target: result
+    #                     (on every version SEND drops the receiver itself and its target lies past any END_SEND)
+    END_SEND = enum.auto()  # receiver, value -> value; reached behind CLEANUP_THROW only (3.12+)
+    CLEANUP_THROW = enum.auto()  # receiver, sent, exc -> None, the StopIteration's value; another exc is raised again (3.12+)
     STOPITERATION_ERROR = enum.auto()  # exc -> exc, a StopIteration turned into a RuntimeError
     # all that capture leaves to Python (async, class bodies, ...): arg is CPython's name
     UNSUPPORTED = enum.auto()
@@ -146,7 +150,7 @@ class DecodedCode:
     nargs: int  # argument slots: positional, keyword-only, *args, **kwargs, in this order
     cells: frozenset[int]  # slots that hold a cell made by this frame
     frees: tuple[int, ...]  # slots that hold a cell of the function's closure, in closure order
-    live_in: tuple[frozenset[int], ...] = field(repr=False)  # slots read at or after each instruction
+    live_in: Sequence[frozenset[int]] = field(repr=False)  # slots read at or after each instruction, computed at first use
 
     @property
     def is_generator(self) -> bool:

@@ -1,0 +1,70 @@
+"""Which slots are read later: backward dataflow over canonical instructions, exception edges included.
+
+In: instructions and handlers. Out: `Liveness`, a sequence of slot sets computed at its first use, since most inlined
+frames never break. Knows no versions.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from .instr import Handler, Instr, Op
+
+READS = frozenset({Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.DELETE_FAST, Op.LOAD_CLOSURE, Op.LOAD_DEREF, Op.DELETE_DEREF})
+KILLS = frozenset({Op.STORE_FAST})
+ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
+# Names that let a frame be looked at: code that mentions one keeps all it has.
+FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals"})
+
+
+class Liveness(Sequence[frozenset[int]]):
+    """The slots read at or after each instruction, `always` included."""
+
+    def __init__(self, instrs: tuple[Instr, ...], handlers: tuple[Handler | None, ...], always: frozenset[int]) -> None:
+        self._instrs, self._handlers, self._always = instrs, handlers, always
+        self._masks: list[int] | None = None
+        self._sets: dict[int, frozenset[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._instrs)
+
+    @overload
+    def __getitem__(self, index: int) -> frozenset[int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[frozenset[int]]: ...
+    def __getitem__(self, index: int | slice) -> frozenset[int] | list[frozenset[int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if self._masks is None:
+            self._masks = solve(self._instrs, self._handlers)
+        mask = self._masks[index]
+        found = self._sets.get(mask)
+        if found is None:
+            slots = frozenset(slot for slot in range(mask.bit_length()) if mask >> slot & 1)
+            found = self._sets[mask] = slots | self._always
+        return found
+
+    def __iter__(self) -> Iterator[frozenset[int]]:
+        return (self[i] for i in range(len(self)))
+
+
+def solve(instrs: Sequence[Instr], handlers: Sequence[Handler | None]) -> list[int]:
+    """The least fixed point, one bit mask of slots an instruction."""
+    live = [0] * (len(instrs) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(instrs) - 1, -1, -1):
+            instr, handler = instrs[i], handlers[i]
+            mask = 0 if instr.op in ENDS else live[i + 1]
+            if instr.target >= 0:
+                mask |= live[instr.target]
+            if instr.op in KILLS:
+                mask &= ~(1 << instr.arg)
+            elif instr.op in READS:
+                mask |= 1 << instr.arg
+            if handler is not None:
+                mask |= live[handler.target]
+            if mask != live[i]:
+                live[i], changed = mask, True
+    return live

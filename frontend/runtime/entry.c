@@ -1,0 +1,261 @@
+/* Entry: a guard program and the code it guards. Knows how to check and to call one, not where it is kept. */
+#include "hook.h"
+
+#include <structmember.h>
+
+/* ---- guards ---- */
+
+#define GUARD_MODULE "framejit.guards.native._guards"
+
+/* The capsule's table; NULL, without an exception, where there is no guard module (then no program can exist). */
+static const framejit_guard_api *
+guard_api(void)
+{
+    static const framejit_guard_api *api;
+    if (api == NULL) {
+        /* PyCapsule_Import imports the outermost package only and goes on by attributes. */
+        PyObject *module = PyImport_ImportModule(GUARD_MODULE);
+        if (module != NULL) {
+            api = PyCapsule_Import(FRAMEJIT_GUARD_CAPSULE, 0);
+            Py_DECREF(module);
+        }
+        if (api == NULL) {
+            PyErr_Clear();
+        }
+    }
+    return api;
+}
+
+int
+entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    *lifted = NULL;
+    return entry->program == NULL || guard_api()->run(entry->program, slots, nslots, function, lifted);
+}
+
+/* ---- code for a frame's own closure ---- */
+
+static int
+argument_slots(PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
+           + !!(code->co_flags & CO_VARKEYWORDS);
+}
+
+int
+entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots)
+{
+    PyCodeObject *code = entry->code;
+    if (code == NULL || argument_slots(code) != nslots) {
+        return 0;
+    }
+    Py_ssize_t cells = function->func_closure == NULL ? 0 : PyTuple_GET_SIZE(function->func_closure);
+    return code->co_nfreevars == cells;
+}
+
+/* `code` with every argument slot positional, as that is how slots are handed over. */
+static PyCodeObject *
+flatten(PyCodeObject *code)
+{
+    if (argument_slots(code) == code->co_argcount) {
+        return (PyCodeObject *)Py_NewRef(code);
+    }
+    PyObject *flat = NULL;
+    PyObject *replace = PyObject_GetAttrString((PyObject *)code, "replace");
+    PyObject *none = PyTuple_New(0);
+    PyObject *changes = Py_BuildValue("{sisisisi}", "co_argcount", argument_slots(code), "co_posonlyargcount", 0,
+                                      "co_kwonlyargcount", 0, "co_flags",
+                                      code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS));
+    if (replace != NULL && none != NULL && changes != NULL) {
+        flat = PyObject_Call(replace, none, changes);
+    }
+    Py_XDECREF(replace);
+    Py_XDECREF(none);
+    Py_XDECREF(changes);
+    return (PyCodeObject *)flat;
+}
+
+/* A function of the entry's code with the closure, globals and builtins of `like`. */
+static PyObject *
+make_function(Entry *entry, PyObject *like)
+{
+    if (!PyFunction_Check(like)) {
+        PyErr_SetString(PyExc_SystemError, "framejit: an entry that has only code needs a function to take its closure from");
+        return NULL;
+    }
+    PyFunctionObject *model = (PyFunctionObject *)like;
+    if (!entry_fits_frame(entry, model, argument_slots(entry->code))) {
+        PyErr_SetString(PyExc_SystemError, "framejit: rebuilt code has other free variables than its function");
+        return NULL;
+    }
+    if (entry->flat == NULL && (entry->flat = flatten(entry->code)) == NULL) {
+        return NULL;
+    }
+    PyFunctionObject *made = (PyFunctionObject *)PyFunction_New((PyObject *)entry->flat, model->func_globals);
+    if (made == NULL) {
+        return NULL;
+    }
+    /* PyFunction_New looks builtins up again in the globals, which may have changed since `like` was made. */
+    Py_INCREF(model->func_builtins);
+    Py_SETREF(made->func_builtins, model->func_builtins);
+    if (model->func_closure != NULL && PyFunction_SetClosure((PyObject *)made, model->func_closure) < 0) {
+        Py_CLEAR(made);
+    }
+    return (PyObject *)made;
+}
+
+/* ---- calling ---- */
+
+enum { FEW = 16 };
+
+static PyObject *
+call_with_lifted(Handle *on, PyObject *function, PyObject *const *slots, Py_ssize_t nslots, PyObject *lifted)
+{
+    PyObject *few[FEW + 2];
+    /* One more in front: PY_VECTORCALL_ARGUMENTS_OFFSET. */
+    PyObject **all = nslots <= FEW ? few : PyMem_New(PyObject *, nslots + 2);
+    if (all == NULL) {
+        return PyErr_NoMemory();
+    }
+    all[0] = NULL;
+    memcpy(all + 1, slots, nslots * sizeof(PyObject *));
+    all[nslots + 1] = lifted;
+    PyObject *result = call_in_mode(on, function, all + 1, (nslots + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (all != few) {
+        PyMem_Free(all);
+    }
+    return result;
+}
+
+PyObject *
+entry_call(Entry *entry, Handle *handle, PyObject *like, PyObject *const *slots, size_t nslotsf, PyObject *lifted)
+{
+    Handle *on = entry->needs_hook ? handle : NULL;
+    PyObject *function = entry->function != NULL ? Py_NewRef(entry->function) : make_function(entry, like);
+    PyObject *result = NULL;
+    if (function == NULL) {
+        Py_XDECREF(lifted);
+        return NULL;
+    }
+    if (lifted == NULL) {
+        result = call_in_mode(on, function, slots, nslotsf, NULL);
+    }
+    else {
+        result = call_with_lifted(on, function, slots, PyVectorcall_NARGS(nslotsf), lifted);
+        Py_DECREF(lifted);
+    }
+    Py_DECREF(function);
+    return result;
+}
+
+/* ---- the type ---- */
+
+static int
+check_code(PyObject *object)
+{
+    const int generator = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+    const int plain = CO_OPTIMIZED | CO_NEWLOCALS;
+    if (!PyCode_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "code must be a code object or None");
+        return 0;
+    }
+    int flags = ((PyCodeObject *)object)->co_flags;
+    if ((flags & plain) != plain || (flags & generator)) {
+        PyErr_SetString(PyExc_ValueError, "code must be that of a plain function");
+        return 0;
+    }
+    return 1;
+}
+
+static int
+check_program(PyObject *program)
+{
+    const framejit_guard_api *api = guard_api();
+    if (api == NULL || !Py_IS_TYPE(program, api->program_type)) {
+        PyErr_SetString(PyExc_TypeError, "program must be a guard program or None");
+        return 0;
+    }
+    return 1;
+}
+
+static PyObject *
+entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"program", "function", "code", "needs_hook", "data", NULL};
+    PyObject *program = Py_None, *function = Py_None, *code = Py_None, *data = Py_None;
+    int needs_hook = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpO:Entry", names, &program, &function, &code, &needs_hook, &data)) {
+        return NULL;
+    }
+    if (function != Py_None && !PyCallable_Check(function)) {
+        PyErr_SetString(PyExc_TypeError, "function must be callable or None");
+        return NULL;
+    }
+    if ((code != Py_None && !check_code(code)) || (program != Py_None && !check_program(program))) {
+        return NULL;
+    }
+    Entry *self = (Entry *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->program = program == Py_None ? NULL : Py_NewRef(program);
+        self->function = function == Py_None ? NULL : Py_NewRef(function);
+        self->code = code == Py_None ? NULL : (PyCodeObject *)Py_NewRef(code);
+        self->data = Py_NewRef(data);
+        self->needs_hook = (char)needs_hook;
+    }
+    return (PyObject *)self;
+}
+
+static int
+entry_traverse(Entry *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->program);
+    Py_VISIT(self->function);
+    Py_VISIT(self->code);
+    Py_VISIT(self->flat);
+    Py_VISIT(self->data);
+    return 0;
+}
+
+static int
+entry_clear(Entry *self)
+{
+    /* `program` stays: without it the entry would always hit. Programs have a tp_clear of their own. */
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->flat);
+    Py_CLEAR(self->data);
+    return 0;
+}
+
+static void
+entry_dealloc(Entry *self)
+{
+    PyObject_GC_UnTrack(self);
+    entry_clear(self);
+    Py_CLEAR(self->program);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef entry_members[] = {
+    {"program", T_OBJECT, offsetof(Entry, program), READONLY, "the guard program, or None: always hits"},
+    {"function", T_OBJECT, offsetof(Entry, function), READONLY, "takes the slots, and the lifted tuple, by position"},
+    {"code", T_OBJECT, offsetof(Entry, code), READONLY, "the rebuilt code object"},
+    {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY, "whether the hook is on while it runs"},
+    {"hits", T_ULONGLONG, offsetof(Entry, hits), 0, "calls it served"},
+    {"data", T_OBJECT, offsetof(Entry, data), 0, "whatever its maker keeps with it"},
+    {NULL},
+};
+
+PyTypeObject Entry_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "framejit.frontend.runtime._hook.Entry",
+    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None)\n--\n\n"
+              "A guard program and the code it guards; with neither function nor code it says: run eager.",
+    .tp_basicsize = sizeof(Entry),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = entry_new,
+    .tp_dealloc = (destructor)entry_dealloc,
+    .tp_traverse = (traverseproc)entry_traverse,
+    .tp_clear = (inquiry)entry_clear,
+    .tp_members = entry_members,
+};

@@ -1,0 +1,165 @@
+/* The frame evaluator (PEP 523): while a handle is current in this thread, frames at their start are given to their
+ * site's entries. A hit is run in place, by swapping the frame's code object. */
+#include "hook.h"
+
+/* ---- letting a frame be evaluated ---- */
+
+static PyObject *
+evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
+{
+    int given = native_enter(tstate);
+    if (given < 0) {
+        if (frame->owner == FRAME_OWNED_BY_THREAD) {
+            frame_dispose(tstate, frame);
+        }
+        return NULL;
+    }
+    Mode *mode = &thread_mode;
+    _PyFrameEvalFunction below = evaluator_below();
+    PyObject *result;
+    if (below == NULL || mode->delegating == frame) {
+        /* The second: whoever came over us took us for the evaluator under it. */
+        result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    else {
+        Frame *outer = mode->delegating;
+        mode->delegating = frame;
+        result = below(tstate, frame, throwflag);
+        mode->delegating = outer;
+    }
+    native_leave(tstate, given);
+    return result;
+}
+
+/* ---- which frames ---- */
+
+static int
+is_candidate(PyThreadState *tstate, Mode *mode, Frame *frame, int throwflag)
+{
+    const int not_plain = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+    const int plain = CO_OPTIMIZED | CO_NEWLOCALS; /* not a module's or a class's body */
+    if (throwflag || mode->delegating == frame || !frame_at_start(frame)) {
+        return 0;
+    }
+    PyCodeObject *code = frame_code(frame);
+    if (code == mode->pass) {
+        mode->pass = NULL;
+        return 0;
+    }
+    return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled && !code_watched(tstate, code);
+}
+
+/* on_frame's answer for a code object new to this handle; NULL: let its frames through. A new reference. */
+static Site *
+ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
+{
+    if (handle->on_frame == NULL || handle->on_frame == Py_None) {
+        return NULL;
+    }
+    PyObject *on_frame = Py_NewRef(handle->on_frame);
+    PyObject *args[] = {NULL, (PyObject *)handle, (PyObject *)code, (PyObject *)function};
+    PyObject *site = call_quietly(on_frame, args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (site != NULL && site != Py_None && !Py_IS_TYPE(site, &Site_Type)) {
+        PyErr_Format(PyExc_TypeError, "on_frame must return a Site or None, not %s", Py_TYPE(site)->tp_name);
+        Py_CLEAR(site);
+    }
+    if (site != NULL && site != Py_None && ((Site *)site)->nslots > code->co_nlocalsplus) {
+        PyErr_Format(PyExc_ValueError, "a site with %zd slots for %U", ((Site *)site)->nslots, code->co_name);
+        Py_CLEAR(site);
+    }
+    if (site == NULL) {
+        PyErr_WriteUnraisable(on_frame); /* the user's call must not fail for it */
+    }
+    else if (site == Py_None) {
+        Py_CLEAR(site);
+    }
+    Py_DECREF(on_frame);
+    return (Site *)site;
+}
+
+/* The site of this frame, a new reference, or NULL. */
+static Site *
+frame_site(Handle *handle, Frame *frame)
+{
+    PyCodeObject *code = frame_code(frame);
+    Link *link = link_find(handle, code);
+    if (link != NULL) {
+        return (Site *)Py_XNewRef(link_site(link));
+    }
+    if (code == handle->code) {
+        link_add(handle, code, handle->root);
+        return (Site *)Py_NewRef(handle->root);
+    }
+    Site *site = ask_on_frame(handle, code, frame_function(frame));
+    link = link_find(handle, code); /* another thread may have been faster */
+    if (link == NULL) {
+        link_add(handle, code, site);
+        return site;
+    }
+    Py_XDECREF(site);
+    return (Site *)Py_XNewRef(link_site(link));
+}
+
+/* ---- running an entry for a frame ---- */
+
+/* Takes `lifted` over. The frame is done with afterwards. */
+static PyObject *
+run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entry, Py_ssize_t nslots, PyObject *lifted)
+{
+    Mode *mode = &thread_mode;
+    PyFunctionObject *function = frame_function(frame);
+    PyObject *result;
+    if (entry_fits_frame(entry, function, nslots + (lifted != NULL))
+        && frame_swap_code(tstate, frame, entry->code, nslots, lifted)) {
+        mode_set_current(mode, entry->needs_hook ? handle : NULL);
+        result = evaluate(tstate, frame, 0);
+        mode_set_current(mode, handle);
+        return result;
+    }
+    result = entry_call(entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
+    frame_dispose(tstate, frame);
+    return result;
+}
+
+static PyObject *
+dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
+{
+    PyObject *lifted;
+    Entry *entry = site_choose(site, frame->localsplus, site->nslots, (PyObject *)frame_function(frame), &lifted);
+    if (entry == NULL) {
+        if (PyErr_Occurred()) {
+            frame_dispose(tstate, frame);
+            return NULL;
+        }
+        return evaluate(tstate, frame, 0);
+    }
+    PyObject *result;
+    if (entry_is_eager(entry)) {
+        Py_XDECREF(lifted);
+        result = evaluate(tstate, frame, 0);
+    }
+    else {
+        result = run_in_place_of(tstate, handle, frame, entry, site->nslots, lifted);
+        if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
+            frame_release_slots(frame);
+            result = run_continuations(handle, result);
+        }
+    }
+    Py_DECREF(entry);
+    return result;
+}
+
+PyObject *
+eval_hook(PyThreadState *tstate, Frame *frame, int throwflag)
+{
+    Mode *mode = &thread_mode;
+    Handle *handle = mode->current;
+    if (handle == NULL || mode->quiet || !is_candidate(tstate, mode, frame, throwflag)) {
+        return evaluate(tstate, frame, throwflag);
+    }
+    Site *site = frame_site(handle, frame);
+    PyObject *result = site == NULL || site->skip ? evaluate(tstate, frame, 0)
+                                                  : dispatch_frame(tstate, handle, frame, site);
+    Py_XDECREF(site);
+    return result;
+}

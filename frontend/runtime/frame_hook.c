@@ -1,0 +1,213 @@
+/* The module framejit.frontend.runtime._hook: the runtime's types, Quiet, and the switches. */
+#include "hook.h"
+
+#include <structmember.h>
+
+/* ---- Quiet: a graph's callable; the hook sleeps while it runs ---- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *wrapped;
+    PyObject *rng;
+} Quiet;
+
+static PyObject *
+quiet_vectorcall(Quiet *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    return call_quietly(self->wrapped, args, nargsf, kwnames);
+}
+
+static PyObject *
+quiet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"callable", "rng", NULL};
+    PyObject *callable, *rng = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Quiet", names, &callable, &rng)) {
+        return NULL;
+    }
+    if (!PyCallable_Check(callable)) {
+        PyErr_SetString(PyExc_TypeError, "Quiet takes a callable");
+        return NULL;
+    }
+    Quiet *self = (Quiet *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->vectorcall = (vectorcallfunc)quiet_vectorcall;
+        self->wrapped = Py_NewRef(callable);
+        self->rng = Py_NewRef(rng);
+    }
+    return (PyObject *)self;
+}
+
+static int
+quiet_traverse(Quiet *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->wrapped);
+    Py_VISIT(self->rng);
+    return 0;
+}
+
+static int
+quiet_clear(Quiet *self)
+{
+    /* A cleared Quiet may still be called by a finalizer: it then says that None is not callable. */
+    Py_INCREF(Py_None);
+    Py_SETREF(self->wrapped, Py_None);
+    Py_CLEAR(self->rng);
+    return 0;
+}
+
+static void
+quiet_dealloc(Quiet *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->wrapped);
+    Py_CLEAR(self->rng);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef quiet_members[] = {
+    {"wrapped", T_OBJECT, offsetof(Quiet, wrapped), READONLY, "the graph's callable"},
+    {"rng", T_OBJECT, offsetof(Quiet, rng), 0, "kept for Python"},
+    {NULL},
+};
+
+PyTypeObject Quiet_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "framejit.frontend.runtime._hook.Quiet",
+    .tp_doc = "Quiet(callable, rng=None)\n--\n\nCalls `callable` with this thread quiet.",
+    .tp_basicsize = sizeof(Quiet),
+    .tp_vectorcall_offset = offsetof(Quiet, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = quiet_new,
+    .tp_dealloc = (destructor)quiet_dealloc,
+    .tp_traverse = (traverseproc)quiet_traverse,
+    .tp_clear = (inquiry)quiet_clear,
+    .tp_members = quiet_members,
+};
+
+/* ---- functions ---- */
+
+static PyObject *
+quiet_call(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 1) {
+        PyErr_SetString(PyExc_TypeError, "quiet_call() takes a callable and its arguments");
+        return NULL;
+    }
+    return call_quietly(args[0], args + 1, nargs - 1, kwnames);
+}
+
+static PyObject *
+is_quiet(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(thread_mode.quiet != 0);
+}
+
+static PyObject *
+current_handle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    Handle *handle = thread_mode.current;
+    return Py_NewRef(handle != NULL ? (PyObject *)handle : Py_None);
+}
+
+static PyObject *
+set_enabled(PyObject *Py_UNUSED(module), PyObject *enabled)
+{
+    int truth = PyObject_IsTrue(enabled);
+    if (truth < 0) {
+        return NULL;
+    }
+    int before = runtime_enabled;
+    runtime_enabled = truth;
+    return PyBool_FromLong(before);
+}
+
+static PyObject *
+disable_call(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *function, *positional, *keywords = NULL;
+    if (!PyArg_ParseTuple(args, "OO!|O!:disable_call", &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) {
+        return NULL;
+    }
+    Mode *mode = &thread_mode;
+    Handle *outer = mode->current;
+    mode_set_current(mode, NULL);
+    PyObject *result = PyObject_Call(function, positional, keywords);
+    mode_set_current(mode, outer);
+    return result;
+}
+
+static PyObject *
+installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(hook_installed());
+}
+
+static PyMethodDef functions[] = {
+    {"quiet_call", (PyCFunction)(void (*)(void))quiet_call, METH_FASTCALL | METH_KEYWORDS,
+     "quiet_call(f, /, *args, **kwargs)\n--\n\nCall f with this thread quiet: handles run plainly, the hook sleeps."},
+    {"is_quiet", is_quiet, METH_NOARGS, "is_quiet()\n--\n\nWhether this thread is quiet."},
+    {"current_handle", current_handle, METH_NOARGS, "current_handle()\n--\n\nThe handle the hook is on for, or None."},
+    {"set_enabled", set_enabled, METH_O,
+     "set_enabled(enabled)\n--\n\nWhether compiled code may run at all, in any thread; returns what held before."},
+    {"disable_call", disable_call, METH_VARARGS,
+     "disable_call(f, args, kwargs={})\n--\n\nCall f with the hook off for this thread."},
+    {"installed", installed, METH_NOARGS, "installed()\n--\n\nWhether the process's frame evaluator is ours just now."},
+    {NULL},
+};
+
+/* ---- the module ---- */
+
+static int
+add_types(PyObject *module)
+{
+    PyTypeObject *types[] = {&Entry_Type, &Site_Type, &Continuation_Type, &ContinuationMaker_Type, &Handle_Type,
+                             &Quiet_Type};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {
+        if (PyModule_AddType(module, types[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int
+add_unbound(PyObject *module)
+{
+    if (unbound_marker == NULL && (unbound_marker = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type)) == NULL) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "UNBOUND", unbound_marker);
+}
+
+static int
+module_exec(PyObject *module)
+{
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "framejit works in the main interpreter only");
+        return -1;
+    }
+    return links_init() < 0 || add_types(module) < 0 || add_unbound(module) < 0 ? -1 : 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+    MAIN_INTERPRETER_ONLY
+    {0, NULL},
+};
+
+static PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "framejit.frontend.runtime._hook",
+    .m_doc = "Handles, sites and entries, and the frame hook under them.",
+    .m_methods = functions,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC
+PyInit__hook(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

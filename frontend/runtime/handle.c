@@ -1,0 +1,341 @@
+/* Handle: a compiled callable. It dispatches directly on its vectorcall arguments; no frame evaluator is needed for
+ * that, only for the frames of nested calls. */
+#include "hook.h"
+
+#include <structmember.h>
+
+/* ---- binding ---- */
+
+enum { FEW = 16 };
+
+/* The argument slots of a call, as the frame of the function would start with: strong references. */
+typedef struct {
+    PyObject **slots;
+    Py_ssize_t count;
+    PyObject *few[FEW + 1]; /* one in front: PY_VECTORCALL_ARGUMENTS_OFFSET */
+} Bound;
+
+static void
+bound_release(Bound *bound)
+{
+    for (Py_ssize_t i = 0; i < bound->count; i++) {
+        Py_XDECREF(bound->slots[i]);
+    }
+    if (bound->slots != bound->few + 1) {
+        PyMem_Free(bound->slots - 1);
+    }
+}
+
+static int
+bind_positional(Bound *bound, PyCodeObject *code, PyObject *const *args, Py_ssize_t nargs)
+{
+    Py_ssize_t named = Py_MIN(nargs, code->co_argcount);
+    for (Py_ssize_t i = 0; i < named; i++) {
+        bound->slots[i] = Py_NewRef(args[i]);
+    }
+    if (!(code->co_flags & CO_VARARGS)) {
+        return nargs == named;
+    }
+    PyObject *rest = PyTuple_New(nargs - named);
+    for (Py_ssize_t i = named; rest != NULL && i < nargs; i++) {
+        PyTuple_SET_ITEM(rest, i - named, Py_NewRef(args[i]));
+    }
+    bound->slots[code->co_argcount + code->co_kwonlyargcount] = rest;
+    return rest != NULL;
+}
+
+/* The slot a keyword names; -1 for none (it goes to **kwargs), -2 for an error. */
+static Py_ssize_t
+keyword_slot(PyCodeObject *code, PyObject *name)
+{
+    Py_ssize_t end = code->co_argcount + code->co_kwonlyargcount;
+    PyObject **names = &PyTuple_GET_ITEM(code->co_localsplusnames, 0);
+    for (Py_ssize_t i = code->co_posonlyargcount; i < end; i++) {
+        if (names[i] == name) {
+            return i;
+        }
+    }
+    if (!PyUnicode_CheckExact(name)) {
+        return -2; /* a str subclass may compare as it likes: Python's own binding has it */
+    }
+    for (Py_ssize_t i = code->co_posonlyargcount; i < end; i++) {
+        if (PyUnicode_Compare(names[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int
+bind_keywords(Bound *bound, PyCodeObject *code, PyObject *const *values, PyObject *kwnames)
+{
+    PyObject *others = NULL;
+    if (code->co_flags & CO_VARKEYWORDS) {
+        if ((others = PyDict_New()) == NULL) {
+            return 0;
+        }
+        bound->slots[bound->count - 1] = others;
+    }
+    Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_GET_SIZE(kwnames);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
+        Py_ssize_t slot = keyword_slot(code, name);
+        if (slot >= 0 && bound->slots[slot] == NULL) {
+            bound->slots[slot] = Py_NewRef(values[i]);
+        }
+        else if (slot != -1 || others == NULL || PyDict_SetItem(others, name, values[i]) < 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+bind_defaults(Bound *bound, PyCodeObject *code, PyFunctionObject *function)
+{
+    PyObject *defaults = function->func_defaults, *kwdefaults = function->func_kwdefaults;
+    Py_ssize_t with_default = defaults == NULL ? 0 : PyTuple_GET_SIZE(defaults);
+    Py_ssize_t first = code->co_argcount - with_default;
+    for (Py_ssize_t i = 0; i < code->co_argcount; i++) {
+        if (bound->slots[i] != NULL) {
+            continue;
+        }
+        if (i < first) {
+            return 0;
+        }
+        bound->slots[i] = Py_NewRef(PyTuple_GET_ITEM(defaults, i - first));
+    }
+    for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + code->co_kwonlyargcount; i++) {
+        if (bound->slots[i] != NULL) {
+            continue;
+        }
+        PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, i);
+        PyObject *value = kwdefaults == NULL ? NULL : PyDict_GetItemWithError(kwdefaults, name);
+        if (value == NULL) {
+            return 0;
+        }
+        bound->slots[i] = Py_NewRef(value);
+    }
+    return 1;
+}
+
+/* 0, with nothing held and no exception, when Python should bind itself and say what is wrong. */
+static int
+bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    PyCodeObject *code = self->code;
+    bound->count = self->root->nslots;
+    bound->slots = bound->few + 1;
+    if (bound->count > FEW) {
+        PyObject **many = PyMem_New(PyObject *, bound->count + 1);
+        if (many == NULL) {
+            return 0;
+        }
+        bound->slots = many + 1;
+    }
+    memset(bound->slots - 1, 0, (bound->count + 1) * sizeof(PyObject *));
+    if (bind_positional(bound, code, args, nargs) && bind_keywords(bound, code, args + nargs, kwnames)
+        && bind_defaults(bound, code, self->function)) {
+        return 1;
+    }
+    PyErr_Clear();
+    bound_release(bound);
+    return 0;
+}
+
+/* ---- calling ---- */
+
+/* A call as it came, for running the user's own function. */
+typedef struct {
+    PyObject *const *args;
+    size_t nargsf;
+    PyObject *kwnames;
+} Call;
+
+static PyObject *
+run_slots(Handle *self, PyObject *const *slots, size_t nslotsf, const Call *call)
+{
+    PyObject *lifted, *result, *function = (PyObject *)self->function;
+    Entry *entry = site_choose(self->root, slots, PyVectorcall_NARGS(nslotsf), function, &lifted);
+    if (entry == NULL) {
+        return PyErr_Occurred() ? NULL : call_in_mode(self, function, call->args, call->nargsf, call->kwnames);
+    }
+    if (entry_is_eager(entry)) {
+        Py_XDECREF(lifted);
+        result = call_in_mode(self, function, call->args, call->nargsf, call->kwnames);
+    }
+    else {
+        result = finish_pieces(self, entry_call(entry, self, function, slots, nslotsf, lifted));
+    }
+    Py_DECREF(entry);
+    return result;
+}
+
+static PyObject *
+run_bound(Handle *self, const Call *call)
+{
+    Bound bound;
+    if (!bind(&bound, self, call->args, PyVectorcall_NARGS(call->nargsf), call->kwnames)) {
+        return call_in_mode(self, (PyObject *)self->function, call->args, call->nargsf, call->kwnames);
+    }
+    PyObject *result = run_slots(self, bound.slots, bound.count | PY_VECTORCALL_ARGUMENTS_OFFSET, call);
+    bound_release(&bound);
+    return result;
+}
+
+/* Whether this call should be the plain function's: no compiled code, no change of mode. */
+static inline int
+steps_aside(Handle *self)
+{
+    return !runtime_enabled || thread_mode.quiet || self->function->func_code != (PyObject *)self->code
+           || code_watched(PyThreadState_Get(), self->code);
+}
+
+static PyObject *
+handle_call(Handle *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    PyObject *function = (PyObject *)self->function;
+    if (steps_aside(self)) {
+        return PyObject_Vectorcall(function, args, nargsf, kwnames);
+    }
+    if (self->root->skip) {
+        return call_in_mode(self, function, args, nargsf, kwnames);
+    }
+    Call call = {args, nargsf, kwnames};
+    if (kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->simple_nargs) {
+        return run_slots(self, args, nargsf, &call);
+    }
+    return run_bound(self, &call);
+}
+
+/* ---- the type ---- */
+
+static PyObject *
+handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "root", "on_frame", NULL};
+    PyObject *function, *root, *on_frame = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|O:Handle", names, &PyFunction_Type, &function, &Site_Type, &root,
+                                     &on_frame)) {
+        return NULL;
+    }
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    const int variadic = CO_VARARGS | CO_VARKEYWORDS;
+    Py_ssize_t nslots = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
+                        + !!(code->co_flags & CO_VARKEYWORDS);
+    if (((Site *)root)->nslots != nslots) {
+        PyErr_Format(PyExc_ValueError, "the root site has %zd slots, %U has %zd", ((Site *)root)->nslots, code->co_name,
+                     nslots);
+        return NULL;
+    }
+    Handle *self = (Handle *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->vectorcall = (vectorcallfunc)handle_call;
+        self->function = (PyFunctionObject *)Py_NewRef(function);
+        self->code = (PyCodeObject *)Py_NewRef(code);
+        self->root = (Site *)Py_NewRef(root);
+        self->on_frame = Py_NewRef(on_frame);
+        self->simple_nargs = (code->co_flags & variadic) || code->co_kwonlyargcount ? -1 : code->co_argcount;
+    }
+    return (PyObject *)self;
+}
+
+static int
+handle_traverse(Handle *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->function);
+    Py_VISIT(self->code);
+    Py_VISIT(self->root);
+    Py_VISIT(self->on_frame);
+    Py_VISIT(self->dict);
+    return links_traverse(self, visit, arg);
+}
+
+static int
+handle_clear(Handle *self)
+{
+    /* `function` and `root` stay, so that a call never finds them missing; both have a tp_clear of their own. */
+    Py_CLEAR(self->on_frame);
+    Py_CLEAR(self->dict);
+    links_drop(self);
+    return 0;
+}
+
+static void
+handle_dealloc(Handle *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    handle_clear(self);
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->root);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+handle_descr_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
+{
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *
+handle_repr(Handle *self)
+{
+    return PyUnicode_FromFormat("<framejit handle of %U at %p>", self->function->func_qualname, self);
+}
+
+static PyObject *
+handle_sites(Handle *self, PyObject *Py_UNUSED(none))
+{
+    return links_list(self);
+}
+
+static PyObject *
+handle_forget(Handle *self, PyObject *Py_UNUSED(none))
+{
+    links_drop(self);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef handle_methods[] = {
+    {"sites", (PyCFunction)handle_sites, METH_NOARGS,
+     "sites()\n--\n\nThe code objects met by the hook: a list of (code, site or None)."},
+    {"forget", (PyCFunction)handle_forget, METH_NOARGS, "forget()\n--\n\nForget the code objects met by the hook."},
+    {NULL},
+};
+
+static PyMemberDef handle_members[] = {
+    {"function", T_OBJECT, offsetof(Handle, function), READONLY, "the user's function"},
+    {"root", T_OBJECT, offsetof(Handle, root), READONLY, "the site of the function itself"},
+    {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0, "on_frame(handle, code, function) -> Site | None"},
+    {NULL},
+};
+
+static PyGetSetDef handle_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {NULL},
+};
+
+PyTypeObject Handle_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "framejit.frontend.runtime._hook.Handle",
+    .tp_doc = "Handle(function, root, on_frame=None)\n--\n\nCalls `function` through the entries of its sites.",
+    .tp_basicsize = sizeof(Handle),
+    .tp_dictoffset = offsetof(Handle, dict),
+    .tp_weaklistoffset = offsetof(Handle, weakrefs),
+    .tp_vectorcall_offset = offsetof(Handle, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = handle_new,
+    .tp_dealloc = (destructor)handle_dealloc,
+    .tp_traverse = (traverseproc)handle_traverse,
+    .tp_clear = (inquiry)handle_clear,
+    .tp_repr = (reprfunc)handle_repr,
+    .tp_descr_get = handle_descr_get,
+    .tp_methods = handle_methods,
+    .tp_members = handle_members,
+    .tp_getset = handle_getset,
+};

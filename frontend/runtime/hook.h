@@ -1,0 +1,185 @@
+/* What the runtime's C files share: the objects, the thread's mode, and who does what.
+ *
+ *   entry.c         Entry: a guard program and the code it guards
+ *   site.c          Site: entries of one place; choosing one for a call
+ *   continuation.c  Continuation, ContinuationMaker, and the loop that runs them
+ *   handle.c        Handle: a compiled callable; binding arguments
+ *   links.c         (handle, code object) -> site
+ *   eval_hook.c     the frame evaluator
+ *   mode.c          on, off, quiet; the C stack
+ *   frame_hook.c    the module: Quiet and the functions */
+#ifndef FRAMEJIT_HOOK_H
+#define FRAMEJIT_HOOK_H
+
+#include "frame_compat.h"
+#include "guard_api.h"
+
+#include <stdint.h>
+
+#define LOCAL __attribute__((visibility("hidden")))
+
+typedef struct Link Link;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *program;  /* of the guard capsule's program_type, or NULL: always hits */
+    PyObject *function; /* takes the slots (and the lifted tuple) by position, or NULL */
+    PyCodeObject *code; /* the same for a frame's own closure, or NULL */
+    PyCodeObject *flat; /* `code` with positional arguments only, made when first needed */
+    PyObject *data;
+    unsigned long long hits;
+    char needs_hook;
+} Entry;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *function; /* eager, or None */
+    PyObject *on_miss;
+    PyObject *data;
+    PyObject *dict;
+    PyObject *weakrefs;
+    Entry **entries; /* the one hit last comes first */
+    Py_ssize_t count, capacity;
+    Py_ssize_t nslots;
+    unsigned long long misses, rejected;
+    char skip;
+} Site;
+
+typedef struct {
+    PyObject_HEAD
+    Site *site;
+    PyObject *state;
+    char eager;
+} Continuation;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyFunctionObject *function;
+    PyCodeObject *code; /* the function's code when the handle was made */
+    Site *root;
+    PyObject *on_frame;
+    PyObject *dict;
+    PyObject *weakrefs;
+    Link *links;
+    Py_ssize_t simple_nargs; /* the positional count that needs no binding, -1 if every call does */
+} Handle;
+
+extern LOCAL PyTypeObject Entry_Type, Site_Type, Continuation_Type, ContinuationMaker_Type, Handle_Type, Quiet_Type;
+extern LOCAL PyObject *unbound_marker;
+
+/* ---- mode.c ---- */
+
+/* What this thread is doing. The hook is on in it when there is a handle and nothing made it quiet. */
+typedef struct {
+    Handle *current;    /* borrowed: its call is below us on the C stack */
+    int quiet;          /* depth of graphs, compiles and callbacks */
+    PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
+    Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
+    uintptr_t stack_low, stack_end; /* under `low` C levels are no longer given back, under `end` there is no more */
+} Mode;
+
+/* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a guard. */
+extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
+extern LOCAL int runtime_enabled;
+
+LOCAL void hook_count(int change);
+LOCAL int hook_installed(void);
+LOCAL int native_enter_low(PyThreadState *tstate, uintptr_t here);
+LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
+LOCAL _PyFrameEvalFunction evaluator_below(void);
+
+static inline void
+mode_set_current(Mode *mode, Handle *handle)
+{
+    int change = (handle != NULL) - (mode->current != NULL);
+    mode->current = handle;
+    if (change != 0 && mode->quiet == 0) {
+        hook_count(change);
+    }
+}
+
+static inline void
+mode_enter_quiet(Mode *mode)
+{
+    if (mode->quiet++ == 0 && mode->current != NULL) {
+        hook_count(-1);
+    }
+}
+
+static inline void
+mode_leave_quiet(Mode *mode)
+{
+    if (--mode->quiet == 0 && mode->current != NULL) {
+        hook_count(+1);
+    }
+}
+
+/* Before entering the evaluator from C: the levels given back (0 or 1), for native_leave; -1 with RecursionError. */
+static inline int
+native_enter(PyThreadState *tstate)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here <= thread_mode.stack_low) {
+        return native_enter_low(tstate, here);
+    }
+    recursion_give_back(tstate, 1);
+    return 1;
+}
+
+static inline void
+native_leave(PyThreadState *tstate, int given)
+{
+    recursion_give_back(tstate, -given);
+}
+
+/* Call `function` with the hook off, or on for `handle` (the frame of the function itself is let through). */
+LOCAL PyObject *call_in_mode(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+LOCAL PyObject *call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+/* ---- entry.c ---- */
+
+/* 1: may serve this call (*lifted new or NULL), 0: may not. */
+LOCAL int entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted);
+/* Run it as a call; takes `lifted` over. `function` gives the closure and globals to entries that have only code. */
+LOCAL PyObject *entry_call(Entry *entry, Handle *handle, PyObject *function, PyObject *const *slots, size_t nslotsf,
+                           PyObject *lifted);
+/* Whether `code` can stand in for the code of a frame of `function` with this many argument slots. */
+LOCAL int entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots);
+
+static inline int
+entry_is_eager(Entry *entry)
+{
+    return entry->code == NULL && entry->function == NULL;
+}
+
+/* ---- site.c ---- */
+
+/* The entry for this call, a new reference, compiled now if there was none. NULL: run eager, or on_miss raised. */
+LOCAL Entry *site_choose(Site *site, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted);
+
+/* ---- continuation.c ---- */
+
+LOCAL PyObject *run_continuations(Handle *handle, PyObject *result);
+
+static inline PyObject *
+finish_pieces(Handle *handle, PyObject *result)
+{
+    if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
+        return run_continuations(handle, result);
+    }
+    return result;
+}
+
+/* ---- links.c ---- */
+
+LOCAL int links_init(void);
+/* NULL: never met. A link without a site: let such frames through. */
+LOCAL Link *link_find(Handle *handle, PyCodeObject *code);
+LOCAL Link *link_add(Handle *handle, PyCodeObject *code, Site *site);
+LOCAL Site *link_site(Link *link);
+LOCAL int links_traverse(Handle *handle, visitproc visit, void *arg);
+LOCAL void links_drop(Handle *handle);
+LOCAL PyObject *links_list(Handle *handle);
+
+#endif

@@ -1,0 +1,115 @@
+/* The thread's mode: switching the hook on, off and quiet, and minding the C stack while it is on. */
+#include "hook.h"
+
+#include <pthread.h>
+
+/* Until it is measured everything counts as low, so that the first use measures. */
+_Thread_local Mode thread_mode = {.stack_low = UINTPTR_MAX, .stack_end = UINTPTR_MAX};
+int runtime_enabled = 1;
+
+static int threads_on;                  /* under the GIL */
+static _PyFrameEvalFunction evaluator;  /* who was there before us; NULL: the default */
+
+_PyFrameEvalFunction
+evaluator_below(void)
+{
+    return evaluator;
+}
+
+int
+hook_installed(void)
+{
+    return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Main()) == eval_hook;
+}
+
+/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process 10 ns. */
+void
+hook_count(int change)
+{
+    PyInterpreterState *interp = PyInterpreterState_Main();
+    _PyFrameEvalFunction there = _PyInterpreterState_GetEvalFrameFunc(interp);
+    threads_on += change;
+    if (threads_on > 0 && there != eval_hook) {
+        evaluator = there == _PyEval_EvalFrameDefault ? NULL : there;
+        _PyInterpreterState_SetEvalFrameFunc(interp, eval_hook);
+    }
+    else if (threads_on == 0 && there == eval_hook) {
+        /* Someone who came over us in between stays; ours then passes everything on. */
+        _PyInterpreterState_SetEvalFrameFunc(interp, evaluator != NULL ? evaluator : _PyEval_EvalFrameDefault);
+    }
+}
+
+static void
+measure_stack(Mode *mode)
+{
+    pthread_attr_t attributes;
+    void *end = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &end, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    if (size == 0) {
+        mode->stack_end = 0; /* unknown: CPython's own count of C levels has to do */
+        return;
+    }
+    mode->stack_low = (uintptr_t)end + size / 4;
+    mode->stack_end = (uintptr_t)end + size / 16;
+}
+
+int
+native_enter_low(PyThreadState *tstate, uintptr_t here)
+{
+    Mode *mode = &thread_mode;
+    if (mode->stack_end == UINTPTR_MAX) {
+        measure_stack(mode);
+        if (here > mode->stack_low) {
+            recursion_give_back(tstate, 1);
+            return 1;
+        }
+    }
+    if (here <= mode->stack_end) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded (no C stack left)");
+        return -1;
+    }
+    return 0;
+}
+
+PyObject *
+call_in_mode(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    PyThreadState *tstate = PyThreadState_Get();
+    Mode *mode = &thread_mode;
+    Handle *outer = mode->current;
+    int given = native_enter(tstate);
+    if (given < 0) {
+        return NULL;
+    }
+    PyObject *result;
+    if (handle == NULL && outer == NULL) {
+        result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+    }
+    else {
+        Py_XINCREF(handle);
+        mode_set_current(mode, handle);
+        if (handle != NULL && PyFunction_Check(function)) {
+            mode->pass = (PyCodeObject *)PyFunction_GET_CODE(function);
+        }
+        result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+        mode->pass = NULL; /* still set if the call failed before it had a frame */
+        mode_set_current(mode, outer);
+        Py_XDECREF(handle);
+    }
+    native_leave(tstate, given);
+    return result;
+}
+
+PyObject *
+call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    Mode *mode = &thread_mode;
+    mode_enter_quiet(mode);
+    PyObject *result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+    mode_leave_quiet(mode);
+    return result;
+}

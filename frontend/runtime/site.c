@@ -1,0 +1,294 @@
+/* Site: a place where entries live (one code object, or one resume point of it, under one handle).
+ * Choosing the entry for a call is here; running it is not. */
+#include "hook.h"
+
+#include <structmember.h>
+
+PyObject *unbound_marker; /* stands in the slots tuple for a slot that holds nothing */
+
+/* ---- the list of entries ---- */
+
+static Py_ssize_t
+site_index(Site *self, Entry *entry)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (self->entries[i] == entry) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int
+site_insert(Site *self, Entry *entry)
+{
+    if (self->count == self->capacity) {
+        Py_ssize_t capacity = self->capacity ? 2 * self->capacity : 2;
+        Entry **entries = PyMem_Resize(self->entries, Entry *, capacity);
+        if (entries == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        self->entries = entries;
+        self->capacity = capacity;
+    }
+    memmove(self->entries + 1, self->entries, self->count * sizeof(Entry *));
+    self->entries[0] = (Entry *)Py_NewRef(entry);
+    self->count++;
+    return 0;
+}
+
+static void
+site_drop_entries(Site *self)
+{
+    Entry **entries = self->entries;
+    Py_ssize_t count = self->count;
+    self->entries = NULL;
+    self->count = self->capacity = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_DECREF(entries[i]);
+    }
+    PyMem_Free(entries);
+}
+
+static void
+site_to_front(Site *self, Py_ssize_t index)
+{
+    Entry *entry = self->entries[index];
+    memmove(self->entries + 1, self->entries, index * sizeof(Entry *));
+    self->entries[0] = entry;
+}
+
+/* ---- choosing ---- */
+
+static PyObject *
+slots_tuple(PyObject *const *slots, Py_ssize_t nslots)
+{
+    PyObject *tuple = PyTuple_New(nslots);
+    for (Py_ssize_t i = 0; tuple != NULL && i < nslots; i++) {
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(slots[i] != NULL ? slots[i] : unbound_marker));
+    }
+    return tuple;
+}
+
+/* What on_miss makes of this call: a new reference to an entry that is in the list now, or NULL. */
+static Entry *
+site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function)
+{
+    if (self->on_miss == NULL || self->on_miss == Py_None) {
+        return NULL;
+    }
+    PyObject *tuple = slots_tuple(slots, nslots);
+    if (tuple == NULL) {
+        return NULL;
+    }
+    PyObject *on_miss = Py_NewRef(self->on_miss);
+    PyObject *args[] = {NULL, (PyObject *)self, function, tuple};
+    PyObject *made = call_quietly(on_miss, args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    Py_DECREF(on_miss);
+    Py_DECREF(tuple);
+    if (made == NULL || made == Py_None) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    if (!Py_IS_TYPE(made, &Entry_Type)) {
+        PyErr_Format(PyExc_TypeError, "on_miss must return an Entry or None, not %s", Py_TYPE(made)->tp_name);
+        Py_DECREF(made);
+        return NULL;
+    }
+    if (site_index(self, (Entry *)made) < 0 && site_insert(self, (Entry *)made) < 0) {
+        Py_CLEAR(made);
+    }
+    return (Entry *)made;
+}
+
+static Entry *
+site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    self->misses++;
+    Entry *made = site_compile(self, slots, nslots, function);
+    if (made == NULL) {
+        return NULL;
+    }
+    if (!entry_holds(made, slots, nslots, function, lifted)) {
+        /* It would miss again and again: whoever made it can see this count and think. */
+        self->rejected++;
+        Py_DECREF(made);
+        return NULL;
+    }
+    made->hits++;
+    return made;
+}
+
+Entry *
+site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    *lifted = NULL;
+    if (self->skip) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        /* Guards may run Python, which may drop or reorder entries under us: hold this one, look at the list afresh. */
+        Entry *entry = (Entry *)Py_NewRef(self->entries[i]);
+        if (entry_holds(entry, slots, nslots, function, lifted)) {
+            if (i > 0 && i < self->count && self->entries[i] == entry) {
+                site_to_front(self, i);
+            }
+            entry->hits++;
+            return entry;
+        }
+        Py_DECREF(entry);
+    }
+    return site_miss(self, slots, nslots, function, lifted);
+}
+
+/* ---- the type ---- */
+
+static PyObject *
+site_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "nslots", "on_miss", "data", NULL};
+    PyObject *function = Py_None, *on_miss = Py_None, *data = Py_None;
+    Py_ssize_t nslots = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "On|OO:Site", names, &function, &nslots, &on_miss, &data)) {
+        return NULL;
+    }
+    if (nslots < 0) {
+        PyErr_SetString(PyExc_ValueError, "nslots must not be negative");
+        return NULL;
+    }
+    if ((function != Py_None && !PyCallable_Check(function)) || (on_miss != Py_None && !PyCallable_Check(on_miss))) {
+        PyErr_SetString(PyExc_TypeError, "function and on_miss must be callable or None");
+        return NULL;
+    }
+    Site *self = (Site *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->function = Py_NewRef(function);
+        self->on_miss = Py_NewRef(on_miss);
+        self->data = Py_NewRef(data);
+        self->nslots = nslots;
+    }
+    return (PyObject *)self;
+}
+
+static int
+site_traverse(Site *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->function);
+    Py_VISIT(self->on_miss);
+    Py_VISIT(self->data);
+    Py_VISIT(self->dict);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Py_VISIT(self->entries[i]);
+    }
+    return 0;
+}
+
+static int
+site_clear(Site *self)
+{
+    /* `function` stays, so that no call finds a site without one; functions clear themselves. */
+    Py_CLEAR(self->on_miss);
+    Py_CLEAR(self->data);
+    Py_CLEAR(self->dict);
+    site_drop_entries(self);
+    return 0;
+}
+
+static void
+site_dealloc(Site *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    site_clear(self);
+    Py_CLEAR(self->function);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+site_get_entries(Site *self, void *Py_UNUSED(closure))
+{
+    PyObject *tuple = PyTuple_New(self->count);
+    for (Py_ssize_t i = 0; tuple != NULL && i < self->count; i++) {
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(self->entries[i]));
+    }
+    return tuple;
+}
+
+static PyObject *
+site_add(Site *self, PyObject *entry)
+{
+    if (!Py_IS_TYPE(entry, &Entry_Type)) {
+        PyErr_SetString(PyExc_TypeError, "add() takes an Entry");
+        return NULL;
+    }
+    if (site_insert(self, (Entry *)entry) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+site_remove(Site *self, PyObject *entry)
+{
+    Py_ssize_t index = site_index(self, (Entry *)entry);
+    if (index < 0) {
+        PyErr_SetString(PyExc_ValueError, "no such entry");
+        return NULL;
+    }
+    Entry *gone = self->entries[index];
+    self->count--;
+    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Entry *));
+    Py_DECREF(gone);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+site_clear_entries(Site *self, PyObject *Py_UNUSED(none))
+{
+    site_drop_entries(self);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef site_methods[] = {
+    {"add", (PyCFunction)site_add, METH_O, "add(entry)\n--\n\nPut an entry in front."},
+    {"remove", (PyCFunction)site_remove, METH_O, "remove(entry)\n--\n\nDrop an entry; ValueError if it is not there."},
+    {"clear", (PyCFunction)site_clear_entries, METH_NOARGS, "clear()\n--\n\nDrop all entries."},
+    {NULL},
+};
+
+static PyMemberDef site_members[] = {
+    {"function", T_OBJECT, offsetof(Site, function), READONLY, "the eager function, or None"},
+    {"nslots", T_PYSSIZET, offsetof(Site, nslots), READONLY, "how many argument slots its guards see"},
+    {"on_miss", T_OBJECT, offsetof(Site, on_miss), 0, "on_miss(site, function, slots) -> Entry | None"},
+    {"data", T_OBJECT, offsetof(Site, data), 0, "whatever its maker keeps with it"},
+    {"skip", T_BOOL, offsetof(Site, skip), 0, "run eager without a look at the entries"},
+    {"misses", T_ULONGLONG, offsetof(Site, misses), 0, "calls that no entry served"},
+    {"rejected", T_ULONGLONG, offsetof(Site, rejected), 0, "entries whose guards failed for the call they were made for"},
+    {NULL},
+};
+
+static PyGetSetDef site_getset[] = {
+    {"entries", (getter)site_get_entries, NULL, "its entries, the one hit last first"},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {NULL},
+};
+
+PyTypeObject Site_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "framejit.frontend.runtime._hook.Site",
+    .tp_doc = "Site(function, nslots, on_miss=None, data=None)\n--\n\nA place where compiled entries live.",
+    .tp_basicsize = sizeof(Site),
+    .tp_dictoffset = offsetof(Site, dict),
+    .tp_weaklistoffset = offsetof(Site, weakrefs),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = site_new,
+    .tp_dealloc = (destructor)site_dealloc,
+    .tp_traverse = (traverseproc)site_traverse,
+    .tp_clear = (inquiry)site_clear,
+    .tp_methods = site_methods,
+    .tp_members = site_members,
+    .tp_getset = site_getset,
+};

@@ -1,0 +1,122 @@
+"""LENGTH, KEYS, ABSENT, PRESENT: the shape of builtin containers, whatever methods a subclass overrides."""
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from typing import Any
+
+from ..guard import Guard, Kind
+from .equality import constant_key, same_constant
+from .registry import Encoded, GuardKind, guard_kind, short
+
+SIZED = (dict, list, tuple, set, frozenset, str, bytes, bytearray, deque, range)
+CONSTANT_KEYS = (str, int, float, complex, bool, bytes, type(None), tuple)  # other keys are compared by identity
+
+
+def builtin_length(container: Any) -> int:
+    """len() as the builtin base class says it."""
+    for base in SIZED:
+        if isinstance(container, base):
+            return base.__len__(container)
+    raise TypeError(f"{type(container).__qualname__} is no builtin container")
+
+
+def keys_of(mapping: dict) -> list[Any]:
+    """The keys in the order that plain iteration gives: an OrderedDict keeps one of its own."""
+    base = OrderedDict if isinstance(mapping, OrderedDict) else dict
+    return list(base.__iter__(mapping))
+
+
+def same_key(expected: Any, found: Any) -> bool:
+    return found is expected or type(expected) in CONSTANT_KEYS and same_constant(expected, found)
+
+
+@guard_kind(Kind.LENGTH)
+class Length(GuardKind):
+    cost = 2
+
+    def holds(self, expected: int, subject: Any) -> bool:
+        return builtin_length(subject) == expected
+
+    def encode(self, guard: Guard) -> Encoded:
+        return Encoded("LENGTH", number=guard.expected)
+
+    def expression(self, guard: Guard) -> str:
+        return f"len({guard.source.name}) == {guard.expected}"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        return f"len({guard.source.name})", str(guard.expected), str(builtin_length(subject))
+
+
+@guard_kind(Kind.KEYS)
+class Keys(GuardKind):
+    cost = 20
+
+    def key(self, guard: Guard) -> Hashable:
+        return tuple(
+            constant_key(key) if type(key) in CONSTANT_KEYS else (type(key), id(key)) for key in guard.expected
+        )
+
+    def holds(self, expected: tuple, subject: Any) -> bool:
+        found = keys_of(subject)
+        return len(found) == len(expected) and all(map(same_key, expected, found))
+
+    def encode(self, guard: Guard) -> Encoded:
+        return Encoded("KEYS", tuple(guard.expected))
+
+    def implies(self, guard: Guard, other: Guard) -> bool:
+        """Length, and presence or absence of keys that are constants (others could compare in their own way)."""
+        if other.kind is Kind.LENGTH:
+            return other.expected == len(guard.expected)
+        if not all(type(key) in CONSTANT_KEYS for key in guard.expected):
+            return False
+        holds = {Kind.PRESENT: other.expected in guard.expected, Kind.ABSENT: other.expected not in guard.expected}
+        return holds[other.kind] if other.kind in holds else False
+
+    def expression(self, guard: Guard) -> str:
+        return f"list({guard.source.name}) == {list(guard.expected)!r}"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        if not isinstance(subject, dict):
+            return guard.source.name, "a dict", short(subject)
+        return f"list({guard.source.name})", short(list(guard.expected)), short(keys_of(subject))
+
+
+@guard_kind(Kind.PRESENT)
+class Present(GuardKind):
+    cost = 6
+
+    def key(self, guard: Guard) -> Hashable:
+        return constant_key(guard.expected)
+
+    def holds(self, expected: Any, subject: Any) -> bool:
+        return dict.__contains__(subject, expected)
+
+    def encode(self, guard: Guard) -> Encoded:
+        return Encoded("PRESENT", guard.expected)
+
+    def expression(self, guard: Guard) -> str:
+        return f"{guard.expected!r} in {guard.source.name}"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        return f"{guard.expected!r} in {guard.source.name}", "True", "False"
+
+
+@guard_kind(Kind.ABSENT)
+class Absent(GuardKind):
+    cost = 6
+
+    def key(self, guard: Guard) -> Hashable:
+        return constant_key(guard.expected)
+
+    def holds(self, expected: Any, subject: Any) -> bool:
+        return subject is None or not dict.__contains__(subject, expected)
+
+    def encode(self, guard: Guard) -> Encoded:
+        return Encoded("ABSENT", guard.expected)
+
+    def expression(self, guard: Guard) -> str:
+        return f"{guard.expected!r} not in {guard.source.name}"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        return f"{guard.expected!r} in {guard.source.name}", "False", "True"

@@ -1,0 +1,46 @@
+/* Equality of constants: same type and value all the way down, floats by their bits but any NaN is any NaN.
+ * The meaning is same_constant in kinds/equality.py. */
+#ifndef FRAMEJIT_CONSTANTS_H
+#define FRAMEJIT_CONSTANTS_H
+#include <Python.h>
+#include <string.h>
+
+static inline int fj_same_double(double a, double b) {
+    return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
+}
+
+static inline int fj_compare(PyObject *expected, PyObject *found) {
+    int equal = PyObject_RichCompareBool(expected, found, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    return equal == 1;
+}
+
+static int fj_same_constant(PyObject *expected, PyObject *found) {
+    if (expected == found) return 1;
+    if (Py_TYPE(expected) != Py_TYPE(found)) return 0;
+    if (PyUnicode_CheckExact(expected))
+        return PyUnicode_GET_LENGTH(expected) == PyUnicode_GET_LENGTH(found) && PyUnicode_Compare(expected, found) == 0;
+    if (PyFloat_CheckExact(expected)) return fj_same_double(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
+    if (PyComplex_CheckExact(expected)) {
+        Py_complex a = PyComplex_AsCComplex(expected), b = PyComplex_AsCComplex(found);
+        return fj_same_double(a.real, b.real) && fj_same_double(a.imag, b.imag);
+    }
+    if (PyTuple_Check(expected)) {
+        Py_ssize_t size = PyTuple_GET_SIZE(expected);
+        if (size != PyTuple_GET_SIZE(found)) return 0;
+        for (Py_ssize_t i = 0; i < size; i++)
+            if (!fj_same_constant(PyTuple_GET_ITEM(expected, i), PyTuple_GET_ITEM(found, i))) return 0;
+        return 1;
+    }
+    return fj_compare(expected, found);
+}
+
+/* A key of a dictionary: constants of builtin types as above, anything else by identity. */
+static inline int fj_same_key(PyObject *expected, PyObject *found) {
+    if (expected == found) return 1;
+    int constant = PyUnicode_CheckExact(expected) || PyLong_CheckExact(expected) || PyFloat_CheckExact(expected) ||
+                   PyComplex_CheckExact(expected) || PyBytes_CheckExact(expected) || PyTuple_CheckExact(expected);
+    return constant && fj_same_constant(expected, found);
+}
+
+#endif

@@ -1,0 +1,97 @@
+"""Where torch keeps its modes: the exported getters that torch_state.c calls, tried out once, at the first TORCH_STATE.
+
+If a symbol is missing or a mode does not show in the fingerprint, C asks TorchState.holds() at every check instead.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import _C
+
+from . import _guards
+
+KEYS = "_ZN3c104impl26raw_local_dispatch_key_setE"  # thread-local PODLocalDispatchKeySet
+GETTERS = (  # library, symbol; the order is that of set_state_probes in torch_state.c
+    ("c10", "_ZN3c108GradMode10is_enabledEv"),
+    ("torch_cpu", "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"),
+    ("torch_cpu", "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv"),
+    ("c10", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"),
+    ("torch_cpu", "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"),
+    ("torch_cpu", "_ZN2at8autocast25is_autocast_cache_enabledEv"),
+    ("c10", "_ZN3c1031get_default_dtype_as_scalartypeEv"),
+    ("torch_cpu", "_ZNK2at7Context23deterministicAlgorithmsEv"),
+    ("torch_cpu", "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv"),
+    ("torch_cpu", "_ZNK2at7Context36deterministicFillUninitializedMemoryEv"),
+    ("torch_cpu", "_ZN2at13globalContextEv"),
+)
+
+# Thread-local modes, each of which must show. (Global ones are read by getters that are named for them.)
+TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
+    lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
+    lambda: torch.inference_mode(not torch.is_inference_mode_enabled()),
+    lambda: torch.autocast("cpu", enabled=not torch.is_autocast_enabled("cpu"), cache_enabled=torch.is_autocast_cache_enabled()),
+    lambda: torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"), dtype=other_half(), cache_enabled=torch.is_autocast_cache_enabled()),
+    lambda: torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"), cache_enabled=not torch.is_autocast_cache_enabled()),
+    lambda: _C.DisableTorchFunctionSubclass(),
+    lambda: _C.DisableTorchFunction(),
+    lambda: torch.device("meta"),
+)
+
+
+def other_half() -> torch.dtype:
+    return torch.float16 if torch.get_autocast_dtype("cpu") is torch.bfloat16 else torch.bfloat16
+
+
+_forced_off = False
+
+
+def force(on: bool) -> None:
+    """For tests: with or without fingerprints."""
+    global _forced_off
+    _forced_off = not on
+    _guards.set_state_probes(probes() if on else None)
+
+
+@cache
+def calibrate() -> bool:
+    """Hand the getters to C; False, and none of them, where they don't tell all modes apart."""
+    if _forced_off:
+        return False
+    try:
+        _guards.set_state_probes(probes())
+        if all(map(shows, TRIALS)):
+            return True
+    except Exception:  # an unknown torch: the slow way is always right
+        pass
+    _guards.set_state_probes(None)
+    return False
+
+
+def probes() -> tuple[Any, ...]:
+    addresses = [address(loaded(name), symbol) for name, symbol in GETTERS]
+    return loaded("c10")._handle, KEYS, *addresses, _C._get_function_stack_at
+
+
+def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
+    before = _guards.fingerprint()
+    with trial():
+        during = _guards.fingerprint()
+    return before is not None and before != during and _guards.fingerprint() == before
+
+
+@cache
+def loaded(name: str) -> ctypes.CDLL:
+    """A library of torch's; they are loaded already, but not into the global scope."""
+    path = Path(torch.__file__).parent / "lib" / f"lib{name}.so"
+    return ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+
+
+def address(library: ctypes.CDLL, symbol: str) -> int:
+    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value

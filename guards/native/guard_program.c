@@ -1,0 +1,586 @@
+/* The guard evaluator: a Program is a flat array of loads and checks over numbered temps, run by one switch.
+ *
+ * In: steps from program.py, (op, dst, uses, keep, object, number). What they mean is reference.py's to say.
+ * Temps are borrowed references. A load that makes a new object, or whose object Python code could drop before its last
+ * use (`keep`), also goes on the list of owned references, which are dropped at the end. */
+#include "object_compat.h"
+
+#include <structmember.h>
+
+#include "constants.h"
+#include "guard_api.h"
+#include "tensor_layout.h"
+#include "torch_state.h"
+
+#define OPS(X)                                                                                                          \
+    X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF)   \
+    X(CLASS_DICT) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(TENSOR_SIZE) X(TENSOR_STRIDE)                  \
+    X(TENSOR_STORAGE_OFFSET)                                                                                            \
+    X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
+    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)
+
+typedef enum {
+#define X(name) OP_##name,
+    OPS(X)
+#undef X
+    OP_COUNT
+} Op;
+
+static const char *const op_names[] = {
+#define X(name) #name,
+    OPS(X)
+#undef X
+};
+
+typedef struct {
+    uint8_t op;
+    uint8_t keep;
+    uint16_t dst, src; /* temps */
+    uint16_t uses;     /* how many temps the check reads; where more than one, `others` lists them all */
+    int32_t hint;      /* where an instance attribute was found last */
+    PyObject *object;  /* strong: the key, the expected object, the callable ... */
+    union {
+        Py_hash_t hash;    /* of object, where it is a key */
+        Py_ssize_t number; /* index, length, dimension */
+        fj_tensor_facts *tensor;
+        fj_state_memory *state;
+        uint16_t *others;
+    };
+} Step;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count;
+    Step *steps;
+    Py_ssize_t temps, owned; /* how many places a run needs */
+    Py_ssize_t lifts;
+    uint16_t *lifted;
+} Program;
+
+static PyObject *unbound;    /* stands for NULL in a tuple of slots */
+static PyTypeObject *deque;  /* no C API of its own */
+
+/* ---- loads that need more than a line --------------------------------------------------------------------------- */
+
+static int is_function(PyObject *function) { return function && PyFunction_Check(function); }
+
+static PyObject *closure_cell(PyObject *function, Py_ssize_t index) {
+    PyObject *closure = is_function(function) ? PyFunction_GET_CLOSURE(function) : NULL;
+    return closure && index >= 0 && index < PyTuple_GET_SIZE(closure) ? PyTuple_GET_ITEM(closure, index) : NULL;
+}
+
+static PyObject *sequence_item(PyObject *sequence, Py_ssize_t index) {
+    if (PyList_Check(sequence)) {
+        if (index < 0) index += PyList_GET_SIZE(sequence);
+        return index >= 0 && index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : NULL;
+    }
+    if (!PyTuple_Check(sequence)) return NULL;
+    if (index < 0) index += PyTuple_GET_SIZE(sequence);
+    return index >= 0 && index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : NULL;
+}
+
+static PyObject *mro_item(PyObject *type, Py_ssize_t index) {
+    PyObject *mro = PyType_Check(type) ? ((PyTypeObject *)type)->tp_mro : NULL;
+    return mro ? sequence_item(mro, index) : NULL;
+}
+
+/* The index-th key in the order of iteration: an OrderedDict keeps its own. Borrowed. */
+static PyObject *dict_key(PyObject *dict, Py_ssize_t index) {
+    PyObject *key = NULL;
+    if (index < 0 || !PyDict_Check(dict) || index >= PyDict_GET_SIZE(dict)) return NULL;
+    if (PyODict_Check(dict)) {
+        PyObject *keys = PyODict_Type.tp_iter(dict);
+        for (Py_ssize_t i = 0; keys && i <= index; i++) {
+            key = Py_TYPE(keys)->tp_iternext(keys);
+            Py_XDECREF(key); /* the dictionary holds it */
+        }
+        Py_XDECREF(keys);
+        PyErr_Clear();
+        return key;
+    }
+    Py_ssize_t position = 0;
+    for (Py_ssize_t i = 0; i <= index; i++)
+        if (!PyDict_Next(dict, &position, &key, NULL)) return NULL;
+    return key;
+}
+
+/* A new reference; None for an object that can have no dictionary; NULL for a class. */
+static PyObject *instance_dict(PyObject *object) {
+    if (PyType_Check(object)) return NULL;
+    fj_instance view = fj_instance_of(object);
+    if (view.dict) return Py_NewRef(view.dict);
+    return view.can ? PyObject_GenericGetDict(object, NULL) : Py_NewRef(Py_None);
+}
+
+/* A new int, or NULL. */
+static PyObject *tensor_number(PyObject *tensor, fj_tensor_number what, const Step *step) {
+    int64_t number;
+    int found = fj_tensor_read(tensor, what, step->number, &number);
+    if (found > 0) return PyLong_FromLongLong(number);
+    return found == 0 ? NULL : PyObject_CallFunction(step->object, "On", tensor, step->number);
+}
+
+/* ---- checks that need more than a line -------------------------------------------------------------------------- */
+
+/* len() as the builtin base class says it; -1 for what is no such container. */
+static Py_ssize_t builtin_length(PyObject *object) {
+    if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
+    if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
+    if (PyAnySet_Check(object)) return PySet_GET_SIZE(object);
+    if (PyUnicode_Check(object)) return PyUnicode_GET_LENGTH(object);
+    if (PyBytes_Check(object) || PyByteArray_Check(object)) return Py_SIZE(object);
+    if (PyObject_TypeCheck(object, deque)) return deque->tp_as_sequence->sq_length(object);
+    if (PyRange_Check(object)) return PyRange_Type.tp_as_sequence->sq_length(object);
+    return -1;
+}
+
+static int ordered_keys_match(PyObject *dict, PyObject *keys) {
+    PyObject *iterator = PyODict_Type.tp_iter(dict);
+    int match = iterator != NULL;
+    for (Py_ssize_t i = 0; match && i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *key = Py_TYPE(iterator)->tp_iternext(iterator);
+        match = key && fj_same_key(PyTuple_GET_ITEM(keys, i), key);
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(iterator);
+    return match;
+}
+
+static int keys_match(const fj_instance *view, PyObject *keys) {
+    if (fj_instance_length(view) != PyTuple_GET_SIZE(keys)) return 0;
+    if (view->dict && PyODict_Check(view->dict) && PyTuple_GET_SIZE(keys) > 1) return ordered_keys_match(view->dict, keys);
+    Py_ssize_t position = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *key = fj_instance_next(view, &position);
+        if (key == NULL || !fj_same_key(PyTuple_GET_ITEM(keys, i), key)) return 0;
+    }
+    return 1;
+}
+
+static int has_attribute(PyObject *object, PyObject *name, int expected) {
+    PyObject *value = PyObject_GetAttr(object, name);
+    if (value == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
+    Py_XDECREF(value);
+    return (value != NULL) == expected;
+}
+
+static int distinct_few(PyObject *const *temps, const uint16_t *places, int count) {
+    for (int i = 1; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (temps[places[i]] == temps[places[j]]) return 0;
+    return 1;
+}
+
+/* By a table of pointers, open addressing, at most half full. */
+static int distinct(PyObject *const *temps, const uint16_t *places, int count) {
+    if (count <= 8) return distinct_few(temps, places, count);
+    size_t size = 16;
+    while (size < 2 * (size_t)count) size *= 2;
+    PyObject *small[256], **table = size <= 256 ? small : PyMem_Malloc(size * sizeof *table);
+    if (table == NULL) return 0;
+    memset(table, 0, size * sizeof *table);
+    int same = 0;
+    for (int i = 0; i < count && !same; i++) {
+        PyObject *object = temps[places[i]];
+        size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
+        while (table[at] && table[at] != object) at = (at + 1) & (size - 1);
+        same = table[at] == object;
+        table[at] = object;
+    }
+    if (table != small) PyMem_Free(table);
+    return !same;
+}
+
+static int call_is_true(PyObject *callable, PyObject *const *arguments, size_t count) {
+    PyObject *answer = PyObject_Vectorcall(callable, arguments, count, NULL);
+    int truth = answer ? PyObject_IsTrue(answer) : 0;
+    Py_XDECREF(answer);
+    return truth == 1;
+}
+
+static int relation_holds(const Step *step, PyObject *const *temps) {
+    PyObject *small[16], **arguments = step->uses <= 16 ? small : PyMem_Malloc(step->uses * sizeof *arguments);
+    if (arguments == NULL) return 0;
+    for (int i = 0; i < step->uses; i++) arguments[i] = temps[step->others[i]];
+    int holds = call_is_true(step->object, arguments, step->uses);
+    if (arguments != small) PyMem_Free(arguments);
+    return holds;
+}
+
+/* ---- the run ---------------------------------------------------------------------------------------------------- */
+
+#define PASSED (-1)
+
+typedef struct {
+    PyObject *const *slots;
+    Py_ssize_t nslots;
+    PyObject *function;
+} Frame;
+
+/* The index of the step that failed, or PASSED. *owned counts the references put into `owns`. */
+static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned) {
+    Py_ssize_t held = 0, index = 0;
+
+#define BORROWED(expression)                                                                                            \
+    do {                                                                                                                \
+        PyObject *loaded = (expression);                                                                                \
+        if (loaded == NULL) goto failed;                                                                                \
+        if (step->keep) owns[held++] = Py_NewRef(loaded);                                                               \
+        temps[step->dst] = loaded;                                                                                      \
+    } while (0);                                                                                                        \
+    break
+#define OWNED(expression)                                                                                               \
+    do {                                                                                                                \
+        PyObject *loaded = (expression);                                                                                \
+        if (loaded == NULL) goto failed;                                                                                \
+        owns[held++] = temps[step->dst] = loaded;                                                                       \
+    } while (0);                                                                                                        \
+    break
+#define REQUIRE(condition)                                                                                              \
+    if (!(condition)) goto failed;                                                                                      \
+    break
+#define OF temps[step->src]
+
+    for (; index < program->count; index++) {
+        Step *step = &program->steps[index];
+        switch ((Op)step->op) {
+        case OP_SLOT: BORROWED((size_t)step->number < (size_t)frame.nslots ? frame.slots[step->number] : NULL);
+        case OP_CLOSURE: BORROWED(closure_cell(frame.function, step->number));
+        case OP_GLOBALS: BORROWED(is_function(frame.function) ? PyFunction_GET_GLOBALS(frame.function) : NULL);
+        case OP_BUILTINS:
+            BORROWED(is_function(frame.function) ? ((PyFunctionObject *)frame.function)->func_builtins : NULL);
+        case OP_CONSTANT: BORROWED(step->object);
+        case OP_CELL: BORROWED(PyCell_Check(OF) ? PyCell_GET(OF) : NULL);
+        case OP_ATTR: OWNED(PyObject_GetAttr(OF, step->object));
+        case OP_INSTANCE_DICT: OWNED(instance_dict(OF));
+        case OP_INSTANCE_ITEM:
+            BORROWED(PyType_Check(OF) ? NULL : fj_instance_item(OF, step->object, step->hash, &step->hint));
+        case OP_TYPE_OF: BORROWED((PyObject *)Py_TYPE(OF));
+        case OP_CLASS_DICT: BORROWED(PyType_Check(OF) ? fj_type_dict((PyTypeObject *)OF) : NULL);
+        case OP_MRO_ITEM: BORROWED(mro_item(OF, step->number));
+        case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash) : NULL);
+        case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
+        case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
+        case OP_TENSOR_SIZE: OWNED(tensor_number(OF, FJ_SIZE, step));
+        case OP_TENSOR_STRIDE: OWNED(tensor_number(OF, FJ_STRIDE, step));
+        case OP_TENSOR_STORAGE_OFFSET: OWNED(tensor_number(OF, FJ_STORAGE_OFFSET, step));
+
+        case OP_TYPE: REQUIRE((PyObject *)Py_TYPE(OF) == step->object);
+        case OP_IS: REQUIRE(OF == step->object);
+        case OP_EQUALS: REQUIRE(OF == step->object || fj_same_constant(step->object, OF));
+        case OP_LENGTH: REQUIRE(builtin_length(OF) == step->number);
+        case OP_KEYS: REQUIRE(PyDict_Check(OF) && keys_match(&(fj_instance){.dict = OF}, step->object));
+        case OP_ABSENT:
+            REQUIRE(OF == Py_None || (PyDict_Check(OF) && !fj_dict_item(OF, step->object, step->hash)));
+        case OP_PRESENT: REQUIRE(PyDict_Check(OF) && fj_dict_item(OF, step->object, step->hash));
+        case OP_INSTANCE_LENGTH: {
+            fj_instance view = fj_instance_of(OF);
+            REQUIRE(!PyType_Check(OF) && view.can && fj_instance_length(&view) == step->number);
+        }
+        case OP_INSTANCE_KEYS: {
+            fj_instance view = fj_instance_of(OF);
+            REQUIRE(!PyType_Check(OF) && view.can && keys_match(&view, step->object));
+        }
+        case OP_INSTANCE_ABSENT:
+            REQUIRE(!PyType_Check(OF) && !fj_instance_item(OF, step->object, step->hash, &step->hint));
+        case OP_INSTANCE_PRESENT:
+            REQUIRE(!PyType_Check(OF) && fj_instance_item(OF, step->object, step->hash, &step->hint));
+        case OP_HASATTR: REQUIRE(has_attribute(OF, step->object, (int)step->number));
+        case OP_TENSOR: REQUIRE(fj_tensor_matches(step->tensor, OF));
+        case OP_SAME: REQUIRE(temps[step->others[0]] == temps[step->others[1]]);
+        case OP_DISTINCT: REQUIRE(distinct(temps, step->others, step->uses));
+        case OP_TORCH_STATE: REQUIRE(fj_torch_state_holds(step->object, step->state));
+        case OP_SHAPE: REQUIRE(relation_holds(step, temps));
+        case OP_PYTHON: REQUIRE(call_is_true(step->object, &OF, 1));
+        case OP_COUNT: goto failed;
+        }
+    }
+    *owned = held;
+    return PASSED;
+failed:
+    *owned = held;
+    if (PyErr_Occurred()) PyErr_Clear();
+    return index;
+}
+
+static PyObject *lift(Program *program, PyObject *const *temps) {
+    PyObject *objects = PyTuple_New(program->lifts);
+    for (Py_ssize_t i = 0; objects && i < program->lifts; i++)
+        PyTuple_SET_ITEM(objects, i, Py_NewRef(temps[program->lifted[i]]));
+    return objects;
+}
+
+#define SMALL 96
+
+/* As run_steps; on success *lifted, where it is asked for and there is something to lift, is a new tuple. */
+static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
+    PyObject *small[SMALL], **temps = small;
+    if (lifted) *lifted = NULL;
+    if (program->steps == NULL) return 0;
+    if (program->temps + program->owned > SMALL) temps = PyMem_New(PyObject *, program->temps + program->owned);
+    if (temps == NULL) return 0;
+    Py_INCREF(program); /* a check may run Python, which may drop the cache that holds it */
+    PyObject **owns = temps + program->temps;
+    Py_ssize_t owned, failed = run_steps(program, frame, temps, owns, &owned);
+    if (failed == PASSED && lifted && program->lifts && (*lifted = lift(program, temps)) == NULL) {
+        PyErr_Clear();
+        failed = program->count;
+    }
+    while (owned) Py_DECREF(owns[--owned]);
+    if (temps != small) PyMem_Free(temps);
+    Py_DECREF(program);
+    return failed;
+}
+
+/* ---- building --------------------------------------------------------------------------------------------------- */
+
+static int op_named(const char *name) {
+    for (int op = 0; op < OP_COUNT; op++)
+        if (strcmp(op_names[op], name) == 0) return op;
+    PyErr_Format(PyExc_ValueError, "no operation %s", name);
+    return -1;
+}
+
+static int read_temps(PyObject *from, uint16_t *into, Py_ssize_t temps) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from); i++) {
+        Py_ssize_t temp = PyLong_AsSsize_t(PyTuple_GET_ITEM(from, i));
+        if (temp == -1 && PyErr_Occurred()) return -1;
+        if (temp < 0 || temp >= temps) {
+            PyErr_SetString(PyExc_ValueError, "no such temp");
+            return -1;
+        }
+        into[i] = (uint16_t)temp;
+    }
+    return 0;
+}
+
+/* The union: what a step needs beside its object. */
+static int fill_payload(Step *step, PyObject *uses, Py_ssize_t number, Py_ssize_t temps) {
+    switch ((Op)step->op) {
+    case OP_INSTANCE_ITEM:
+    case OP_DICT_ITEM:
+    case OP_ABSENT:
+    case OP_PRESENT:
+    case OP_INSTANCE_ABSENT:
+    case OP_INSTANCE_PRESENT:
+        step->hash = PyObject_Hash(step->object);
+        return step->hash == -1 ? -1 : 0;
+    case OP_TENSOR: return (step->tensor = fj_tensor_facts_new(step->object)) ? 0 : -1;
+    case OP_TORCH_STATE:
+        if ((step->state = PyMem_Calloc(1, sizeof *step->state))) return 0;
+        PyErr_NoMemory();
+        return -1;
+    case OP_SAME:
+    case OP_DISTINCT:
+    case OP_SHAPE:
+        step->uses = (uint16_t)PyTuple_GET_SIZE(uses);
+        if ((step->others = PyMem_New(uint16_t, step->uses + 1))) return read_temps(uses, step->others, temps);
+        PyErr_NoMemory();
+        return -1;
+    default: step->number = number; return 0;
+    }
+}
+
+static int makes_reference(const Step *step) {
+    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT || step->op == OP_TENSOR_SIZE ||
+           step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
+}
+
+/* A new reference; the name of an attribute becomes the very string that classes know it by. */
+static PyObject *named(int op, PyObject *object) {
+    Py_INCREF(object);
+    int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT || op == OP_INSTANCE_PRESENT;
+    if (name && PyUnicode_CheckExact(object)) PyUnicode_InternInPlace(&object);
+    return object;
+}
+
+static int read_step(PyObject *from, Step *step, Py_ssize_t temps) {
+    const char *name;
+    int dst, keep, op;
+    PyObject *uses, *object;
+    Py_ssize_t number;
+    if (!PyTuple_Check(from)) {
+        PyErr_SetString(PyExc_TypeError, "a step is a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(from, "siO!pOn", &name, &dst, &PyTuple_Type, &uses, &keep, &object, &number)) return -1;
+    if ((op = op_named(name)) < 0) return -1;
+    if (PyTuple_GET_SIZE(uses) > UINT16_MAX || dst < 0 || (op < OP_TYPE && dst >= temps)) {
+        PyErr_SetString(PyExc_ValueError, "no such temp");
+        return -1;
+    }
+    *step = (Step){.op = (uint8_t)op, .keep = (uint8_t)keep, .dst = (uint16_t)dst, .object = named(op, object)};
+    if (PyTuple_GET_SIZE(uses) == 1 && read_temps(uses, &step->src, temps) < 0) return -1;
+    return fill_payload(step, uses, number, temps);
+}
+
+static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    PyObject *steps, *lifted;
+    Py_ssize_t temps;
+    if (!PyArg_ParseTuple(args, "O!O!n", &PyTuple_Type, &steps, &PyTuple_Type, &lifted, &temps)) return NULL;
+    if (temps < 0 || temps > UINT16_MAX) return PyErr_Format(PyExc_ValueError, "%zd temps are too many", temps);
+    Program *self = (Program *)type->tp_alloc(type, 0);
+    if (self == NULL) return NULL;
+    self->temps = temps;
+    self->steps = PyMem_Calloc(PyTuple_GET_SIZE(steps) + 1, sizeof(Step));
+    self->lifted = PyMem_Calloc(PyTuple_GET_SIZE(lifted) + 1, sizeof *self->lifted);
+    if (self->steps == NULL || self->lifted == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); i++) {
+        self->count = i + 1; /* so that dealloc sees a step half made */
+        if (read_step(PyTuple_GET_ITEM(steps, i), &self->steps[i], temps) < 0) {
+            Py_DECREF(self);
+            return NULL;
+        }
+        self->owned += makes_reference(&self->steps[i]);
+    }
+    self->lifts = PyTuple_GET_SIZE(lifted);
+    if (read_temps(lifted, self->lifted, temps) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int Program_traverse(Program *self, visitproc visit, void *arg) {
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Step *step = &self->steps[i];
+        Py_VISIT(step->object);
+        if (step->op == OP_TENSOR && step->tensor) Py_VISIT(step->tensor->type);
+        if (step->op == OP_TORCH_STATE && step->state) Py_VISIT(step->state->modes);
+    }
+    return 0;
+}
+
+static void free_payload(Step *step) {
+    if (step->op == OP_TENSOR) fj_tensor_facts_free(step->tensor);
+    if (step->op == OP_TORCH_STATE && step->state) {
+        Py_CLEAR(step->state->modes);
+        PyMem_Free(step->state);
+    }
+    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_SHAPE) PyMem_Free(step->others);
+}
+
+/* A cleared program has steps NULL: `evaluate` lets no frame pass. */
+static int Program_clear(Program *self) {
+    Py_ssize_t count = self->count;
+    Step *steps = self->steps;
+    self->count = 0;
+    self->steps = NULL;
+    self->lifts = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        free_payload(&steps[i]);
+        Py_CLEAR(steps[i].object);
+    }
+    PyMem_Free(steps);
+    return 0;
+}
+
+static void Program_dealloc(Program *self) {
+    PyObject_GC_UnTrack(self);
+    Program_clear(self);
+    PyMem_Free(self->lifted);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* ---- Python's view ---------------------------------------------------------------------------------------------- */
+
+/* Run on (slots tuple, function), where UNBOUND in the tuple stands for NULL. -2 with an exception for bad arguments. */
+static Py_ssize_t evaluate_arguments(Program *self, PyObject *const *args, Py_ssize_t nargs, PyObject **lifted) {
+    if (nargs != 2 || !PyTuple_Check(args[0]) || !PyFunction_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "expected a tuple of slots and a function");
+        return -2;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(args[0]);
+    PyObject *small[16], **slots = count <= 16 ? small : PyMem_New(PyObject *, count);
+    if (slots == NULL) {
+        PyErr_NoMemory();
+        return -2;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *slot = PyTuple_GET_ITEM(args[0], i);
+        slots[i] = slot == unbound ? NULL : slot;
+    }
+    Py_ssize_t failed = evaluate(self, (Frame){slots, count, args[1]}, lifted);
+    if (slots != small) PyMem_Free(slots);
+    return failed;
+}
+
+static PyObject *Program_check(Program *self, PyObject *const *args, Py_ssize_t nargs) {
+    Py_ssize_t failed = evaluate_arguments(self, args, nargs, NULL);
+    return failed == -2 ? NULL : PyBool_FromLong(failed == PASSED);
+}
+
+static PyObject *Program_lifted(Program *self, PyObject *const *args, Py_ssize_t nargs) {
+    PyObject *lifted = NULL;
+    Py_ssize_t failed = evaluate_arguments(self, args, nargs, &lifted);
+    if (failed == -2) return NULL;
+    if (failed != PASSED) Py_RETURN_NONE;
+    return lifted ? lifted : PyTuple_New(0);
+}
+
+static PyObject *Program_first_failure(Program *self, PyObject *const *args, Py_ssize_t nargs) {
+    Py_ssize_t failed = evaluate_arguments(self, args, nargs, NULL);
+    return failed == -2 ? NULL : PyLong_FromSsize_t(failed);
+}
+
+static PyMethodDef Program_methods[] = {
+    {"check", (PyCFunction)(void (*)(void))Program_check, METH_FASTCALL, "check(slots, function) -> bool"},
+    {"lifted", (PyCFunction)(void (*)(void))Program_lifted, METH_FASTCALL,
+     "lifted(slots, function) -> tuple of the lifted objects, or None if a guard fails"},
+    {"first_failure", (PyCFunction)(void (*)(void))Program_first_failure, METH_FASTCALL,
+     "first_failure(slots, function) -> index of the failing step, or -1"},
+    {NULL},
+};
+
+static PyMemberDef Program_members[] = {
+    {"steps", T_PYSSIZET, offsetof(Program, count), READONLY, "how many steps"},
+    {"temps", T_PYSSIZET, offsetof(Program, temps), READONLY, "how many temps"},
+    {NULL},
+};
+
+static PyTypeObject Program_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.guards.native.Program",
+    .tp_doc = "Program(steps, lifted, temps): guards, ready to run.",
+    .tp_basicsize = sizeof(Program),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = Program_new,
+    .tp_dealloc = (destructor)Program_dealloc,
+    .tp_traverse = (traverseproc)Program_traverse,
+    .tp_clear = (inquiry)Program_clear,
+    .tp_methods = Program_methods,
+    .tp_members = Program_members,
+};
+
+/* ---- the border of guard_api.h ---------------------------------------------------------------------------------- */
+
+static int api_run(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted) {
+    return evaluate((Program *)program, (Frame){slots, nslots, function}, lifted) == PASSED;
+}
+
+static framejit_guard_api api = {.program_type = &Program_type, .run = api_run};
+
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_guards", "The guard evaluator.", -1};
+
+static PyTypeObject *import_deque(void) {
+    PyObject *module = PyImport_ImportModule("collections");
+    PyObject *type = module ? PyObject_GetAttrString(module, "deque") : NULL;
+    Py_XDECREF(module);
+    return (PyTypeObject *)type;
+}
+
+PyMODINIT_FUNC PyInit__guards(void) {
+    if (PyType_Ready(&Program_type) < 0 || (deque = import_deque()) == NULL) return NULL;
+    PyObject *module = PyModule_Create(&module_def);
+    if (module == NULL) return NULL;
+    unbound = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
+    if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
+        PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
+        PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
+        Py_CLEAR(module);
+    Py_XDECREF(capsule);
+    return module;
+}

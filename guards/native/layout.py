@@ -1,0 +1,270 @@
+"""Where a C++ tensor keeps its facts, found by experiment, never assumed: offsets into THPVariable and TensorImpl.
+
+Runs once, at the first TENSOR guard. In: tensors whose facts torch tells us. Out: one `Layout`, handed to C, or None if
+any offset is missing or ambiguous: then guards on tensors run kinds/tensor.py's Python instead.
+"""
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import _C
+
+from ..guard import TensorSpec
+from . import _guards
+from .fingerprint import address, loaded
+
+REQUIRES_GRAD = "_ZNK3c1010TensorImpl13requires_gradEv"  # c10::TensorImpl::requires_grad() const
+LEVELS = ("offsets", "python")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Bytes from the start of the object; field order is that of set_layout in tensor_layout.c."""
+
+    impl: int  # in THPVariable: TensorImpl*
+    keys: int  # in TensorImpl: uint64
+    dtype: int  # uint16
+    device: int  # int8 type, int8 index
+    sizes: int  # int64 dim; then inline_dims sizes and as many strides, or one pointer to both
+    inline_dims: int
+    storage_offset: int  # int64
+    requires_grad: int  # address of the C++ method; it knows of views and non-leaves
+    plain_keys: int  # tensors with other keys may hide behind these fields: slow path
+
+
+class Ambiguous(Exception):
+    """An offset was found nowhere, or in several places."""
+
+
+_forced: str | None = None
+
+
+def force(level: str | None) -> None:
+    """For tests: build TENSOR guards at this level from now on ("offsets", "python"; None: the best there is)."""
+    global _forced
+    if level not in (None, *LEVELS):
+        raise ValueError(level)
+    _forced = level
+    hand_over(None if level == "python" else layout())
+
+
+def level() -> str:
+    return _forced or ("offsets" if layout() is not None else "python")
+
+
+def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
+    """The spec as C compares it, or None where only Python can tell."""
+    if level() == "python" or not is_plain(spec):
+        return None
+    try:
+        dtype, device = dtype_code(spec.dtype), device_code(str(spec.device))
+    except Exception:  # a device that this process has not got: such a guard fails, by the slow path
+        return None
+    return spec.type, spec.keys, dtype, device, spec.requires_grad, spec.sizes, spec.strides
+
+
+def is_plain(spec: TensorSpec) -> bool:
+    """Does the TensorImpl of such a tensor tell the truth? Not for subclasses with their own dispatch, functorch, sparse."""
+    return (
+        spec.layout is torch.strided
+        and len(spec.sizes) == len(spec.strides)
+        and not spec.keys & ~layout().plain_keys
+    )
+
+
+@cache
+def layout() -> Layout | None:
+    """Calibrated once; None where this torch, or this platform, gives no unique answer."""
+    try:
+        with plain_torch():
+            found = calibrate()
+    except Exception:
+        return None
+    hand_over(found)
+    return found
+
+
+def hand_over(found: Layout | None) -> None:
+    """To C."""
+    _guards.set_layout(None if found is None else (*astuple(found), torch.Tensor, torch.nn.Parameter))
+
+
+@cache
+def dtype_code(dtype: torch.dtype) -> int:
+    with plain_torch():
+        return read(torch.empty(0, dtype=dtype, device="cpu"), layout().dtype, "<H")
+
+
+@cache
+def device_code(device: str) -> int:
+    with plain_torch():
+        return read(torch.empty(0, device=device), layout().device, "<H")
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """No modes: tensors made here are what they seem."""
+    with ExitStack() as stack:
+        stack.enter_context(_C.DisableTorchFunction())
+        stack.enter_context(_C._DisableTorchDispatch())
+        stack.enter_context(_C._ExcludeDispatchKeyGuard(functorch_keys()))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        yield
+
+
+def functorch_keys() -> _C.DispatchKeySet:
+    keys = _C.DispatchKeySet(_C.DispatchKey.FuncTorchDynamicLayerFrontMode)
+    return keys.add(_C.DispatchKey.FuncTorchDynamicLayerBackMode)
+
+
+# ---- calibration ----------------------------------------------------------------------------------------------------
+
+def calibrate() -> Layout:
+    tensors = samples()
+    impl = only(offsets(8, torch.Tensor.__basicsize__, lambda at: all(
+        word(id(tensor), at) == tensor._cdata for tensor in tensors
+    ), start=object.__basicsize__))
+    size = min(allocated(tensor._cdata) for tensor in tensors)
+    images = [(tensor, ctypes.string_at(tensor._cdata, size)) for tensor in tensors]
+
+    def where(step: int, test: Callable[[torch.Tensor, bytes, int], bool]) -> int:
+        return only(offsets(step, size, lambda at: all(test(tensor, image, at) for tensor, image in images), width=8))
+
+    sizes = where(8, has_sizes)
+    keys = where(8, lambda tensor, image, at: u64(image, at) == _C._dispatch_keys(tensor).raw_repr())
+    storage_offset = where(8, lambda tensor, image, at: u64(image, at) == tensor.storage_offset())
+    taken = {*range(keys, keys + 8), *range(sizes, sizes + 8), *range(storage_offset, storage_offset + 8)}
+    dtype = only(at for at in names(images, size, 2, lambda tensor: tensor.dtype) if at not in taken)
+    device = only(
+        at for at in names(images, size, 1, lambda tensor: tensor.device.type) if is_device(images, at) and at not in taken
+    )
+    found = Layout(impl, keys, dtype, device, sizes, inline_dims(sizes), storage_offset,
+                   address(loaded("c10"), REQUIRES_GRAD), plain_keys())
+    verify(found, tensors)
+    return found
+
+
+def samples() -> list[torch.Tensor]:
+    """Tensors that differ in each fact while the others stay."""
+    leaf = torch.ones(3, 5, 7, 11, requires_grad=True)
+    base = torch.empty(9999)
+    return [
+        leaf, leaf * 2, leaf.detach(), leaf[1:, 2:4], torch.nn.Parameter(torch.empty(4, 6)), base[17:21], base[101:],
+        base.as_strided((2, 3, 4), (13, 29, 31), 8191), torch.empty(13, 17).t(), torch.empty(2, 3, 4, 5, 6),
+        torch.empty(()), torch.empty(0, 5), torch.empty(3, 4, device="meta"), torch.empty(7, device="meta")[2:],
+        torch.empty(3, dtype=torch.complex64).conj(),
+        *(torch.empty(3, 4, dtype=dtype) for dtype in DTYPES),
+        *(torch.empty(3, 4, dtype=dtype, device="meta") for dtype in DTYPES),
+    ]
+
+
+DTYPES = (
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+    torch.complex64, torch.complex128, torch.bool, torch.bfloat16,
+)
+
+
+def has_sizes(tensor: torch.Tensor, image: bytes, at: int) -> bool:
+    """SizesAndStrides: dim, then (up to 5 dimensions) 5 sizes and 5 strides in place."""
+    dim, gap = tensor.dim(), 8 * MAX_INLINE
+    if at + 8 + 2 * gap > len(image) or u64(image, at) != dim:
+        return False
+    shape = struct.unpack_from(f"<{dim}q", image, at + 8)
+    return shape == tuple(tensor.shape) and struct.unpack_from(f"<{dim}q", image, at + 8 + gap) == tensor.stride()
+
+
+MAX_INLINE = 5
+
+
+def inline_dims(sizes: int) -> int:
+    """One more dimension than fits in place must lie behind a pointer; else we have not understood."""
+    tensor = torch.empty((2,) * MAX_INLINE + (3,))
+    numbers = read(tensor, sizes + 8, "<Q")
+    dim = tensor.dim()
+    if numbers < 1 << 16 or allocated(numbers) < 16 * dim:  # a size, not an address
+        raise Ambiguous("sizes")
+    if struct.unpack(f"<{2 * dim}q", ctypes.string_at(numbers, 16 * dim)) != (*tensor.shape, *tensor.stride()):
+        raise Ambiguous("sizes")
+    return MAX_INLINE
+
+
+def names(images: list, size: int, width: int, fact: Callable[[torch.Tensor], Any]) -> Iterator[int]:
+    """Offsets of bytes that are equal exactly where the fact is equal."""
+    facts = {fact(tensor) for tensor, _ in images}
+    for at in range(0, size - width + 1, width):
+        pairs = {(fact(tensor), image[at:at + width]) for tensor, image in images}
+        if len(pairs) == len(facts) == len({value for _, value in pairs}):
+            yield at
+
+
+def is_device(images: list, at: int) -> bool:
+    """optional<Device>: type, index (-1 for cpu and meta), and a true flag; the type of the cpu is 0."""
+    return all(image[at + 1:at + 3] == b"\xff\x01" for _, image in images) and all(
+        (image[at] == 0) is (tensor.device.type == "cpu") for tensor, image in images
+    )
+
+
+def plain_keys() -> int:
+    """Keys under which sizes, strides, dtype and device lie in the TensorImpl itself."""
+    key = _C.DispatchKey
+    dense = [getattr(key, f"{prefix}{name}") for name in ("CPU", "CUDA", "Meta", "XPU") for prefix in ("", "Autograd")]
+    other = [key.ADInplaceOrView, key.AutogradFunctionality, key.Conjugate, key.Negative, key.AutocastCPU, key.AutocastCUDA]
+    raw = 0
+    for one in (*dense, *other):
+        raw |= _C.DispatchKeySet(one).raw_repr()
+    for device in ("cpu", "meta"):
+        raw |= _C._dispatch_keys(torch.empty(0, device=device)).raw_repr()
+    return raw
+
+
+def verify(found: Layout, tensors: list[torch.Tensor]) -> None:
+    """The same answers through C, for all samples, as torch gives."""
+    hand_over(found)
+    for tensor in tensors:
+        code = read(tensor, found.dtype, "<H"), read(tensor, found.device, "<H")
+        keys = _C._dispatch_keys(tensor).raw_repr()
+        facts = (type(tensor), keys, *code, tensor.requires_grad, tuple(tensor.shape), tensor.stride())
+        flipped = (*facts[:4], not tensor.requires_grad, *facts[5:])
+        if not _guards.tensor_matches(facts, tensor) or _guards.tensor_matches(flipped, tensor):
+            hand_over(None)
+            raise Ambiguous("facts")
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+def offsets(step: int, size: int, test: Callable[[int], bool], start: int = 0, width: int | None = None) -> Iterator[int]:
+    return filter(test, range(start, size - (width or step) + 1, step))
+
+
+def only(found: Iterator[int]) -> int:
+    every = list(found)
+    if len(every) != 1:
+        raise Ambiguous(every)
+    return every[0]
+
+
+def word(address: int, at: int) -> int:
+    return u64(ctypes.string_at(address + at, 8), 0)
+
+
+def u64(image: bytes, at: int) -> int:
+    return struct.unpack_from("<Q", image, at)[0]
+
+
+def read(tensor: torch.Tensor, at: int, form: str) -> int:
+    return struct.unpack(form, ctypes.string_at(tensor._cdata + at, struct.calcsize(form)))[0]
+
+
+def allocated(address: int) -> int:
+    """The bytes that may be read from here, so that the scan stays inside the object."""
+    usable = ctypes.CDLL(None).malloc_usable_size
+    usable.restype, usable.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
+    return min(usable(address), 512)

@@ -1,0 +1,143 @@
+/* See tensor_layout.h; the calibration is layout.py's. */
+#include "tensor_layout.h"
+
+#include <string.h>
+
+static struct {
+    Py_ssize_t impl, keys, dtype, device, sizes, inline_dims, storage_offset;
+    _Bool (*requires_grad)(const void *impl);
+    uint64_t plain_keys;
+    PyTypeObject *tensor, *parameter; /* strong */
+} layout;
+static int calibrated;
+
+static inline uint64_t read_u64(const char *at) { uint64_t v; memcpy(&v, at, sizeof v); return v; }
+static inline uint16_t read_u16(const char *at) { uint16_t v; memcpy(&v, at, sizeof v); return v; }
+
+static inline const char *impl_of(PyObject *object) {
+    return (const char *)(uintptr_t)read_u64((const char *)object + layout.impl);
+}
+
+/* dim sizes and, `*strides` apart, as many strides. */
+static inline const int64_t *sizes_of(const char *impl, int64_t dim, Py_ssize_t *strides) {
+    const char *at = impl + layout.sizes + 8;
+    if (dim <= layout.inline_dims) {
+        *strides = layout.inline_dims;
+        return (const int64_t *)at;
+    }
+    *strides = dim;
+    return (const int64_t *)(uintptr_t)read_u64(at);
+}
+
+static inline int numbers_match(const int64_t *expected, const int64_t *found, int dim) {
+    for (int i = 0; i < dim; i++)
+        if (expected[i] != found[i] && expected[i] != FJ_ANY) return 0;
+    return 1;
+}
+
+int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object) {
+    if (Py_TYPE(object) != facts->type || !calibrated) return 0;
+    const char *impl = impl_of(object);
+    if (impl == NULL || read_u64(impl + layout.keys) != facts->keys) return 0; /* the keys say that the rest is true */
+    if (read_u16(impl + layout.dtype) != facts->dtype || read_u16(impl + layout.device) != facts->device) return 0;
+    int64_t dim = (int64_t)read_u64(impl + layout.sizes);
+    if (dim != facts->dim) return 0;
+    Py_ssize_t strides;
+    const int64_t *sizes = sizes_of(impl, dim, &strides);
+    return numbers_match(facts->numbers, sizes, facts->dim) &&
+           numbers_match(facts->numbers + facts->dim, sizes + strides, facts->dim) &&
+           layout.requires_grad(impl) == facts->requires_grad;
+}
+
+int fj_tensor_read(PyObject *object, fj_tensor_number what, Py_ssize_t index, int64_t *number) {
+    if (!calibrated || (Py_TYPE(object) != layout.tensor && Py_TYPE(object) != layout.parameter)) return -1;
+    const char *impl = impl_of(object);
+    if (impl == NULL || (read_u64(impl + layout.keys) & ~layout.plain_keys)) return -1;
+    if (what == FJ_STORAGE_OFFSET) {
+        *number = (int64_t)read_u64(impl + layout.storage_offset);
+        return 1;
+    }
+    int64_t dim = (int64_t)read_u64(impl + layout.sizes);
+    if (index < 0) index += dim;
+    if (index < 0 || index >= dim) return 0;
+    Py_ssize_t strides;
+    const int64_t *sizes = sizes_of(impl, dim, &strides);
+    *number = sizes[what == FJ_SIZE ? index : strides + index];
+    return 1;
+}
+
+/* ---- facts from Python ------------------------------------------------------------------------------------------ */
+
+static int read_numbers(PyObject *numbers, int64_t *into) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        PyObject *number = PyTuple_GET_ITEM(numbers, i);
+        into[i] = number == Py_None ? FJ_ANY : PyLong_AsLongLong(number);
+        if (into[i] == -1 && PyErr_Occurred()) return -1;
+    }
+    return 0;
+}
+
+fj_tensor_facts *fj_tensor_facts_new(PyObject *from) {
+    PyObject *type, *sizes, *strides;
+    unsigned long long keys;
+    unsigned short dtype, device;
+    int requires_grad;
+    if (!PyTuple_Check(from) || !PyArg_ParseTuple(from, "O!KHHpO!O!", &PyType_Type, &type, &keys, &dtype, &device,
+                                                  &requires_grad, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "tensor facts must be a tuple");
+        return NULL;
+    }
+    Py_ssize_t dim = PyTuple_GET_SIZE(sizes);
+    if (dim != PyTuple_GET_SIZE(strides) || dim > UINT8_MAX) {
+        PyErr_SetString(PyExc_ValueError, "sizes and strides differ in number, or are too many");
+        return NULL;
+    }
+    fj_tensor_facts *facts = PyMem_Malloc(sizeof *facts + 2 * dim * sizeof(int64_t));
+    if (facts == NULL) return (fj_tensor_facts *)PyErr_NoMemory();
+    *facts = (fj_tensor_facts){(PyTypeObject *)Py_NewRef(type), keys, dtype, device, requires_grad != 0, (uint8_t)dim};
+    if (read_numbers(sizes, facts->numbers) < 0 || read_numbers(strides, facts->numbers + dim) < 0) {
+        fj_tensor_facts_free(facts);
+        return NULL;
+    }
+    return facts;
+}
+
+void fj_tensor_facts_free(fj_tensor_facts *facts) {
+    if (facts == NULL) return;
+    Py_CLEAR(facts->type);
+    PyMem_Free(facts);
+}
+
+/* set_layout(None | the fields of layout.Layout in their order, then torch.Tensor and Parameter) */
+static PyObject *set_layout(PyObject *module, PyObject *from) {
+    calibrated = 0;
+    if (from == Py_None) Py_RETURN_NONE;
+    unsigned long long requires_grad, plain_keys;
+    PyObject *tensor, *parameter;
+    if (!PyArg_ParseTuple(from, "nnnnnnnKKO!O!", &layout.impl, &layout.keys, &layout.dtype, &layout.device, &layout.sizes,
+                          &layout.inline_dims, &layout.storage_offset, &requires_grad, &plain_keys, &PyType_Type, &tensor,
+                          &PyType_Type, &parameter))
+        return NULL;
+    layout.requires_grad = (_Bool(*)(const void *))(uintptr_t)requires_grad;
+    layout.plain_keys = plain_keys;
+    Py_XSETREF(layout.tensor, (PyTypeObject *)Py_NewRef(tensor));
+    Py_XSETREF(layout.parameter, (PyTypeObject *)Py_NewRef(parameter));
+    calibrated = 1;
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_matches(PyObject *module, PyObject *args) {
+    PyObject *from, *object;
+    if (!PyArg_ParseTuple(args, "OO", &from, &object)) return NULL;
+    fj_tensor_facts *facts = fj_tensor_facts_new(from);
+    if (facts == NULL) return NULL;
+    int matches = fj_tensor_matches(facts, object);
+    fj_tensor_facts_free(facts);
+    return PyBool_FromLong(matches);
+}
+
+PyMethodDef fj_tensor_methods[] = {
+    {"set_layout", set_layout, METH_O, "set_layout(fields | None): the calibrated offsets."},
+    {"tensor_matches", tensor_matches, METH_VARARGS, "tensor_matches(facts, object) -> bool, for the calibration."},
+    {NULL},
+};

@@ -1,0 +1,129 @@
+/* See torch_state.h. The addresses of torch's own getters come from fingerprint.py; none of them can throw. */
+#define _GNU_SOURCE
+#include "torch_state.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static struct {
+    void *library; /* dlopen handle of libc10, for the thread-local symbol */
+    const char *keys_symbol;
+    _Bool (*grad)(void);
+    int64_t (*function_modes)(void);
+    int32_t (*functions_disabled)(void);
+    int64_t (*dispatch_modes)(void);
+    int8_t (*autocast_dtype)(int8_t device_type);
+    _Bool (*autocast_cache)(void);
+    int8_t (*default_dtype)(void);
+    _Bool (*deterministic[3])(const void *context);
+    const void *context;
+    PyObject *function_mode_at; /* torch._C._get_function_stack_at */
+} probes;
+static int calibrated;
+static _Thread_local const void *thread_keys; /* dlsym gives the calling thread's own copy */
+
+static void take_fingerprint(fj_fingerprint *now) {
+    if (thread_keys == NULL) thread_keys = dlsym(probes.library, probes.keys_symbol);
+    memset(now, 0, sizeof *now);
+    memcpy(now->keys, thread_keys, sizeof now->keys);
+    now->function_modes = probes.function_modes();
+    now->dispatch_modes = probes.dispatch_modes();
+    now->functions_disabled = probes.functions_disabled();
+    now->grad = probes.grad();
+    now->autocast_cpu = probes.autocast_dtype(0);
+    now->autocast_cuda = probes.autocast_dtype(1);
+    now->autocast_cache = probes.autocast_cache();
+    now->default_dtype = probes.default_dtype();
+    for (int i = 0; i < 3; i++) now->deterministic[i] = probes.deterministic[i](probes.context);
+}
+
+/* The stack of torch-function modes as a new tuple; NULL, no exception, if it cannot be had. */
+static PyObject *function_modes(int64_t count) {
+    PyObject *modes = PyTuple_New(count);
+    for (int64_t i = 0; modes && i < count; i++) {
+        PyObject *at = PyLong_FromLongLong(i);
+        PyObject *mode = at ? PyObject_CallOneArg(probes.function_mode_at, at) : NULL;
+        Py_XDECREF(at);
+        if (mode) PyTuple_SET_ITEM(modes, i, mode);
+        else Py_CLEAR(modes);
+    }
+    PyErr_Clear();
+    return modes;
+}
+
+static int same_modes(PyObject *known, int64_t count) {
+    if (count == 0) return 1;
+    PyObject *modes = known ? function_modes(count) : NULL;
+    int same = modes != NULL && PyTuple_GET_SIZE(known) == count;
+    for (int64_t i = 0; same && i < count; i++) same = PyTuple_GET_ITEM(known, i) == PyTuple_GET_ITEM(modes, i);
+    Py_XDECREF(modes);
+    return same;
+}
+
+static int ask(PyObject *state) {
+    PyObject *answer = PyObject_CallMethod(state, "holds", NULL);
+    int holds = answer == Py_True;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return holds;
+}
+
+int fj_torch_state_holds(PyObject *state, fj_state_memory *memory) {
+    if (!calibrated) return ask(state);
+    fj_fingerprint now;
+    take_fingerprint(&now);
+    if (memory->knows_holds && memcmp(&now, &memory->holds, sizeof now) == 0 && same_modes(memory->modes, now.function_modes))
+        return 1;
+    if (memory->knows_fails && memcmp(&now, &memory->fails, sizeof now) == 0) return 0;
+    int holds = ask(state);
+    if (holds) {
+        memory->holds = now;
+        memory->knows_holds = 1;
+        Py_XSETREF(memory->modes, now.function_modes ? function_modes(now.function_modes) : NULL);
+    } else if (now.function_modes == 0) { /* other modes of the same number could hold */
+        memory->fails = now;
+        memory->knows_fails = 1;
+    }
+    return holds;
+}
+
+/* set_state_probes(None | (library handle, symbol of the keys, 10 addresses, context getter, function_mode_at)) */
+static PyObject *set_state_probes(PyObject *module, PyObject *from) {
+    calibrated = 0;
+    if (from == Py_None) Py_RETURN_NONE;
+    unsigned long long library, at[10], context;
+    const char *symbol;
+    PyObject *mode_at;
+    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKKO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+                          &at[7], &at[8], &at[9], &context, &mode_at))
+        return NULL;
+    probes.library = (void *)(uintptr_t)library;
+    char *kept = strdup(symbol); /* once a process */
+    probes.keys_symbol = kept;
+    void **targets[10] = {
+        (void **)&probes.grad, (void **)&probes.function_modes, (void **)&probes.functions_disabled,
+        (void **)&probes.dispatch_modes, (void **)&probes.autocast_dtype, (void **)&probes.autocast_cache,
+        (void **)&probes.default_dtype, (void **)&probes.deterministic[0], (void **)&probes.deterministic[1],
+        (void **)&probes.deterministic[2],
+    };
+    for (int i = 0; i < 10; i++) *targets[i] = (void *)(uintptr_t)at[i];
+    probes.context = ((const void *(*)(void))(uintptr_t)context)();
+    Py_XSETREF(probes.function_mode_at, Py_NewRef(mode_at));
+    if (kept == NULL || dlsym(probes.library, kept) == NULL) Py_RETURN_NONE;
+    calibrated = 1;
+    Py_RETURN_NONE;
+}
+
+/* fingerprint() -> bytes | None, for the calibration: does each mode show? */
+static PyObject *fingerprint(PyObject *module, PyObject *unused) {
+    if (!calibrated) Py_RETURN_NONE;
+    fj_fingerprint now;
+    take_fingerprint(&now);
+    return PyBytes_FromStringAndSize((const char *)&now, sizeof now);
+}
+
+PyMethodDef fj_state_methods[] = {
+    {"set_state_probes", set_state_probes, METH_O, "set_state_probes(addresses | None)"},
+    {"fingerprint", fingerprint, METH_NOARGS, "The bytes that change with torch's modes, or None before calibration."},
+    {NULL},
+};

@@ -1,0 +1,337 @@
+"""GuardProgram: guards as one flat list of loads and checks; common paths loaded once, cheapest and likeliest to fail first.
+
+In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, which print, and which native/ runs.
+"""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from sys import modules
+from typing import Any
+
+from . import source as s
+from .failure import Failure
+from .guard import Guard, Kind
+from .kinds import Encoded, kind_of
+from .native import Program
+from .reference import TENSOR_PROPERTIES, FrameView, explain
+from .source import Source
+
+
+@dataclass(frozen=True)
+class Load:
+    """temps[dst] = op(temps[src], object or number). `keep`: hold the result strongly to the end of the run."""
+
+    op: str
+    dst: int
+    src: int  # -1 for roots
+    source: Source
+    object: Any = None
+    number: int = 0
+    keep: bool = False
+    runs_python: bool = False
+    guard: Guard | None = None  # who asked first; None for a lifted object
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        return (self.src,) if self.src >= 0 else ()
+
+    def __str__(self) -> str:
+        of = f"t{self.src}" if self.src >= 0 else ""
+        what = repr(self.source.key) if isinstance(self.source, s.DictItem) else ARGUMENTS.get(self.op, plain)(self)
+        step = f"t{self.dst} = {self.op.lower()}({', '.join(filter(None, (of, what)))})"
+        return f"{step}{' kept' if self.keep else ''}".ljust(44) + f"# {self.source.name}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """Fail unless op holds for temps[uses]."""
+
+    op: str
+    uses: tuple[int, ...]
+    guard: Guard
+    object: Any = None
+    number: int = 0
+    runs_python: bool = False
+
+    def __str__(self) -> str:
+        of = ", ".join(f"t{temp}" for temp in self.uses)
+        line = f"  [{self.guard.line}]" if self.guard.line else ""
+        return f"check {self.op.lower()}({of})".ljust(44) + f"# {kind_of(self.guard).expression(self.guard)}{line}"
+
+
+Step = Load | Check
+
+
+@dataclass(frozen=True)
+class GuardProgram:
+    """The steps, and what they came from: merged guards in the order they are checked."""
+
+    guards: tuple[Guard, ...]
+    lifted: tuple[Source, ...]
+    steps: tuple[Step, ...] = field(repr=False)
+    lifted_temps: tuple[int, ...] = field(repr=False)
+    temps: int = field(repr=False)
+
+    @classmethod
+    def build(cls, guards: Sequence[Guard], lifted: Sequence[Source] = ()) -> GuardProgram:
+        ordered = order(merge(guards, lifted))
+        writer = Writer()
+        for guard in ordered:
+            writer.check(guard)
+        lifted_temps = [writer.load(source, None) for source in lifted]
+        steps, lifted_temps, temps = allocate(hold(writer.steps, lifted_temps), lifted_temps)
+        return cls(tuple(ordered), tuple(lifted), tuple(steps), tuple(lifted_temps), temps)
+
+    def native(self) -> Program:
+        """The C evaluator of these steps; made once."""
+        return self._native
+
+    @cached_property
+    def _native(self) -> Program:
+        return Program(tuple(map(native_step, self.steps)), self.lifted_temps, self.temps)
+
+    def failure(self, step: int, frame: FrameView) -> Failure | None:
+        """In words, why the evaluator stopped at this step for this frame; None for step -1."""
+        if step < 0:
+            return None
+        failed = self.steps[step]
+        if failed.guard is None:
+            return Failure(None, failed.source.name, "found", "gone")
+        return explain(failed.guard, frame)
+
+    def __str__(self) -> str:
+        lines = [f"{number:4}  {step}" for number, step in enumerate(self.steps)]
+        if self.lifted:
+            lines.append(f"      return {', '.join(f't{temp}' for temp in self.lifted_temps)}".ljust(50)
+                         + f"# {', '.join(source.name for source in self.lifted)}")
+        return "\n".join(lines)
+
+    def expression(self) -> str:
+        """All checks as one Python expression over the names of the sources."""
+        return " and ".join(kind_of(guard).expression(guard) for guard in self.guards) or "True"
+
+
+# ---- merging --------------------------------------------------------------------------------------------------------
+
+def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
+    """Without duplicates and without what another guard, or a load, says anyway."""
+    unique: dict[Any, Guard] = {}
+    for guard in guards:
+        kind = kind_of(guard)
+        unique.setdefault((kind.subjects(guard), guard.kind, kind.key(guard)), guard)
+    by_source: dict[Source, list[Guard]] = defaultdict(list)
+    for guard in unique.values():
+        by_source[guard.source].append(guard)
+    kept = [
+        guard for guard in unique.values()
+        if not any(other is not guard and kind_of(other).implies(other, guard) for other in by_source[guard.source])
+    ]
+    return [guard for guard in kept if not walked(guard, paths_of(kept, lifted))] if any(map(by_load, kept)) else kept
+
+
+def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:
+    """Every source that is loaded anyway."""
+    ends = [*lifted, *(source for guard in guards for source in kind_of(guard).subjects(guard))]
+    return {source for end in ends for source in (end, *prefixes(end))}
+
+
+def by_load(guard: Guard) -> Source | None:
+    """The source whose load can only succeed if the guard holds."""
+    if guard.kind is Kind.PRESENT:
+        return s.DictItem(guard.source, guard.expected)
+    if guard.kind is Kind.HASATTR and guard.expected[1]:
+        return s.AttrSource(guard.source, guard.expected[0])
+    return None
+
+
+def walked(guard: Guard, paths: set[Source]) -> bool:
+    load = by_load(guard)
+    return load is not None and load in paths
+
+
+def prefixes(source: Source) -> Iterator[Source]:
+    """The paths that this one extends, longest first."""
+    base = source.base
+    while base is not None:
+        yield base
+        base = base.base
+
+
+# ---- ordering -------------------------------------------------------------------------------------------------------
+
+def order(guards: Sequence[Guard]) -> list[Guard]:
+    """By rank and cost; but the guards on a path come before those on what extends it, so that no getattr runs on an
+    object of a type it was not meant for."""
+    ranks = {id(guard): rank(guard) for guard in guards}
+    queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
+    quiet: dict[Source, list[Guard]] = defaultdict(list)
+    for guard in queue:
+        if not runs_python(guard) and len(kind_of(guard).subjects(guard)) == 1:
+            quiet[guard.source].append(guard)
+    done: dict[int, Guard] = {}
+    for guard in queue:
+        for source in kind_of(guard).subjects(guard):
+            for prefix in reversed(list(prefixes(source))):
+                for earlier in quiet[prefix]:
+                    done.setdefault(id(earlier), earlier)
+        done.setdefault(id(guard), guard)
+    return list(done.values())
+
+
+def rank(guard: Guard) -> tuple[int, int]:
+    """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then arguments, then
+    the rest, then what runs Python; the cheaper first."""
+    subjects = kind_of(guard).subjects(guard)
+    cost = kind_of(guard).cost + sum(LOADS[type(path)].cost for end in subjects for path in (end, *prefixes(end)))
+    if guard.kind is Kind.TORCH_STATE:
+        return 0, cost
+    if runs_python(guard):
+        return 3, cost
+    return (1 if all(map(is_argument, subjects)) else 2), cost
+
+
+def runs_python(guard: Guard) -> bool:
+    return guard.kind is not Kind.TORCH_STATE and kind_of(guard).encode(guard).runs_python
+
+
+def is_argument(source: Source) -> bool:
+    return isinstance(source, s.SlotSource) or isinstance(source, s.SequenceItem | s.DictItem) and is_argument(source.of)
+
+
+# ---- writing steps --------------------------------------------------------------------------------------------------
+
+class Writer:
+    """Appends steps; each source gets one temp, numbered in order of loading."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.temps: dict[Source, int] = {}
+
+    def check(self, guard: Guard) -> None:
+        kind = kind_of(guard)
+        encoded = kind.encode(guard)
+        op, subjects = encoded.op, kind.subjects(guard)
+        if guard.kind is Kind.TORCH_STATE:
+            subjects = ()
+        elif guard.kind in ON_INSTANCES and isinstance(guard.source, s.InstanceDict):
+            op, subjects = f"INSTANCE_{op}", (guard.source.of,)
+        uses = tuple(self.load(source, guard) for source in subjects)
+        self.steps.append(Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python))
+
+    def load(self, source: Source, guard: Guard | None) -> int:
+        if source not in self.temps:
+            encoded, base = encode_load(source)
+            src = -1 if base is None else self.load(base, guard)
+            dst = self.temps[source] = len(self.temps)
+            self.steps.append(Load(encoded.op, dst, src, source, encoded.object, encoded.number,
+                                   runs_python=encoded.runs_python, guard=guard))
+        return self.temps[source]
+
+
+# Checks and items of an object's own dictionary have a form that takes the object and makes no dictionary of it.
+ON_INSTANCES = (Kind.ABSENT, Kind.PRESENT, Kind.LENGTH, Kind.KEYS)
+
+
+def encode_load(source: Source) -> tuple[Encoded, Source | None]:
+    """The native form, and the source it starts from."""
+    if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict) and type(source.key) is str:
+        return Encoded("INSTANCE_ITEM", source.key), source.of.of
+    return LOADS[type(source)].encode(source), source.base
+
+
+@dataclass(frozen=True)
+class LoadKind:
+    cost: int  # ns, roughly
+    encode: Callable[[Any], Encoded]
+
+
+LOADS: dict[type[Source], LoadKind] = {
+    s.SlotSource: LoadKind(1, lambda source: Encoded("SLOT", number=source.index)),
+    s.ClosureSource: LoadKind(1, lambda source: Encoded("CLOSURE", number=source.index)),
+    s.GlobalsSource: LoadKind(1, lambda source: Encoded("GLOBALS")),
+    s.BuiltinsSource: LoadKind(1, lambda source: Encoded("BUILTINS")),
+    s.ModuleSource: LoadKind(1, lambda source: Encoded("CONSTANT", modules[source.module])),
+    s.TorchStateSource: LoadKind(0, lambda source: Encoded("CONSTANT", None)),
+    s.CellContents: LoadKind(1, lambda source: Encoded("CELL")),
+    s.AttrSource: LoadKind(30, lambda source: Encoded("ATTR", source.attr, runs_python=True)),
+    s.InstanceDict: LoadKind(3, lambda source: Encoded("INSTANCE_DICT")),
+    s.TypeOf: LoadKind(1, lambda source: Encoded("TYPE_OF")),
+    s.ClassDict: LoadKind(2, lambda source: Encoded("CLASS_DICT")),
+    s.MroItem: LoadKind(1, lambda source: Encoded("MRO_ITEM", number=source.index)),
+    s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
+    s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index)),
+    s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
+    s.TensorProperty: LoadKind(5, lambda source: Encoded(
+        f"TENSOR_{source.what.upper()}", TENSOR_PROPERTIES[source.what], source.dim, runs_python=True
+    )),
+}
+
+
+def plain(load: Load) -> str:
+    return repr(load.object) if load.object is not None else ""
+
+
+def numbered(load: Load) -> str:
+    return str(load.number)
+
+
+# How a load prints its argument, where it is not the object.
+ARGUMENTS: dict[str, Callable[[Load], str]] = {
+    **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM"), numbered),
+    "CONSTANT": lambda load: load.source.name,
+    **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),
+}
+
+
+# ---- lifetimes ------------------------------------------------------------------------------------------------------
+
+def last_uses(steps: Sequence[Step], lifted: Sequence[int]) -> dict[int, int]:
+    """For each temp the index of the last step that reads it; past the end for a lifted one."""
+    last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
+    return last | dict.fromkeys(lifted, len(steps))
+
+
+def hold(steps: Sequence[Step], lifted: Sequence[int]) -> list[Step]:
+    """Mark `keep` on loads whose object is still needed at a step that may run Python, which could drop it."""
+    last = last_uses(steps, lifted)
+    python = [index for index, step in enumerate(steps) if step.runs_python]
+    return [
+        replace(step, keep=any(index < at <= last.get(step.dst, index) for at in python))
+        if isinstance(step, Load) and step.op not in PERMANENT else step
+        for index, step in enumerate(steps)
+    ]
+
+
+PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
+
+
+def allocate(steps: Sequence[Step], lifted: Sequence[int]) -> tuple[list[Step], list[int], int]:
+    """Renumber temps so that a dead one's place is used again: steps, lifted temps, and how many places it takes."""
+    last = last_uses(steps, lifted)
+    places: dict[int, int] = {}
+    free: list[int] = []
+    count = 0
+    out: list[Step] = []
+    for index, step in enumerate(steps):
+        uses = tuple(places[temp] for temp in step.uses)
+        free += sorted({places[temp] for temp in step.uses if last[temp] == index}, reverse=True)
+        if isinstance(step, Check):
+            out.append(replace(step, uses=uses))
+            continue
+        if not free:
+            free.append(count)
+            count += 1
+        places[step.dst] = free.pop()
+        out.append(replace(step, dst=places[step.dst], src=uses[0] if uses else -1))
+        if step.dst not in last:
+            free.append(places[step.dst])
+    return out, [places[temp] for temp in lifted], count
+
+
+def native_step(step: Step) -> tuple[str, int, tuple[int, ...], bool, Any, int]:
+    """(op, dst, uses, keep, object, number)."""
+    dst, keep = (step.dst, step.keep) if isinstance(step, Load) else (0, False)
+    return step.op, dst, step.uses, keep, step.object, step.number

@@ -1,0 +1,227 @@
+"""What guards mean, in Python: slow, obvious, and the oracle of the native evaluator.
+
+In: a source or a guard, and a frame. Out: the object, or whether the guard holds. A path that cannot be walked fails.
+"""
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import source as s
+from .failure import Failure
+from .guard import Guard
+from .kinds import kind_of
+from .kinds.containers import keys_of
+from .native import UNBOUND
+
+if TYPE_CHECKING:
+    from .program import GuardProgram
+
+
+class Unwalkable(Exception):
+    """The path ends before its object."""
+
+
+@dataclass(frozen=True)
+class FrameView:
+    """All that guards see of a frame."""
+
+    slots: tuple[Any, ...]
+    function: FunctionType
+
+
+def load(source: s.Source, frame: FrameView) -> Any:
+    """The object at the end of the source; raises Unwalkable."""
+    walk = LOADS.get(type(source))
+    if walk is None:
+        raise Unwalkable(f"no load for {type(source).__name__}")
+    try:
+        return walk(source, frame)
+    except Unwalkable:
+        raise
+    except Exception as error:
+        raise Unwalkable(source.name) from error
+
+
+def check(guard: Guard, frame: FrameView) -> bool:
+    """Does the guard hold for the frame? Never raises."""
+    kind = kind_of(guard)
+    try:
+        subjects = [load(source, frame) for source in kind.subjects(guard)]
+        return bool(kind.holds(guard.expected, *subjects))
+    except Exception:  # the meaning of any error in a check is: no
+        return False
+
+
+def first_failure(program: GuardProgram, frame: FrameView) -> Failure | None:
+    """The first guard of the program, in its order, that does not hold."""
+    for guard in program.guards:
+        if not check(guard, frame):
+            return explain(guard, frame)
+    for source in program.lifted:
+        try:
+            load(source, frame)
+        except Unwalkable:
+            return Failure(None, source.name, "found", "gone")
+    return None
+
+
+def explain(guard: Guard, frame: FrameView) -> Failure:
+    """The failure of this guard in words."""
+    kind = kind_of(guard)
+    for source in kind.subjects(guard):
+        try:
+            load(source, frame)
+        except Unwalkable:
+            return Failure(guard, source.name, kind.old(guard), "gone")
+    subjects = [load(source, frame) for source in kind.subjects(guard)]
+    try:
+        return Failure(guard, *kind.difference(guard, *subjects))
+    except Exception as error:  # a user's __repr__ or attribute; the report must not raise
+        return Failure(guard, guard.source.name, kind.old(guard), f"unreadable ({type(error).__name__})")
+
+
+# ---- loads ----------------------------------------------------------------------------------------------------------
+
+def slot(source: s.SlotSource, frame: FrameView) -> Any:
+    if not 0 <= source.index < len(frame.slots) or frame.slots[source.index] is UNBOUND:
+        raise Unwalkable(source.name)
+    return frame.slots[source.index]
+
+
+def closure(source: s.ClosureSource, frame: FrameView) -> CellType:
+    return frame.function.__closure__[source.index]
+
+
+def global_names(source: s.GlobalsSource, frame: FrameView) -> dict:
+    return frame.function.__globals__
+
+
+def builtin_names(source: s.BuiltinsSource, frame: FrameView) -> dict:
+    return frame.function.__builtins__
+
+
+def module(source: s.ModuleSource, frame: FrameView) -> Any:
+    return sys.modules[source.module]
+
+
+def torch_state(source: s.TorchStateSource, frame: FrameView) -> None:
+    return None  # no object: the guard asks torch itself
+
+
+def cell_contents(source: s.CellContents, frame: FrameView) -> Any:
+    cell = load(source.of, frame)
+    if type(cell) is not CellType:
+        raise Unwalkable(source.name)
+    return cell.cell_contents
+
+
+def attribute(source: s.AttrSource, frame: FrameView) -> Any:
+    return getattr(load(source.of, frame), source.attr)
+
+
+def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
+    """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
+    of = load(source.of, frame)
+    if isinstance(of, type):
+        raise Unwalkable(source.name)
+    try:
+        return ctypes.pythonapi.PyObject_GenericGetDict(of, None)
+    except AttributeError:
+        return None
+
+
+ctypes.pythonapi.PyObject_GenericGetDict.restype = ctypes.py_object
+ctypes.pythonapi.PyObject_GenericGetDict.argtypes = [ctypes.py_object, ctypes.c_void_p]
+
+
+def type_of(source: s.TypeOf, frame: FrameView) -> type:
+    return type(load(source.of, frame))
+
+
+def class_dict(source: s.ClassDict, frame: FrameView) -> dict:
+    """The dictionary itself, which `__dict__` hides behind a mapping proxy."""
+    proxy = type.__dict__["__dict__"].__get__(load(source.of, frame))
+    return gc.get_referents(proxy)[0]
+
+
+def mro_item(source: s.MroItem, frame: FrameView) -> type:
+    return type.__dict__["__mro__"].__get__(load(source.of, frame))[source.index]
+
+
+def dict_item(source: s.DictItem, frame: FrameView) -> Any:
+    of = load(source.of, frame)
+    missing = object()  # not dict.__getitem__, which calls a subclass's __missing__
+    found = dict.get(of, source.key, missing)
+    if found is missing:
+        raise Unwalkable(source.name)
+    return found
+
+
+def dict_key(source: s.DictKey, frame: FrameView) -> Any:
+    of = load(source.of, frame)
+    if source.index < 0:
+        raise Unwalkable(source.name)
+    return keys_of(of)[source.index]
+
+
+def sequence_item(source: s.SequenceItem, frame: FrameView) -> Any:
+    of = load(source.of, frame)
+    base = list if isinstance(of, list) else tuple
+    return base.__getitem__(of, source.index)
+
+
+def tensor_property(source: s.TensorProperty, frame: FrameView) -> int:
+    return TENSOR_PROPERTIES[source.what](load(source.of, frame), source.dim)
+
+
+def tensor_size(tensor: Any, dim: int) -> int:
+    return sized(tensor, torch.Tensor.size)[dim]
+
+
+def tensor_stride(tensor: Any, dim: int) -> int:
+    return sized(tensor, torch.Tensor.stride)[dim]
+
+
+def tensor_storage_offset(tensor: Any, dim: int) -> int:
+    return sized(tensor, torch.Tensor.storage_offset)
+
+
+def sized(tensor: Any, method: Callable[[torch.Tensor], Any]) -> Any:
+    """Without subclasses' __torch_function__; raises for what is no tensor."""
+    with torch._C.DisableTorchFunction():
+        return method(tensor)
+
+
+# Also the native evaluator's way for tensors that it cannot read itself.
+TENSOR_PROPERTIES: dict[str, Callable[[Any, int], int]] = {
+    "size": tensor_size,
+    "stride": tensor_stride,
+    "storage_offset": tensor_storage_offset,
+}
+
+LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
+    s.SlotSource: slot,
+    s.ClosureSource: closure,
+    s.GlobalsSource: global_names,
+    s.BuiltinsSource: builtin_names,
+    s.ModuleSource: module,
+    s.TorchStateSource: torch_state,
+    s.CellContents: cell_contents,
+    s.AttrSource: attribute,
+    s.InstanceDict: instance_dict,
+    s.TypeOf: type_of,
+    s.ClassDict: class_dict,
+    s.MroItem: mro_item,
+    s.DictItem: dict_item,
+    s.DictKey: dict_key,
+    s.SequenceItem: sequence_item,
+    s.TensorProperty: tensor_property,
+}

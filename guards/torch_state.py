@@ -1,0 +1,70 @@
+"""TorchState: a frozen snapshot of torch's thread-local and global modes, for guards of kind TORCH_STATE.
+
+`now()` is the meaning; native/torch_state.c remembers cheap fingerprints under which it held.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import _C
+
+AUTOCAST_DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class TorchState:
+    """What operators read beside their arguments. Each field is one question to torch, see `now`."""
+
+    grad: bool
+    inference: bool
+    functions_enabled: bool  # False under DisableTorchFunction(Subclass)
+    function_modes: tuple[tuple[type, Any], ...]  # (type, device of a DeviceContext or None), outermost first
+    dispatch_modes: int
+    autocast: tuple[tuple[bool, torch.dtype], ...]  # one a device of AUTOCAST_DEVICES
+    autocast_cache: bool
+    default_dtype: torch.dtype
+    deterministic: tuple[bool, bool, bool]  # algorithms, warn only, fill uninitialized memory
+    included_keys: int  # the thread's dispatch keys: functorch levels, tracing, functionalization ...
+    excluded_keys: int
+
+    @classmethod
+    def now(cls) -> TorchState:
+        return cls(
+            grad=torch.is_grad_enabled(),
+            inference=torch.is_inference_mode_enabled(),
+            functions_enabled=_C._is_torch_function_enabled(),
+            function_modes=function_modes(),
+            dispatch_modes=_C._len_torch_dispatch_stack(),
+            autocast=tuple(map(autocast_of, AUTOCAST_DEVICES)),
+            autocast_cache=torch.is_autocast_cache_enabled(),
+            default_dtype=torch.get_default_dtype(),
+            deterministic=(
+                _C._get_deterministic_algorithms(),
+                _C._get_deterministic_algorithms_warn_only(),
+                _C._get_deterministic_fill_uninitialized_memory(),
+            ),
+            included_keys=_C._dispatch_tls_local_include_set().raw_repr(),
+            excluded_keys=_C._dispatch_tls_local_exclude_set().raw_repr(),
+        )
+
+    def holds(self) -> bool:
+        return self == TorchState.now()
+
+    def difference(self, other: TorchState) -> tuple[str, Any, Any]:
+        """The first field in which they differ, for a person: its name, ours, theirs."""
+        for field in fields(self):
+            ours, theirs = getattr(self, field.name), getattr(other, field.name)
+            if ours != theirs:
+                return field.name, ours, theirs
+        return "torch state", self, other
+
+
+def autocast_of(device: str) -> tuple[bool, torch.dtype]:
+    return torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+
+def function_modes() -> tuple[tuple[type, Any], ...]:
+    modes = map(_C._get_function_stack_at, range(_C._len_torch_function_stack()))
+    return tuple((type(mode), vars(mode).get("device")) for mode in modes)
