@@ -46,7 +46,8 @@ class GraphInput:
 class GraphBuilder:
     """Grows a torch.fx.Graph by calls made on values, and runs each on fake tensors."""
 
-    def __init__(self, fake_mode: fake_tensor.FakeTensorMode) -> None:
+    def __init__(self, tx: Trace, fake_mode: fake_tensor.FakeTensorMode) -> None:
+        self.tx = tx
         self.graph = torch.fx.Graph()
         self.fake_mode = fake_mode
         self.inputs: list[GraphInput] = []
@@ -86,8 +87,8 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method") to the graph."""
-        pairs = [argument(arg) for arg in args]
-        named = {name: argument(arg) for name, arg in kwargs.items()}
+        pairs = [self.argument(arg) for arg in args]
+        named = {name: self.argument(arg) for name, arg in kwargs.items()}
         fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
         result = self._run(kind, target, fakes, fake_kwargs)
         if isinstance(result, LITERAL_TYPES) and result is not None:
@@ -150,6 +151,27 @@ class GraphBuilder:
         cls = type(result)
         return TupleValue(items, None, cls) if issubclass(cls, tuple) else ListValue(items)
 
+    def argument(self, value: Value) -> tuple[Any, Any]:
+        """A value as an argument of a node and as one of the fake call."""
+        value = self.tx.look(value)
+        if isinstance(value, TensorValue):
+            return value.node, value.fake
+        if isinstance(value, Sequence):
+            pairs = [self.argument(item) for item in value.items]
+            make = list if value.cls is list else tuple
+            return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
+        if isinstance(value, SliceValue):
+            pairs = [self.argument(part) for part in value.parts]
+            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+        if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
+            raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+        if value.is_constant():
+            return value.constant(), value.constant()
+        if isinstance(value, DictValue):
+            named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
+            return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}
+        raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+
     # marks
 
     def mark(self) -> int:
@@ -165,27 +187,6 @@ class GraphBuilder:
             self.graph.erase_node(node)
         del self.nodes[mark:]
 
-
-
-def argument(value: Value) -> tuple[Any, Any]:
-    """A value as an argument of a node and as one of the fake call."""
-    if isinstance(value, TensorValue):
-        return value.node, value.fake
-    if isinstance(value, Sequence):
-        pairs = [argument(item) for item in value.items]
-        make = list if value.cls is list else tuple
-        return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
-    if isinstance(value, SliceValue):
-        pairs = [argument(part) for part in value.parts]
-        return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-    if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
-        raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
-    if value.is_constant():
-        return value.constant(), value.constant()
-    if isinstance(value, DictValue) and value.entries is not None:
-        named = {key.constant(): argument(item) for key, item in value.entries.values()}
-        return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}
-    raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
 
 
 def tensor_spec(real: torch.Tensor) -> TensorSpec:

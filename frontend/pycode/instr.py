@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any
 
 
-class Op(enum.Enum):
+class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     """Canonical operations. After the name: what `Instr.arg` holds, then the stack effect (top to the right)."""
 
     # stack

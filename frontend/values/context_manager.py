@@ -153,6 +153,21 @@ class Modes:
             tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
             torch._C._set_grad_enabled(enabled)
 
+    def mark(self) -> tuple[int, int, bool]:
+        """A point to roll back to."""
+        return len(self.open), len(self.cleanups), torch.is_grad_enabled()
+
+    def rollback(self, mark: tuple[int, int, bool]) -> None:
+        """Takes back what was entered since; what was left since cannot be entered again."""
+        opened, entered, grad = mark
+        if len(self.open) < opened or len(self.cleanups) < entered:
+            raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
+        del self.open[opened:]
+        while len(self.cleanups) > entered:
+            what, real = self.cleanups.pop()
+            (grad_mode._exit_inference_mode if what == "inference" else autocast_mode._exit_autocast)(real)
+        torch._C._set_grad_enabled(grad)
+
     def close(self, tx: TraceContext | None) -> None:
         """Ends the capture: leaves what is open, in the graph too when a context is given."""
         opened = [(m.cls, m.saved[0]) for m in reversed(self.open) if m.saved and m.cls not in GRAD_MODES]

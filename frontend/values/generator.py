@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 class GeneratorValue(Iterator):
     """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
 
-    __slots__ = ("frame", "finished", "started")
+    __slots__ = ("frame", "finished", "started", "born")
     cls = types.GeneratorType
 
-    def __init__(self, frame: Interpreter) -> None:
+    def __init__(self, frame: Interpreter, born: int) -> None:
         super().__init__()
+        self.born = born  # the root frame's step that made it
         self.frame, self.finished, self.started = frame, False, False
 
     def describe(self) -> str:

@@ -1,0 +1,14 @@
+"""What known callables do, one file a Python module. Importing them registers them."""
+from __future__ import annotations
+
+import functools
+import importlib
+
+FILES = ("builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "inspect", "itertools", "operator", "torch", "typing")
+
+
+@functools.cache
+def ensure_models() -> None:
+    """Registers every model, once. Done at the first capture, so that importing framejit stays cheap."""
+    for name in FILES:
+        importlib.import_module(f"{__name__}.{name}")

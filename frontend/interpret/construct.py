@@ -1,0 +1,81 @@
+"""Instances made in the trace: cls(*args, **kwargs) by __new__ and __init__."""
+from __future__ import annotations
+
+import collections
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import GraphBreak
+from ..values.base import Value
+from ..values.exception import ExceptionValue
+from ..values.klass import MISSING, ClassValue, lookup
+from ..values.mapping import DictValue
+from ..values.nn_module import ModuleValue
+from ..values.sequence import ListValue
+from ..values.user_object import UserObject
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+DICT_BASES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+
+
+def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """type.__call__(cls, *args, **kwargs)."""
+    maker = lookup(cls.cls, "__new__")[1]
+    if isinstance(maker, staticmethod):
+        maker = maker.__func__
+    if type(maker) is types.FunctionType and not tx.is_plain_new(maker):
+        made = tx.wrap(maker, None).call(tx, [cls, *args], kwargs)
+        if not issubclass(made.python_type(), cls.cls):
+            return made
+    else:
+        made = new_object(tx, cls.cls, args)
+    initialise(tx, made, args, kwargs)
+    return made
+
+
+def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
+    """object.__new__(cls), and that of the builtin containers and exceptions."""
+    if getattr(cls, "__abstractmethods__", None):
+        raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
+    if issubclass(cls, BaseException):
+        return ExceptionValue(cls, list(args))
+    if issubclass(cls, torch.nn.Module):
+        return ModuleValue(cls)
+    base: Value | None = None
+    if issubclass(cls, dict):
+        base = DictValue({}, cls=next(c for c in cls.__mro__ if c in DICT_BASES))
+    elif issubclass(cls, list):
+        base = ListValue([])
+    elif lookup(cls, "__new__")[0] is not object:
+        raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
+    return UserObject(cls, base=base)
+
+
+def initialise(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> None:
+    """type(made).__init__(made, *args, **kwargs)."""
+    cls = made.python_type()
+    owner, init = lookup(cls, "__init__")
+    if init is MISSING or owner is object or owner in (BaseException, Exception):
+        return
+    base = getattr(made, "base", None)
+    if base is not None and isinstance(init, types.WrapperDescriptorType):
+        fill(tx, base, args, kwargs)
+        return
+    if not isinstance(init, types.FunctionType):
+        if isinstance(made, ExceptionValue):
+            return
+        raise GraphBreak("unknown-call", f"{cls.__qualname__}.__init__")
+    tx.class_method(made, cls, "__init__").call(tx, args, kwargs)
+
+
+def fill(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
+    """dict.__init__ or list.__init__ on the container inside an instance."""
+    if isinstance(base, ListValue):
+        tx.effects.change(base)
+        base.items = [item for arg in args for item in tx.unpack(arg)]
+    else:
+        base.method(tx, "update", args, kwargs)

@@ -1,0 +1,132 @@
+"""The symbolic interpreter: one frame's stack and slots, moved on by the opcode handlers. No versions, no emission."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.source import Source
+from ..pycode.instr import DecodedCode, Instr
+from ..values.base import NULL, Observed, Value
+from ..values.constant import Constant
+from ..values.function import CellValue
+from .opcodes import HANDLERS
+from .outcome import Returned, Yielded
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+class Interpreter:
+    """A frame being interpreted. `slots` are CPython's localsplus: None is unbound, cells are CellValues."""
+
+    def __init__(
+        self, tx: Trace, decoded: DecodedCode, globals_: dict[str, Any], globals_path: Source | None, slots: list[Value | None]
+    ) -> None:
+        self.tx, self.decoded = tx, decoded
+        self.globals, self.globals_path = globals_, globals_path
+        self.slots = slots
+        self.stack: list[Value] = []
+        self.pc = decoded.start
+        self.current: Instr = decoded.instrs[decoded.start]
+
+    def bind_cells(self, closure: list[CellValue]) -> None:
+        """What MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
+        for slot in self.decoded.cells:
+            self.slots[slot] = CellValue(self.slots[slot])
+        for slot, cell in zip(self.decoded.frees, closure, strict=True):
+            self.slots[slot] = cell
+
+    def where(self) -> str:
+        return f"{self.decoded.code.co_filename}:{self.current.line}"
+
+    # stack
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        return self.stack.pop()
+
+    def popn(self, n: int) -> list[Value]:
+        if n == 0:
+            return []
+        items = self.stack[-n:]
+        del self.stack[-n:]
+        return items
+
+    # running
+
+    def run(self) -> Value:
+        """Interprets to the return of the frame; its value."""
+        outcome = self._enter()
+        assert isinstance(outcome, Returned)
+        return outcome.value
+
+    def resume(self, sent: Value | None) -> tuple[bool, Value]:
+        """Runs a generator's frame to its next yield: (True, yielded) or (False, returned). None starts it."""
+        if sent is not None:
+            self.push(sent)
+        outcome = self._enter()
+        return isinstance(outcome, Yielded), outcome.value
+
+    def throw(self, error: Value) -> tuple[bool, Value]:
+        """As resume, by raising at the yield."""
+        self.push(Constant(None))
+        self.unwind(Observed(error), self.pc - 1)
+        outcome = self._enter()
+        return isinstance(outcome, Yielded), outcome.value
+
+    def save(self) -> Any:
+        return self.pc, list(self.stack), list(self.slots)
+
+    def load(self, saved: Any) -> None:
+        self.pc, self.stack, self.slots = saved[0], list(saved[1]), list(saved[2])
+
+    def _enter(self) -> Returned | Yielded:
+        self.tx.frames.append(self)
+        try:
+            return self._loop()
+        except GraphBreak as stop:
+            stop.chain.append(self.where())
+            raise
+        finally:
+            self.tx.frames.pop()
+
+    def _loop(self) -> Returned | Yielded:
+        instrs = self.decoded.instrs
+        budget, tx = self.tx.options.trace_budget, self.tx
+        while True:
+            index = self.pc
+            self.current = instr = instrs[index]
+            self.pc = index + 1
+            tx.instructions += 1
+            if tx.instructions > budget:
+                raise GraphBreak("too-long", str(budget))
+            try:
+                outcome = HANDLERS[instr.op](self, instr)
+            except Observed as error:
+                self.unwind(error, index)
+                continue
+            if outcome is not None:
+                return outcome
+
+    def unwind(self, error: Observed, index: int) -> None:
+        """Goes to the handler of an exception raised at `index`, or lets it leave the frame."""
+        handler = self.decoded.handlers[index]
+        if handler is None:
+            raise error
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.push(Constant(self.decoded.instrs[index].offset // 2))
+        self.push(error.value)
+        self.pc = handler.target
+
+
+def pop_callable(frame: Interpreter) -> tuple[Value, list[Value]]:
+    """Of the two slots under the arguments: the callee, and the first argument if there is one."""
+    upper, lower = frame.pop(), frame.pop()
+    if lower is NULL:
+        return upper, []
+    if upper is NULL:
+        return lower, []
+    return lower, [upper]

@@ -1,0 +1,87 @@
+"""Calls, and functions made in the frame."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ...pycode.instr import Instr, Op
+from ...values.base import NULL, Value
+from ...values.function import BuiltinValue, CellValue, FunctionValue
+from ...values.mapping import DictValue
+from ...values.models.builtins import frame_call
+from .table import handles
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]]:
+    """Of the two slots under the arguments drop whichever is NULL, else the upper one is the first argument."""
+    upper, lower = frame.stack.pop(), frame.stack.pop()
+    if lower is NULL:
+        return upper, args
+    if upper is NULL:
+        return lower, args
+    return lower, [frame.tx.look(upper), *args]
+
+
+@handles(Op.CALL)
+def call(frame: Interpreter, instr: Instr) -> None:
+    n, names = instr.arg
+    tx = frame.tx
+    given = [tx.look(arg) for arg in frame.popn(n)]
+    kwargs: dict[str, Value] = {}
+    if names:
+        kwargs = dict(zip(names, given[-len(names) :], strict=True))
+        del given[-len(names) :]
+    callee, args = callee_of(frame, given)
+    special = frame_call(callee)
+    frame.push(special(frame, args) if special is not None and not kwargs else tx.look(callee).call(tx, args, kwargs))
+
+
+@handles(Op.CALL_FUNCTION_EX)
+def call_function_ex(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    kwargs: dict[str, Value] = {}
+    if instr.arg:
+        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(tx.look(frame.pop()))}
+    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(tx.look(frame.pop()))])
+    frame.push(tx.look(callee).call(tx, args, kwargs))
+
+
+@handles(Op.MAKE_FUNCTION)
+def make_function(frame: Interpreter, instr: Instr) -> None:
+    code = frame.pop()
+    assert isinstance(code, BuiltinValue)
+    function = FunctionValue(code.real, frame.globals, [], [], {})
+    for part in reversed(instr.arg):
+        set_part(frame, function, part, frame.pop())
+    frame.push(function)
+
+
+@handles(Op.SET_FUNCTION_ATTRIBUTE)
+def set_function_attribute(frame: Interpreter, instr: Instr) -> None:
+    function, value = frame.pop(), frame.pop()
+    assert isinstance(function, FunctionValue)
+    set_part(frame, function, instr.arg, value)
+    frame.push(function)
+
+
+def set_part(frame: Interpreter, function: FunctionValue, part: str, value: Value) -> None:
+    """One of the things that a function is made with."""
+    if part == "defaults":
+        function.defaults = frame.tx.unpack(value)
+    elif part == "kwdefaults":
+        assert isinstance(value, DictValue)
+        function.kwdefaults = {key.constant(): item for key, item in value.pairs(frame.tx)}
+    elif part == "annotations":
+        function.annotations = value
+    else:
+        cells = frame.tx.unpack(value)
+        function.closure = [cell for cell in cells if isinstance(cell, CellValue)]
+        assert len(function.closure) == len(cells)
+
+
+@handles(Op.LOAD_BUILD_CLASS)
+def load_build_class(frame: Interpreter, instr: Instr) -> None:
+    raise GraphBreak("unsupported-bytecode", "class statement")

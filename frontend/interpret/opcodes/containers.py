@@ -1,0 +1,171 @@
+"""Building, extending and unpacking containers; pattern matching."""
+from __future__ import annotations
+
+import collections.abc
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ...pycode.instr import Instr, Op
+from ...values.base import Value
+from ...values.constant import Constant
+from ...values.mapping import DictValue, SetValue
+from ...values.sequence import ListValue, SliceValue, TupleValue
+from .table import handles
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+@handles(Op.BUILD_TUPLE)
+def build_tuple(frame: Interpreter, instr: Instr) -> None:
+    frame.push(TupleValue(frame.popn(instr.arg)))
+
+
+@handles(Op.BUILD_LIST)
+def build_list(frame: Interpreter, instr: Instr) -> None:
+    frame.push(ListValue(frame.popn(instr.arg)))
+
+
+@handles(Op.BUILD_SET)
+def build_set(frame: Interpreter, instr: Instr) -> None:
+    members: dict[object, Value] = {}
+    for item in frame.popn(instr.arg):
+        members.setdefault(item.key(), item)
+    frame.push(SetValue(members))
+
+
+@handles(Op.BUILD_MAP)
+def build_map(frame: Interpreter, instr: Instr) -> None:
+    items = frame.popn(2 * instr.arg)
+    made = DictValue({})
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        made.put(frame.tx, key, value)
+    frame.push(made)
+
+
+@handles(Op.BUILD_CONST_KEY_MAP)
+def build_const_key_map(frame: Interpreter, instr: Instr) -> None:
+    keys = frame.tx.unpack(frame.pop())
+    frame.push(frame.tx.build_dict(list(zip(keys, frame.popn(instr.arg), strict=True))))
+
+
+@handles(Op.BUILD_SLICE)
+def build_slice(frame: Interpreter, instr: Instr) -> None:
+    parts = [frame.tx.look(part) for part in frame.popn(instr.arg)]
+    frame.push(SliceValue(parts if len(parts) == 3 else [*parts, Constant(None)]))
+
+
+@handles(Op.LIST_EXTEND)
+def list_extend(frame: Interpreter, instr: Instr) -> None:
+    items = frame.tx.look(frame.pop())
+    frame.stack[-instr.arg].method(frame.tx, "extend", [items], {})
+
+
+@handles(Op.LIST_APPEND)
+def list_append(frame: Interpreter, instr: Instr) -> None:
+    item = frame.pop()
+    frame.stack[-instr.arg].method(frame.tx, "append", [item], {})
+
+
+@handles(Op.SET_UPDATE)
+def set_update(frame: Interpreter, instr: Instr) -> None:
+    items = frame.tx.look(frame.pop())
+    frame.stack[-instr.arg].method(frame.tx, "update", [items], {})
+
+
+@handles(Op.SET_ADD)
+def set_add(frame: Interpreter, instr: Instr) -> None:
+    item = frame.pop()
+    frame.stack[-instr.arg].method(frame.tx, "add", [item], {})
+
+
+@handles(Op.DICT_UPDATE)
+def dict_update(frame: Interpreter, instr: Instr) -> None:
+    other = frame.tx.look(frame.pop())
+    frame.stack[-instr.arg].method(frame.tx, "update", [other], {})
+
+
+@handles(Op.DICT_MERGE)
+def dict_merge(frame: Interpreter, instr: Instr) -> None:
+    other = frame.tx.look(frame.pop())
+    target = frame.stack[-instr.arg]
+    assert isinstance(target, DictValue)
+    for key, value in frame.tx.mapping_pairs(other):
+        if target.get(frame.tx, key) is not None:
+            raise GraphBreak("exception-leaves", "TypeError: multiple values for a keyword argument")
+        target.put(frame.tx, key, value)
+
+
+@handles(Op.MAP_ADD)
+def map_add(frame: Interpreter, instr: Instr) -> None:
+    value, key = frame.pop(), frame.pop()
+    frame.stack[-instr.arg].set_item(frame.tx, key, value)
+
+
+@handles(Op.LIST_TO_TUPLE)
+def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
+    frame.push(TupleValue(list(frame.tx.unpack(frame.pop()))))
+
+
+@handles(Op.UNPACK_SEQUENCE)
+def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
+    items = frame.tx.unpack(frame.tx.look(frame.pop()))
+    if len(items) > instr.arg:
+        raise frame.tx.throw(ValueError, f"too many values to unpack (expected {instr.arg})")
+    if len(items) < instr.arg:
+        raise frame.tx.throw(ValueError, f"not enough values to unpack (expected {instr.arg}, got {len(items)})")
+    frame.stack.extend(reversed(items))
+
+
+@handles(Op.UNPACK_EX)
+def unpack_ex(frame: Interpreter, instr: Instr) -> None:
+    before, after = instr.arg
+    items = frame.tx.unpack(frame.tx.look(frame.pop()))
+    if len(items) < before + after:
+        raise frame.tx.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
+    middle = ListValue(items[before : len(items) - after])
+    frame.stack.extend(reversed([*items[:before], middle, *items[len(items) - after :]]))
+
+
+@handles(Op.GET_LEN)
+def get_len(frame: Interpreter, instr: Instr) -> None:
+    frame.push(frame.stack[-1].length(frame.tx))
+
+
+@handles(Op.MATCH_MAPPING)
+def match_mapping(frame: Interpreter, instr: Instr) -> None:
+    frame.push(Constant(issubclass(frame.stack[-1].python_type(), collections.abc.Mapping)))
+
+
+@handles(Op.MATCH_SEQUENCE)
+def match_sequence(frame: Interpreter, instr: Instr) -> None:
+    cls = frame.stack[-1].python_type()
+    frame.push(Constant(issubclass(cls, collections.abc.Sequence) and not issubclass(cls, str | bytes | bytearray)))
+
+
+@handles(Op.MATCH_KEYS)
+def match_keys(frame: Interpreter, instr: Instr) -> None:
+    tx, subject = frame.tx, frame.stack[-2]
+    keys = tx.unpack(frame.stack[-1])
+    if not isinstance(subject, DictValue):
+        raise subject.unsupported("match of a mapping")
+    found = [subject.get(tx, key) for key in keys]
+    frame.push(Constant(None) if None in found else TupleValue([item for item in found if item is not None]))
+
+
+@handles(Op.MATCH_CLASS)
+def match_class(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    names = [name.constant() for name in tx.unpack(frame.pop())]
+    cls, subject = frame.pop(), tx.look(frame.pop())
+    if not issubclass(subject.python_type(), cls.constant()):
+        frame.push(Constant(None))
+        return
+    positional: list[Value] = []
+    if instr.arg:
+        if cls.constant() in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
+            positional = [subject]
+        else:
+            fields = tx.unpack(cls.attribute(tx, "__match_args__"))[: instr.arg]
+            positional = [subject.attribute(tx, field.constant()) for field in fields]
+    frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))

@@ -1,0 +1,59 @@
+"""Jumps, loops, returns."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...pycode.instr import Instr, Op
+from ..outcome import Returned
+from .table import handles
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+@handles(Op.JUMP)
+def jump(frame: Interpreter, instr: Instr) -> None:
+    frame.pc = instr.target
+
+
+@handles(Op.JUMP_IF)
+def jump_if(frame: Interpreter, instr: Instr) -> None:
+    if frame.tx.look(frame.pop()).truth(frame.tx) is instr.arg:
+        frame.pc = instr.target
+
+
+@handles(Op.JUMP_IF_OR_POP)
+def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
+    if frame.tx.look(frame.stack[-1]).truth(frame.tx) is instr.arg:
+        frame.pc = instr.target
+    else:
+        frame.pop()
+
+
+@handles(Op.JUMP_IF_NONE)
+def jump_if_none(frame: Interpreter, instr: Instr) -> None:
+    value = frame.tx.look(frame.pop())
+    is_none = value.is_constant() and value.constant() is None
+    if is_none is instr.arg:
+        frame.pc = instr.target
+
+
+@handles(Op.RETURN_VALUE)
+def return_value(frame: Interpreter, instr: Instr) -> Returned:
+    return Returned(frame.tx.look(frame.pop()))
+
+
+@handles(Op.GET_ITER)
+def get_iter(frame: Interpreter, instr: Instr) -> None:
+    frame.push(frame.tx.look(frame.pop()).iterator(frame.tx))
+
+
+@handles(Op.FOR_ITER)
+def for_iter(frame: Interpreter, instr: Instr) -> None:
+    iterator = frame.stack[-1] = frame.tx.look(frame.stack[-1])
+    item = iterator.next(frame.tx)
+    if item is None:
+        frame.pop()
+        frame.pc = instr.target
+    else:
+        frame.push(item)

@@ -1,0 +1,92 @@
+"""raise, try, with."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ...pycode.instr import Instr, Op
+from ...values.base import Observed, Value
+from ...values.constant import Constant
+from ...values.handled import Handled
+from ...values.user_object import UserObject
+from .table import handles
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+@handles(Op.RAISE)
+def raise_(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    if instr.arg == 0:
+        if tx.handled is None:
+            raise tx.throw(RuntimeError, "No active exception to reraise")
+        raise Observed(tx.handled)
+    cause = tx.look(frame.pop()) if instr.arg == 2 else None
+    error = tx.exception(tx.look(frame.pop()))
+    if not isinstance(error, UserObject):
+        raise error.unsupported("raise")
+    if error.source is None:
+        if tx.handled is not None and tx.handled is not error:
+            error.attrs.setdefault("__context__", tx.handled)
+        if cause is not None:
+            is_none = cause.is_constant() and cause.constant() is None
+            error.attrs["__cause__"] = cause if is_none else tx.exception(cause)
+            error.attrs["__suppress_context__"] = Constant(True)
+    raise Observed(error)
+
+
+@handles(Op.RERAISE)
+def reraise(frame: Interpreter, instr: Instr) -> None:
+    raise Observed(frame.pop())
+
+
+@handles(Op.PUSH_EXC_INFO)
+def push_exc_info(frame: Interpreter, instr: Instr) -> None:
+    error = frame.pop()
+    frame.push(Handled(frame.tx.handled, error))
+    frame.push(error)
+    frame.tx.handled = error
+
+
+@handles(Op.POP_EXCEPT)
+def pop_except(frame: Interpreter, instr: Instr) -> None:
+    handled = frame.pop()
+    assert isinstance(handled, Handled)
+    frame.tx.handled = handled.previous
+
+
+@handles(Op.CHECK_EXC_MATCH)
+def check_exc_match(frame: Interpreter, instr: Instr) -> None:
+    wanted = frame.tx.look(frame.pop())
+    frame.push(Constant(exception_matches(frame, frame.stack[-1], wanted)))
+
+
+def exception_matches(frame: Interpreter, error: Value, wanted: Value) -> bool:
+    """isinstance(error, wanted), as `except wanted` asks."""
+    if not wanted.is_constant():
+        raise wanted.unsupported("except clause")
+    return issubclass(error.python_type(), wanted.constant())
+
+
+@handles(Op.CHECK_EG_MATCH, Op.PREP_RERAISE_STAR)
+def exception_groups(frame: Interpreter, instr: Instr) -> None:
+    raise GraphBreak("unsupported-bytecode", "except*")
+
+
+@handles(Op.BEFORE_WITH)
+def before_with(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    manager = tx.look(frame.pop())
+    leave = manager.attribute(tx, "__exit__")
+    entered = manager.attribute(tx, "__enter__").call(tx, [], {})
+    frame.push(leave)
+    frame.push(entered)
+
+
+@handles(Op.WITH_EXCEPT_START)
+def with_except_start(frame: Interpreter, instr: Instr) -> None:
+    error, leave = frame.stack[-1], frame.stack[-4]
+    tx = frame.tx
+    cls = tx.wrap(error.python_type(), None)
+    frame.push(leave.call(tx, [cls, error, Constant(None)], {}))

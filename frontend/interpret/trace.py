@@ -1,0 +1,280 @@
+"""Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from ...errors import GraphBreak
+from ...guards.guard import Guard, Kind
+from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
+from ...guards.torch_state import TorchState
+from ...options import Options
+from ..pycode.instr import Op
+from ..values import operate
+from ..values.base import Lazy, Observed, Value
+from ..values.constant import Constant
+from ..values.context_manager import Modes
+from ..values.exception import ExceptionValue
+from ..values.function import CellValue, FunctionValue, MethodValue
+from ..values.iterator import take
+from ..values.klass import ClassValue, raw_attribute, type_path
+from ..values.mapping import DictValue
+from ..values.models import ensure_models, torch_policy
+from ..values.nn_module import ModuleValue
+from ..values.sequence import BoundBuiltin, ListValue, Sequence, TupleValue
+from ..values.user_object import UserObject
+from ..values.wrap import wrap
+from .construct import construct, new_object
+from .effects import EffectLog
+from .graph import GraphBuilder
+from .inline import inline
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+# Kinds of which one source may carry several guards that differ in what they expect.
+REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.PYTHON, Kind.SHAPE})
+
+
+class Trace:
+    """What values may ask of the capture they live in; see values/context.py."""
+
+    def __init__(self, options: Options, function: types.FunctionType) -> None:
+        ensure_models()
+        self.options = options
+        self.function = function  # whose globals are the root frame's
+        self.graph = GraphBuilder(self, FakeTensorMode(shape_env=ShapeEnv()))
+        self.effects = EffectLog()
+        self.modes = Modes()
+        self.guards: dict[Any, Guard] = {}
+        self.class_paths: dict[type, Source | None] = {}
+        self.handled: Value | None = None  # the exception that is being handled
+        self.frames: list[Interpreter] = []  # innermost last
+        self.instructions = 0
+        self.step = 0  # statement-sized steps of the root frame so far
+        self._known: dict[int, tuple[Any, Value]] = {}
+        self._globals_paths: dict[int, Source | None] = {}
+        self.guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
+
+    # facts
+
+    def guard(self, source: Source | None, kind: Kind, expected: Any) -> None:
+        if source is None:
+            return
+        key: Any = (source, kind)
+        if kind in REPEATABLE:
+            key = (source, kind, expected if kind is not Kind.PYTHON else expected[0])
+        if key not in self.guards:
+            self.guards[key] = Guard(source, kind, expected, self.where())
+
+    def where(self) -> str:
+        """The user's line being interpreted."""
+        return self.frames[-1].where() if self.frames else ""
+
+    # objects
+
+    def wrap(self, obj: Any, source: Source | None) -> Value:
+        known = self._known.get(id(obj))
+        if known is not None and not isinstance(known[1], FunctionValue | CellValue):
+            value = known[1]
+            if source is not None and value.source is not None and value.source != source:
+                self.guard(source, Kind.SAME, value.source)
+            return value
+        return wrap(self, obj, source)
+
+    def wrap_global(self, obj: Any, source: Source | None) -> Value:
+        """An object found in a module's or function's globals; a store made by the traced program wins."""
+        if self.effects.globals and isinstance(source, DictItem):
+            for (_, name), (where, value) in self.effects.globals.items():
+                if name == source.key and where.get(name, self) is obj and value is not None:
+                    return value
+        return self.wrap(obj, source)
+
+    def look(self, value: Value) -> Value:
+        if type(value) is Lazy:
+            return self.wrap(value.object, value.source)
+        return value
+
+    def known(self, obj: Any) -> Any:
+        found = self._known.get(id(obj))
+        return found and found[1]
+
+    def remember(self, obj: Any, value: Value) -> Any:
+        self._known[id(obj)] = (obj, value)
+        return value
+
+    # paths
+
+    def attr_source(self, source: Source | None, name: str) -> Source | None:
+        return source and AttrSource(source, name)
+
+    def dict_item(self, source: Source, key: Any) -> Source:
+        return DictItem(source, key)
+
+    def globals_path(self, globals_: dict[str, Any], function: FunctionValue | None = None) -> Source | None:
+        """A path to a globals dictionary."""
+        key = id(globals_)
+        if key not in self._globals_paths:
+            path: Source | None = None
+            module = sys.modules.get(globals_.get("__name__", ""))
+            if globals_ is self.function.__globals__:
+                path = GlobalsSource()
+            elif module is not None and vars(module) is globals_:
+                path = InstanceDict(ModuleSource(globals_["__name__"]))
+            elif function is not None and function.source is not None:
+                path = AttrSource(function.source, "__globals__")
+            self._globals_paths[key] = path
+        return self._globals_paths[key]
+
+    # calls
+
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return inline(self, function, args, kwargs)
+
+    def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return construct(self, cls, args, kwargs)
+
+    def class_method(self, receiver: Value, cls: type, name: str) -> Value:
+        """The function `name` of a class, bound to a receiver."""
+        raw, source = raw_attribute(self, cls, name, type_path(self, receiver))
+        return MethodValue(receiver, self.wrap(raw, source))
+
+    def is_plain_new(self, function: Any) -> bool:
+        """Whether a __new__ written in Python does what object.__new__ does."""
+        return function is typing.Generic.__dict__.get("__new__")
+
+    def new_object(self, cls: type, args: list[Value]) -> Value:
+        return new_object(self, cls, args)
+
+    def next_is_with(self) -> bool:
+        """Whether the innermost frame goes on to enter what it is making now as a context manager."""
+        frame = self.frames[-1]
+        return frame.decoded.instrs[frame.pc].op is Op.BEFORE_WITH
+
+    def bound(self, receiver: Value, name: str) -> Value:
+        return BoundBuiltin(receiver, name)
+
+    def builtin_method(self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A method of a C class, called on a value: `dict.get(d, k)`, `object.__setattr__(o, n, v)`, `torch.Tensor.add(a, b)`."""
+        owner, name = descriptor.__objclass__, descriptor.__name__
+        if isinstance(receiver, UserObject):
+            if owner is object or owner is BaseException:
+                return self._object_method(receiver, name, args)
+            if receiver.base is not None:
+                return receiver.base.method(self, name, args, kwargs)
+            raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")
+        return receiver.method(self, name, args, kwargs)
+
+    def _object_method(self, receiver: UserObject, name: str, args: list[Value]) -> Value:
+        if name == "__setattr__":
+            receiver.generic_set_attribute(self, args[0].constant(), args[1])
+            return Constant(None)
+        if name == "__getattribute__":
+            return receiver.generic_attribute(self, args[0].constant())
+        if name == "__delattr__":
+            receiver.del_attribute(self, args[0].constant())
+            return Constant(None)
+        if name == "__init__":
+            if isinstance(receiver, ExceptionValue):
+                self.effects.change(receiver)
+                receiver.args = args
+            return Constant(None)
+        if name in ("__eq__", "__ne__"):
+            return Constant(receiver.same(args[0]) == (name == "__eq__")) if receiver.same(args[0]) else Constant(NotImplemented)
+        if name in ("__str__", "__repr__") and isinstance(receiver, ExceptionValue):
+            return receiver.text(self)
+        raise GraphBreak("unknown-call", f"object.{name}")
+
+    def goes_into_graph(self, function: Any) -> bool:
+        return torch_policy.goes_into_graph(function)
+
+    def is_pure(self, function: Any) -> bool:
+        return torch_policy.is_pure(function)
+
+    def is_plain_metaclass(self, meta: type) -> bool:
+        return torch_policy.is_plain_metaclass(meta)
+
+    # exceptions
+
+    def throw(self, cls: type[BaseException], *args: Any) -> Observed:
+        return Observed(ExceptionValue(cls, [self.wrap(arg, None) for arg in args]))
+
+    def throw_value(self, cls: type[BaseException], args: list[Value]) -> Observed:
+        return Observed(ExceptionValue(cls, args))
+
+    def exception(self, value: Value) -> Value:
+        """What `raise value` raises: an instance."""
+        if value.is_constant() and isinstance(value.constant(), type) and issubclass(value.constant(), BaseException):
+            return value.call(self, [], {})
+        if issubclass(value.python_type(), BaseException):
+            return value
+        raise self.throw(TypeError, "exceptions must derive from BaseException")
+
+    # small pieces of Python's semantics that several families share
+
+    def equal(self, left: Value, right: Value) -> bool:
+        return operate.equal(self, self.look(left), self.look(right))
+
+    def unpack(self, iterable: Value) -> list[Value]:
+        """list(iterable)."""
+        if isinstance(iterable, Sequence):
+            return iterable.all(self)
+        return take(self, iterable.iterator(self))
+
+    def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
+        """The (key, value) pairs that dict(mapping) would take."""
+        if isinstance(mapping, UserObject) and isinstance(mapping.base, DictValue) and mapping.special(self, "keys") is None:
+            mapping = mapping.base
+        if isinstance(mapping, DictValue):
+            return mapping.pairs(self)
+        if isinstance(mapping, UserObject) and hasattr(mapping.cls, "keys"):
+            return [(key, mapping.item(self, key)) for key in self.unpack(mapping.method(self, "keys", [], {}))]
+        pairs = [self.unpack(pair) for pair in self.unpack(mapping)]
+        if any(len(pair) != 2 for pair in pairs):
+            raise self.throw(ValueError, "dictionary update sequence element #0 has length != 2; 2 is required")
+        return [(key, value) for key, value in pairs]
+
+    def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+        """sorted(items, key=key, reverse=reverse)."""
+        by_value = key is None or (key.is_constant() and key.constant() is None)
+        keys = items if by_value else [key.call(self, [item], {}) for item in items]
+        decorated = [(k.constant(), i) for i, k in enumerate(keys)]
+        backwards = reverse is not None and reverse.truth(self)
+        try:
+            order = sorted(range(len(items)), key=lambda i: decorated[i][0], reverse=backwards)
+        except TypeError as error:
+            raise self.throw(TypeError, *error.args) from None
+        return [items[i] for i in order]
+
+    def build_tuple(self, items: list[Value]) -> Value:
+        return TupleValue(items)
+
+    def build_list(self, items: list[Value]) -> Value:
+        return ListValue(items)
+
+    def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
+        return DictValue({key.key(): (key, value) for key, value in pairs})
+
+    def instance_dictionary(self, of: UserObject, pairs: list[tuple[Value, Value]]) -> Value:
+        return self.build_dict(pairs)
+
+    def table(self, module: ModuleValue, name: str) -> DictValue:
+        """A module's _parameters, _buffers or _modules."""
+        value = module.own_attribute(self, name)
+        assert isinstance(value, DictValue)
+        return value
+
+    def class_attribute(self, receiver: Value, cls: type, name: str) -> Value:
+        """An attribute that only the class of a named tuple knows."""
+        found = ClassValue(cls, None).attribute(self, name)
+        if isinstance(found, FunctionValue):
+            return MethodValue(receiver, found)
+        raw = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if isinstance(raw, property):
+            return self.wrap(raw.fget, None).call(self, [receiver], {})
+        return found

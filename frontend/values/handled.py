@@ -1,0 +1,39 @@
+"""What CPython keeps on the stack for open exception handlers."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...guards.source import Source
+from .base import Value
+
+
+class Handled(Value):
+    """Pushed by PUSH_EXC_INFO: the exception handled before (None: none), under the one that is handled now."""
+
+    __slots__ = ("previous", "current")
+
+    def __init__(self, previous: Value | None, current: Value) -> None:
+        super().__init__()
+        self.previous, self.current = previous, current
+
+    def describe(self) -> str:
+        return "an open exception handler"
+
+
+class LastInstruction(Value):
+    """The index of a raising instruction, as an existing frame pushed it."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, obj: int, source: Source | None) -> None:
+        super().__init__(source)
+        self.object = obj
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.object
+
+    def python_type(self) -> type:
+        return int

@@ -1,0 +1,497 @@
+"""The builtin functions and types."""
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....errors import GraphBreak
+from ..base import Observed, Value
+from ..constant import Constant, fold, foldable
+from ..exception import ExceptionValue
+from ..function import BuiltinValue, FunctionValue, MethodValue
+from ..iterator import Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
+from ..klass import ClassValue
+from ..mapping import DictValue, SetValue, ViewValue
+from ..operate import binary, compare
+from ..range import RangeValue
+from ..registry import method, models
+from ..sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..tensor import TensorValue
+from ..user_object import SuperValue, UserObject
+
+if TYPE_CHECKING:
+    from ...interpret.interpreter import Interpreter
+    from ..context import TraceContext
+
+
+# questions about objects
+
+
+@models(len)
+def builtin_len(tx: TraceContext, obj: Value) -> Value:
+    return obj.length(tx)
+
+
+def _classes(tx: TraceContext, spec: Value) -> Any:
+    """The second argument of isinstance, as Python takes it."""
+    if isinstance(spec, TupleValue):
+        return tuple(_classes(tx, item) for item in spec.all(tx))
+    if isinstance(spec, ClassValue):
+        return spec.cls
+    if spec.is_constant():
+        return spec.constant()
+    if isinstance(spec, BuiltinValue):  # X | Y
+        return spec.real
+    raise spec.unsupported("isinstance")
+
+
+@models(isinstance)
+def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
+    classes = _classes(tx, spec)
+    if isinstance(obj, TensorValue) and obj.real is not None:
+        return Constant(isinstance(obj.real, classes))
+    if isinstance(obj, UserObject) and obj.real is not None:
+        return Constant(isinstance(obj.real, classes))
+    if isinstance(obj, TensorValue):
+        return Constant(isinstance(obj.fake, classes) if not _names_parameter(classes) else False)
+    return Constant(_is_subclass(obj.python_type(), classes))
+
+
+def _names_parameter(classes: Any) -> bool:
+    return classes is torch.nn.Parameter
+
+
+def _is_subclass(cls: type, classes: Any) -> bool:
+    try:
+        return issubclass(cls, classes)
+    except TypeError:  # X | Y holds None, and the like
+        return any(cls is type(None) if c is None else issubclass(cls, c) for c in getattr(classes, "__args__", (classes,)))
+
+
+@models(issubclass)
+def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
+    if not isinstance(cls, ClassValue):
+        raise tx.throw(TypeError, "issubclass() arg 1 must be a class")
+    return Constant(issubclass(cls.cls, _classes(tx, spec)))
+
+
+@models(callable)
+def builtin_callable(tx: TraceContext, obj: Value) -> Value:
+    if isinstance(obj, UserObject):
+        return Constant(callable(obj.real) if obj.real is not None else hasattr(obj.cls, "__call__"))
+    return Constant(hasattr(obj.python_type(), "__call__"))
+
+
+@models(type)
+def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
+    if rest:
+        raise GraphBreak("unsupported-bytecode", "type() with three arguments")
+    return obj.attribute(tx, "__class__") if isinstance(obj, UserObject) else tx.wrap(obj.python_type(), None)
+
+
+@models(id)
+def builtin_id(tx: TraceContext, obj: Value) -> Value:
+    raise GraphBreak("unknown-call", "id()")
+
+
+@models(hash)
+def builtin_hash(tx: TraceContext, obj: Value) -> Value:
+    return fold(tx, hash, [obj], {})
+
+
+@models(getattr)
+def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | None = None) -> Value:
+    try:
+        return obj.attribute(tx, name.constant())
+    except Observed as error:
+        if default is None or not issubclass(error.cls, AttributeError):
+            raise
+        return default
+
+
+@models(hasattr)
+def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
+    if isinstance(obj, TensorValue):
+        return Constant(hasattr(obj.real if obj.real is not None else obj.fake, name.constant()))
+    try:
+        obj.attribute(tx, name.constant())
+    except Observed as error:
+        if not issubclass(error.cls, AttributeError):
+            raise
+        return Constant(False)
+    return Constant(True)
+
+
+@models(setattr)
+def builtin_setattr(tx: TraceContext, obj: Value, name: Value, value: Value) -> Value:
+    obj.set_attribute(tx, name.constant(), value)
+    return Constant(None)
+
+
+@models(delattr)
+def builtin_delattr(tx: TraceContext, obj: Value, name: Value) -> Value:
+    obj.del_attribute(tx, name.constant())
+    return Constant(None)
+
+
+@models(vars)
+def builtin_vars(tx: TraceContext, obj: Value) -> Value:
+    return obj.attribute(tx, "__dict__")
+
+
+# iteration
+
+
+@models(iter)
+def builtin_iter(tx: TraceContext, obj: Value) -> Value:
+    return obj.iterator(tx)
+
+
+@models(next)
+def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None) -> Value:
+    item = iterator.next(tx)
+    if item is not None:
+        return item
+    if default is None:
+        raise tx.throw(StopIteration)
+    return default
+
+
+@models(range)
+def builtin_range(tx: TraceContext, *args: Value) -> Value:
+    return fold(tx, range, list(args), {})
+
+
+@models(enumerate)
+def builtin_enumerate(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
+    return Enumerate(iterable.iterator(tx), 0 if start is None else start.constant())
+
+
+@models(zip)
+def builtin_zip(tx: TraceContext, *iterables: Value, strict: Value | None = None) -> Value:
+    return Zip([i.iterator(tx) for i in iterables], strict is not None and strict.truth(tx))
+
+
+@models(map)
+def builtin_map(tx: TraceContext, function: Value, *iterables: Value) -> Value:
+    return Map(function, [i.iterator(tx) for i in iterables])
+
+
+@models(filter)
+def builtin_filter(tx: TraceContext, function: Value, iterable: Value) -> Value:
+    return Filter(function, iterable.iterator(tx))
+
+
+@models(reversed)
+def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
+    if isinstance(obj, Sequence):
+        return SequenceIterator(obj, len(obj.items) - 1, -1)
+    if isinstance(obj, RangeValue):
+        return RangeIterator(obj.range[::-1])
+    if isinstance(obj, DictValue | ViewValue):
+        items = ListValue(tx.unpack(obj))
+        return SequenceIterator(items, len(items.items) - 1, -1)
+    if isinstance(obj, TensorValue):
+        return obj.method(tx, "__reversed__", [], {}).iterator(tx)
+    return obj.method(tx, "__reversed__", [], {})
+
+
+@models(sorted)
+def builtin_sorted(tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+    return ListValue(tx.sort(tx.unpack(iterable), key, reverse))
+
+
+# reductions over iterables
+
+
+@models(any)
+def builtin_any(tx: TraceContext, iterable: Value) -> Value:
+    iterator = iterable.iterator(tx)
+    while (item := iterator.next(tx)) is not None:
+        if item.truth(tx):
+            return Constant(True)
+    return Constant(False)
+
+
+@models(all)
+def builtin_all(tx: TraceContext, iterable: Value) -> Value:
+    iterator = iterable.iterator(tx)
+    while (item := iterator.next(tx)) is not None:
+        if not item.truth(tx):
+            return Constant(False)
+    return Constant(True)
+
+
+@models(sum)
+def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
+    total: Value = Constant(0) if start is None else start
+    for item in tx.unpack(iterable):
+        total = binary(tx, "+", total, item)
+    return total
+
+
+def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None) -> Value:
+    items = tx.unpack(args[0]) if len(args) == 1 else list(args)
+    if not items:
+        if default is None:
+            raise tx.throw(ValueError, f"{'max' if op == '>' else 'min'}() iterable argument is empty")
+        return default
+    by_value = key is None or (key.is_constant() and key.constant() is None)
+    best = items[0]
+    best_key = best if by_value else key.call(tx, [best], {})
+    for item in items[1:]:
+        item_key = item if by_value else key.call(tx, [item], {})
+        if compare(tx, op, item_key, best_key).truth(tx):
+            best, best_key = item, item_key
+    return best
+
+
+@models(max)
+def builtin_max(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    return _extreme(tx, ">", args, key, default)
+
+
+@models(min)
+def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    return _extreme(tx, "<", args, key, default)
+
+
+# numbers and text
+
+
+def _number(cls: type, name: str) -> Callable[..., Value]:
+    def convert(tx: TraceContext, *args: Value) -> Value:
+        if args and isinstance(args[0], TensorValue):
+            raise GraphBreak("data-dependent-value", f"{cls.__name__}() of {args[0].describe()}")
+        if args and isinstance(args[0], UserObject):
+            found = args[0].special(tx, name)
+            if found is not None:
+                return found.call(tx, [], {})
+        return fold(tx, cls, list(args), {})
+
+    return convert
+
+
+for _cls, _name in ((int, "__int__"), (float, "__float__"), (complex, "__complex__")):
+    models(_cls)(_number(_cls, _name))
+
+
+@models(bool)
+def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
+    return Constant(False if obj is None else obj.truth(tx))
+
+
+@models(abs)
+def builtin_abs(tx: TraceContext, obj: Value) -> Value:
+    if isinstance(obj, TensorValue):
+        return tx.graph.call("call_function", abs, [obj], {})
+    if isinstance(obj, UserObject):
+        return obj.method(tx, "__abs__", [], {})
+    return fold(tx, abs, [obj], {})
+
+
+@models(pow)
+def builtin_pow(tx: TraceContext, base: Value, exponent: Value, modulus: Value | None = None) -> Value:
+    return binary(tx, "**", base, exponent) if modulus is None else fold(tx, pow, [base, exponent, modulus], {})
+
+
+@models(divmod)
+def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
+    if foldable([left, right], {}):
+        return fold(tx, divmod, [left, right], {})
+    return TupleValue([binary(tx, "//", left, right), binary(tx, "%", left, right)])
+
+
+@models(round)
+def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
+    args = [obj] if digits is None else [obj, digits]
+    if isinstance(obj, TensorValue):
+        return obj.method(tx, "round", [], {} if digits is None else {"decimals": digits})
+    return fold(tx, round, args, {})
+
+
+@models(str)
+def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Value:
+    if obj is None:
+        return Constant("")
+    if isinstance(obj, ExceptionValue) and obj.real is None:
+        return obj.text(tx)
+    if isinstance(obj, UserObject):
+        return obj._call_special(tx, "__str__", [], "has no str()")
+    return fold(tx, str, [obj, *rest], {})
+
+
+@models(repr)
+def builtin_repr(tx: TraceContext, obj: Value) -> Value:
+    if isinstance(obj, UserObject):
+        return obj._call_special(tx, "__repr__", [], "has no repr()")
+    if isinstance(obj, Sequence) and not obj.is_constant():
+        left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
+        return Constant(left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right)
+    return fold(tx, repr, [obj], {})
+
+
+@models(format)
+def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> Value:
+    spec = spec or Constant("")
+    if isinstance(obj, TensorValue):
+        raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
+    if isinstance(obj, UserObject):
+        return obj._call_special(tx, "__format__", [spec], "has no format()")
+    if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
+        return builtin_repr(tx, obj)
+    return fold(tx, format, [obj, spec], {})
+
+
+@method(str, "format")
+def str_format(tx: TraceContext, self: Constant, *args: Value, **kwargs: Value) -> Value:
+    return fold(tx, self.object.format, list(args), kwargs)
+
+
+@method(str, "join")
+def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
+    return fold(tx, self.object.join, [TupleValue(tx.unpack(items))], {})
+
+
+# containers
+
+
+@models(list)
+def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
+    return ListValue([] if items is None else list(tx.unpack(items)))
+
+
+@models(tuple)
+def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
+    return TupleValue([] if items is None else list(tx.unpack(items)))
+
+
+@models(dict)
+def builtin_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
+    made = DictValue({})
+    made.method(tx, "update", list(others), named)
+    return made
+
+
+@models(dict.fromkeys)
+def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = None) -> Value:
+    return tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(keys)])
+
+
+def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
+    members: dict[Any, Value] = {}
+    for item in [] if items is None else tx.unpack(items):
+        members.setdefault(item.key(), item)
+    return members
+
+
+@models(set)
+def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
+    return SetValue(_members(tx, items))
+
+
+@models(frozenset)
+def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
+    return SetValue(_members(tx, items), None, frozenset)
+
+
+@models(slice)
+def builtin_slice(tx: TraceContext, *parts: Value) -> Value:
+    none = Constant(None)
+    return SliceValue({1: [none, *parts, none], 2: [*parts, none], 3: list(parts)}[len(parts)])
+
+
+# classes and objects
+
+
+@models(super)
+def builtin_super(tx: TraceContext, cls: Value, receiver: Value) -> Value:
+    return SuperValue(cls.constant(), receiver)
+
+
+def _zero_argument_super(frame: Interpreter, args: list[Value]) -> Value:
+    if args:
+        return builtin_super(frame.tx, *args)
+    names = frame.decoded.slots
+    slot = next((s for s in frame.decoded.frees if names[s] == "__class__"), None)
+    first = frame.slots[0]
+    if slot is None or first is None:
+        raise GraphBreak("unsupported-value", "super() here")
+    cls = frame.slots[slot].get(frame.tx)  # type: ignore[union-attr]
+    receiver = first.get(frame.tx) if first.python_type() is types.CellType else frame.tx.look(first)  # type: ignore[attr-defined]
+    return SuperValue(cls.constant(), receiver)
+
+
+def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
+    raise GraphBreak("unknown-call", "a function that looks at the frame")
+
+
+FRAME_CALLS = {super: _zero_argument_super, locals: _frame_reader, globals: _frame_reader, dir: _frame_reader, eval: _frame_reader, exec: _frame_reader}
+
+
+def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:
+    """The handler of a builtin that depends on the frame that calls it."""
+    if isinstance(callee, ClassValue):
+        return FRAME_CALLS.get(callee.cls)
+    if isinstance(callee, BuiltinValue) and callee.real in (locals, globals, dir, eval, exec):
+        return FRAME_CALLS[callee.real]
+    return None
+
+
+@models(object)
+def builtin_object(tx: TraceContext) -> Value:
+    return UserObject(object)
+
+
+@models(object.__new__)
+def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    return tx.new_object(cls.constant(), list(args))
+
+
+@models(dict.__new__)
+def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    return tx.new_object(cls.constant(), [])
+
+
+@models(BaseException.__new__, Exception.__new__)
+def builtin_exception_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    return tx.new_object(cls.constant(), list(args))
+
+
+@models(property)
+def builtin_property(tx: TraceContext, *args: Value) -> Value:
+    raise GraphBreak("unsupported-bytecode", "a property made inside")
+
+
+@models(types.MethodType)
+def builtin_method_type(tx: TraceContext, function: Value, receiver: Value) -> Value:
+    return MethodValue(receiver, function)
+
+
+@models(types.FunctionType.__get__)
+def function_get(tx: TraceContext, function: Value, receiver: Value, cls: Value | None = None) -> Value:
+    if receiver.is_constant() and receiver.constant() is None:
+        return function
+    return MethodValue(receiver, function)
+
+
+@method(types.FunctionType, "__get__")
+def function_get_method(tx: TraceContext, self: FunctionValue, receiver: Value, cls: Value | None = None) -> Value:
+    return function_get(tx, self, receiver, cls)
+
+
+# effects on the world
+
+
+@models(print)
+def builtin_print(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("output", "print()")
+
+
+@models(input, open, builtins.__import__)
+def builtin_world(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("output", "a call that reads or writes the outside world")

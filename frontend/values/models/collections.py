@@ -1,0 +1,36 @@
+"""collections: OrderedDict, defaultdict, Counter."""
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+from ..base import Value
+from ..constant import Constant
+from ..mapping import DictValue
+from ..registry import models
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(collections.OrderedDict)
+def ordered_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
+    made = DictValue({}, cls=collections.OrderedDict)
+    made.method(tx, "update", list(others), named)
+    return made
+
+
+@models(collections.defaultdict)
+def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value, **named: Value) -> Value:
+    made = DictValue({}, cls=collections.defaultdict, default_factory=factory or Constant(None))
+    made.method(tx, "update", list(others), named)
+    return made
+
+
+@models(collections.Counter)
+def counter(tx: TraceContext, items: Value | None = None) -> Value:
+    made = DictValue({}, cls=collections.Counter)
+    for item in [] if items is None else tx.unpack(items):
+        old = made.get(tx, item)
+        made.put(tx, item, Constant(1 + (old.constant() if old is not None else 0)))
+    return made

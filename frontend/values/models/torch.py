@@ -1,0 +1,234 @@
+"""torch's Python-level functions and types that are not operators: modes, queries, tensor methods with Python results."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.compiler
+import torch.overrides
+
+from ....errors import GraphBreak
+from ..base import Value
+from ..constant import Constant, fold
+from ..context_manager import AUTOCASTS, GRAD_MODES, ModeManager
+from ..registry import method, models
+from ..sequence import TupleValue
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+# modes
+
+
+def _manager(cls: type) -> None:
+    @models(cls)
+    def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        if args and not args[0].is_constant():  # used as a decorator without parentheses
+            raise GraphBreak("unknown-call", f"{cls.__name__} as a decorator made inside")
+        manager = ModeManager(cls, [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()})
+        if cls is torch.set_grad_enabled:  # as a function it takes effect at once; as a manager it is entered again
+            raise_unless_entered(tx, manager)
+        return manager
+
+
+def raise_unless_entered(tx: TraceContext, manager: ModeManager) -> None:
+    """torch.set_grad_enabled switches when it is made. Captured where a `with` follows at once; else a break."""
+    if not tx.next_is_with():
+        raise GraphBreak("unknown-call", "torch.set_grad_enabled() used as a function")
+
+
+for _cls in (*GRAD_MODES, torch.inference_mode, *dict.fromkeys(AUTOCASTS)):
+    _manager(_cls)
+
+
+@models(torch.is_grad_enabled)
+def is_grad_enabled(tx: TraceContext) -> Value:
+    return Constant(torch.is_grad_enabled())
+
+
+@models(torch.is_inference_mode_enabled)
+def is_inference_mode_enabled(tx: TraceContext) -> Value:
+    return Constant(torch.is_inference_mode_enabled())
+
+
+@models(torch.is_autocast_enabled)
+def is_autocast_enabled(tx: TraceContext, device: Value | None = None) -> Value:
+    return Constant(torch.is_autocast_enabled() if device is None else torch.is_autocast_enabled(device.constant()))
+
+
+@models(torch.get_autocast_dtype)
+def get_autocast_dtype(tx: TraceContext, device: Value) -> Value:
+    return Constant(torch.get_autocast_dtype(device.constant()))
+
+
+@models(torch.get_default_dtype)
+def get_default_dtype(tx: TraceContext) -> Value:
+    return Constant(torch.get_default_dtype())
+
+
+@models(torch.are_deterministic_algorithms_enabled)
+def are_deterministic_algorithms_enabled(tx: TraceContext) -> Value:
+    return Constant(torch.are_deterministic_algorithms_enabled())
+
+
+# what is true while tracing
+
+
+def _always(value: Any, *functions: Any) -> None:
+    @models(*functions)
+    def answer(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        return Constant(value)
+
+
+_always(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+_always(False, torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting, torch._C._is_tracing)
+_always(None, torch._C._get_tracing_state)
+_always(False, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
+_always(None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level)
+_always(None, torch._C._functorch.peek_interpreter_stack)
+
+
+@models(torch._C._is_torch_function_enabled, torch._C._is_torch_function_all_disabled)
+def torch_function_state(tx: TraceContext) -> Value:
+    raise GraphBreak("unknown-call", "a query of the torch-function state")
+
+
+# constants of types
+
+
+@models(torch.finfo)
+def finfo(tx: TraceContext, dtype: Value | None = None, **kwargs: Value) -> Value:
+    return fold(tx, torch.finfo, [] if dtype is None else [dtype], kwargs)
+
+
+@models(torch.iinfo)
+def iinfo(tx: TraceContext, dtype: Value) -> Value:
+    return fold(tx, torch.iinfo, [dtype], {})
+
+
+@models(torch.device)
+def device(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    return fold(tx, torch.device, list(args), kwargs)
+
+
+@models(torch.Size)
+def size(tx: TraceContext, items: Value | None = None) -> Value:
+    return TupleValue([] if items is None else list(tx.unpack(items)), None, torch.Size)
+
+
+@models(torch.is_tensor)
+def is_tensor(tx: TraceContext, obj: Value) -> Value:
+    return Constant(isinstance(obj, TensorValue))
+
+
+@models(torch.cuda.is_available)
+def cuda_is_available(tx: TraceContext) -> Value:
+    return Constant(torch.cuda.is_available())
+
+
+@models(torch.nn.Parameter)
+def parameter(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("unknown-call", "torch.nn.Parameter() inside a compiled function")
+
+
+@models(torch._assert)
+def torch_assert(tx: TraceContext, condition: Value, message: Value) -> Value:
+    if isinstance(condition, TensorValue):
+        return tx.graph.call("call_function", torch._assert, [condition, message], {})
+    if condition.truth(tx):
+        return Constant(None)
+    raise tx.throw_value(AssertionError, [message])
+
+
+@models(torch._check)
+def torch_check(tx: TraceContext, condition: Value, message: Value | None = None) -> Value:
+    if condition.truth(tx):
+        return Constant(None)
+    raise GraphBreak("exception-leaves", "RuntimeError of torch._check")
+
+
+# tensor methods with Python results
+
+
+@method(torch.Tensor, "size")
+def tensor_size(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
+    if dim is None or dim.constant() is None:
+        return tx.wrap(self.fake.shape, None)
+    return fold(tx, self.fake.size, [dim], {})
+
+
+@method(torch.Tensor, "stride")
+def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
+    if dim is None or dim.constant() is None:
+        return tx.wrap(self.fake.stride(), None)
+    return fold(tx, self.fake.stride, [dim], {})
+
+
+def _query(name: str) -> None:
+    @method(torch.Tensor, name)
+    def query(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+        return fold(tx, getattr(self.fake, name), list(args), kwargs)
+
+
+for _name in "dim ndimension numel nelement element_size get_device storage_offset __len__".split():
+    _query(_name)
+
+
+@method(torch.Tensor, "item", "tolist", "__bool__", "__int__", "__float__", "__index__")
+def tensor_value(tx: TraceContext, self: TensorValue) -> Value:
+    raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
+
+
+@method(torch.Tensor, "numpy")
+def tensor_numpy(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
+    raise GraphBreak("data-dependent-value", f"numpy() of {self.describe()}")
+
+
+@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__", "register_hook", "register_post_accumulate_grad_hook")
+def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+    raise self.unsupported("memory or hooks")
+
+
+@method(torch.Tensor, "backward")
+def tensor_backward(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("unknown-call", "Tensor.backward()")
+
+
+@method(torch.Tensor, "requires_grad_", "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",
+        "swapdims_", "as_strided_", "swap_tensors", "share_memory_", "rename_", "detach_", "apply_", "map_", "retain_grad")  # fmt: skip
+def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")
+
+
+@method(torch.Tensor, "type")
+def tensor_type(tx: TraceContext, self: TensorValue, dtype: Value | None = None, **kwargs: Value) -> Value:
+    if dtype is None or dtype.constant() is None:
+        return Constant(self.fake.type())
+    return tx.graph.call("call_method", "type", [self, dtype], kwargs)
+
+
+@method(torch.Tensor, "__class_getitem__", "__deepcopy__", "__reduce_ex__", "__torch_function__")
+def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+    raise self.unsupported("a protocol method")
+
+
+@method(torch.Tensor, "new")
+def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
+    raise self.unsupported("Tensor.new")
+
+
+@models(torch.Tensor)
+def make_tensor(tx: TraceContext, *args: Value) -> Value:
+    raise GraphBreak("unknown-call", "torch.Tensor()")
+
+
+@models(torch._C._nn._parse_to)
+def parse_to(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    return fold(tx, torch._C._nn._parse_to, list(args), kwargs)
+
+
+@models(torch.nn.functional._verify_batch_size, torch.nn.functional._verify_spatial_size)
+def verify(tx: TraceContext, *args: Value) -> Value:
+    return Constant(None)

@@ -1,0 +1,123 @@
+"""Which callables become nodes of the graph, which are pure on literals, and which Python functions stay closed."""
+from __future__ import annotations
+
+import abc
+import enum
+import functools
+import math
+import operator
+import types
+import typing
+from typing import Any
+
+import torch
+import torch._ops
+import torch.functional
+import torch.nn.functional as F
+
+from ..function import FunctionValue
+
+ALLOWED: set[int] = set()  # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
+ALLOWED_OBJECTS: list[Any] = []
+
+# Functions of torch's namespaces that look like operators and are not: they change modes, or answer about the world.
+NOT_OPERATORS = frozenset(
+    """set_grad_enabled _set_grad_enabled is_grad_enabled set_default_dtype get_default_dtype set_num_threads get_num_threads
+    manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions compile load save handle_torch_function
+    has_torch_function has_torch_function_unary has_torch_function_variadic is_inference_mode_enabled boolean_dispatch
+    _overload assert_int_or_pair grad_enabled is_autocast_enabled set_autocast_enabled typename is_tensor is_storage
+    use_deterministic_algorithms are_deterministic_algorithms_enabled from_numpy from_file frombuffer
+    set_flush_denormal is_warn_always_enabled set_warn_always get_device_module set_default_device get_default_device
+    vmap import_ir_module parse_ir parse_schema fork wait""".split()
+)
+
+
+def _namespaces() -> list[Any]:
+    return [
+        torch, torch.nn.functional, torch.functional, torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg,
+        torch._C._special, torch._C._sparse, torch.special, torch.fft, torch.linalg,
+    ]  # fmt: skip
+
+
+@functools.cache
+def operators() -> frozenset[int]:
+    """ids of torch's own operators: its C functions, and the Python ones of torch.nn.functional and torch.functional."""
+    found: set[int] = set()
+    for namespace in _namespaces():
+        for name in dir(namespace):
+            if name in NOT_OPERATORS or name.startswith("__"):
+                continue
+            function = getattr(namespace, name, None)
+            if isinstance(function, types.BuiltinFunctionType) or (
+                isinstance(function, types.FunctionType) and (function.__module__ in OPERATOR_MODULES or namespace is F)
+            ):
+                found.add(id(function))
+    return frozenset(found)
+
+
+OPERATOR_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._jit_internal"})
+
+
+def goes_into_graph(function: Any) -> bool:
+    """Whether a call of it is one node."""
+    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return True
+    return id(function) in operators() or id(function) in ALLOWED
+
+
+def allow(function: Any) -> None:
+    """Declares that calls of a function become nodes of the graph."""
+    ALLOWED.add(id(function))
+    ALLOWED_OBJECTS.append(function)
+
+
+PURE_MODULES = frozenset({"math", "_operator", "cmath", "_struct", "_bisect"})
+PURE = frozenset(
+    id(f)
+    for f in (
+        abs, ascii, bin, chr, divmod, format, hash, hex, len, max, min, oct, ord, pow, repr, round, sorted, sum,
+        operator.index, math.prod, str.join, dict.fromkeys, str.maketrans, bytes.fromhex, float.fromhex, int.from_bytes,
+        torch._C._get_privateuse1_backend_name, torch.promote_types, torch.result_type, torch.can_cast,
+    )
+)  # fmt: skip
+
+
+def is_pure(function: Any) -> bool:
+    """Whether calling it on literals gives a literal and does nothing else."""
+    if id(function) in PURE:
+        return True
+    if isinstance(function, types.BuiltinFunctionType | types.BuiltinMethodType):
+        receiver = function.__self__
+        if isinstance(receiver, types.ModuleType):
+            return receiver.__name__ in PURE_MODULES
+        return isinstance(receiver, type) and receiver in (str, int, float, bytes, dict)
+    if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
+        return function.__objclass__ in (str, int, float, complex, bytes, bool, tuple, frozenset, torch.Size, torch.dtype, type)
+    return False
+
+
+OPAQUE_MODULES = frozenset(
+    "logging warnings threading subprocess socket asyncio multiprocessing importlib io os random time tempfile shutil pickle json "
+    "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo torch.multiprocessing torch.distributed "
+    "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script torch.jit._trace torch.onnx "
+    "torch.serialization torch.random torch.cuda.random rich sympy networkx framejit".split()
+)
+
+
+def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
+    """Why a Python function is not looked into: (break reason, detail); None when it is."""
+    real = function.real
+    if real is not None and getattr(real, "_framejit_disable", False):
+        return "disabled-call", function.name
+    module = function.globals.get("__name__", "")
+    parts = module.split(".") if isinstance(module, str) else []
+    for end in range(1, min(len(parts), 3) + 1):
+        name = ".".join(parts[:end])
+        if name in OPAQUE_MODULES:
+            return ("output" if name in ("logging", "warnings") else "unknown-call"), f"{module}.{function.name}"
+    return None
+
+
+def is_plain_metaclass(meta: type) -> bool:
+    """Whether a metaclass's __call__ makes instances as type does."""
+    return meta.__call__ in (abc.ABCMeta.__call__, type.__call__) or issubclass(meta, enum.EnumMeta | typing.NamedTupleMeta)
