@@ -168,7 +168,8 @@ class Decoder:
                 if region is not None and handler is None and start >= region.start:
                     handler = Handler(index[region.target], region.depth, region.lasti)
             instrs.append(Instr(op, arg, target, start, end, group != last, line))
-            handlers.append(handler)
+            # PUSH_EXC_INFO cannot raise, and the entry it lies in counts the item that it has yet to push
+            handlers.append(None if op is Op.PUSH_EXC_INFO else handler)
             last = group
         return tuple(instrs), tuple(handlers)
 

@@ -143,7 +143,8 @@ def make_frees(a):
 
     def uses_frees(x):
         nonlocal a
-        captured.append(x)
+        a = 1
+        captured[:] = [x]
         a += 1
         for i in range(2):
             captured.append(i + a)
