@@ -212,7 +212,7 @@ class CodeBuilder:
         self.emit("LOAD_CONST", self.constant(value))
 
     def load_slot(self, slot: int) -> None:
-        """Push a local; UnboundLocalError if it is unbound."""
+        """Push what a slot holds; UnboundLocalError if it is unbound."""
         self._emit_slots(self.dialect.checked_load, slot)
 
     def store_slot(self, slot: int) -> None:
@@ -226,8 +226,8 @@ class CodeBuilder:
         self._emit_slots("MAKE_CELL", slot)
 
     def load_cell(self, slot: int) -> None:
-        """Push the cell in a slot."""
-        self._emit_slots(self.dialect.closure, slot)
+        """Push the cell in a cell's or free variable's slot."""
+        self.load_slot(slot)
 
     def load_deref(self, slot: int) -> None:
         self._emit_slots("LOAD_DEREF", slot)

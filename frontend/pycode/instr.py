@@ -28,7 +28,8 @@ class Op(enum.Enum):
     #                           an outer cell so, behind an inlined comprehension; LOAD_FAST_AND_CLEAR took it)
     DELETE_FAST = enum.auto()  # slot
     MAKE_CELL = enum.auto()  # slot: put what it holds, if anything, into a new cell there (3.12+: inlined comprehensions)
-    LOAD_CLOSURE = enum.auto()  # slot: push the cell itself
+    LOAD_CLOSURE = enum.auto()  # slot: push the cell itself. A slot holds one object, and LOAD_FAST and LOAD_CLOSURE both
+    #                             push it: 3.12+ keeps the variable of an inlined comprehension raw in a cell's slot
     LOAD_DEREF = enum.auto()  # slot: push the cell's contents
     STORE_DEREF = enum.auto()  # slot
     DELETE_DEREF = enum.auto()  # slot

@@ -88,10 +88,7 @@ def cut_copy(function: FunctionType, decoded: DecodedCode, cut: int, stack: Stac
                 b.store_slot(kept[-1])
         b.load_slot(result)
         for slot in range(len(decoded.slots)):
-            if slot in decoded.cells or slot in decoded.frees:
-                b.load_cell(slot)
-            else:
-                load_or_nothing(b, slot, 1 + slot)
+            load_or_nothing(b, slot, 1 + slot)
         b.build_tuple(len(decoded.slots))
         for depth, slot in enumerate(reversed(kept)):
             load_or_nothing(b, slot, 2 + depth)
@@ -131,7 +128,7 @@ def resume(function: FunctionType, copied: CodeType, decoded: DecodedCode, cut: 
         if item is NOTHING:
             kinds.append("null")
             continue
-        kinds.append("value" if kind == "maybe" else kind)
+        kinds.append("value" if kind in ("maybe", "null") else kind)  # a copied LOAD_METHOD leaves function and self
         carried.append(original_index(item, copied, function.__code__) if kind == "lasti" else item)
     bound = frozenset(slot for slot, item in enumerate(slots) if item is not NOTHING)
     code = resume_code(decoded, ResumePoint(cut, tuple(kinds), bound))

@@ -45,7 +45,8 @@ def test_positions_are_kept():
             [p for p, _ in itertools.groupby(code.co_positions()) if p[0] is not None]
             for code in (copier.builder.finish(), function.__code__)
         )
-        assert set(copied) - {(function.__code__.co_firstlineno, None, None, None)} <= set(original)
+        first = function.__code__.co_firstlineno
+        assert set(copied) - {(first, first, None, None)} <= set(original)
 
     copier = Copier(decode(raises.__code__))
     copier.copy_all()
@@ -269,6 +270,8 @@ def test_handlers_and_loops():
     b.pop_except()
     b.jump(loop)
     b.mark(other)
+    b.swap(2)
+    b.pop_except()
     b.reraise()
     b.mark(after)
     b.return_value()
@@ -276,6 +279,7 @@ def test_handlers_and_loops():
     assert function([1, 0, 5], 0) == [10, 2]
     with pytest.raises(TypeError):
         function([1, None], 0)
+    assert sys.exception() is None
 
 
 def test_lines():

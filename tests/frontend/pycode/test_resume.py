@@ -26,7 +26,7 @@ def test_every_cut(function, arguments, arrival):
     reached = 0
     for cut in range(decoded.start + 1, len(decoded.instrs)):
         stack = kinds[cut]
-        if stack is None or not decoded.instrs[cut].starts_group or decoded.instrs[cut].op is Op.MAKE_CELL:
+        if stack is None or not decoded.instrs[cut].starts_group:
             continue
         prefix = cut_copy(function, decoded, cut, stack, arrival)
 
