@@ -501,7 +501,8 @@ class CodeBuilder:
             units.append(unit)
         moved.append(len(units))
         if len(units) != len(self._units):
-            for label in {label for unit in units for label in (unit.label, unit.region and unit.region.handler) if label}:
+            handlers = {unit.region.handler for unit in units if unit.region is not None}
+            for label in handlers | {unit.label for unit in units if unit.label is not None}:
                 assert label.at is not None, "a label was never placed"
                 label.at = moved[label.at]
         return units

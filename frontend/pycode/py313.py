@@ -19,7 +19,7 @@ PAIRS = {
 
 
 def load_fast(d: Any, slot: int) -> None:
-    """LOAD_CLOSURE is a LOAD_FAST of the cell here (and an inlined comprehension's of a raw value: see LOAD_CLOSURE)."""
+    """LOAD_CLOSURE is a LOAD_FAST of the cell here, and so is one of what an inlined comprehension keeps there."""
     d.emit(Op.LOAD_CLOSURE if slot in d.cells or slot in d.frees else Op.LOAD_FAST, slot)
 
 

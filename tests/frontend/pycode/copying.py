@@ -61,7 +61,7 @@ class HandedOver(Exception):
 
 
 def cut_copy(function: FunctionType, decoded: DecodedCode, cut: int, stack: Stack, arrival: int) -> FunctionType:
-    """A copy that at its n-th arrival at `cut` returns (HandedOver, slots, stack values); NOTHING where there is none."""
+    """A copy that at its n-th arrival at `cut` returns (HandedOver, slots, stack values), NOTHING where none is."""
     copier = Copier(decoded)
     b = copier.builder
     counter = [arrival]

@@ -67,7 +67,7 @@ def made(b, closure=None):
 
 
 def test_constants_are_kept_apart():
-    values = [1, 1.0, True, 0, 0.0, -0.0, False, [], {}, "a", ("a", 1), ("a", True), None, object(), test_far_jumps, ...]
+    values = [1, 1.0, True, 0, 0.0, -0.0, False, [], {}, "a", ("a", 1), ("a", True), None, object(), build, ...]
     b = build()
     for value in values:
         b.load_const(value)
@@ -416,7 +416,8 @@ def test_exception_entries_round_trip():
 
 
 def test_line_table_round_trips():
-    spans = [(1, (10, 10, 0, 5)), (20, (8, 9, 100, 3)), (3, (None,) * 4), (2, (500, None, None, None)), (1, (1, 1, 0, 0))]
+    nowhere, columnless = (None,) * 4, (500, None, None, None)
+    spans = [(1, (10, 10, 0, 5)), (20, (8, 9, 100, 3)), (3, nowhere), (2, columnless), (1, (1, 1, 0, 0))]
     units = sum(n for n, _ in spans)
     code = plain.__code__.replace(co_code=bytes([9, 0] * units), co_linetable=line_table(spans, 5), co_firstlineno=5)
     want = [(p[0], p[1] or p[0], *p[2:]) for n, p in spans for _ in range(n)]

@@ -144,3 +144,32 @@ def test_far_targets():
         if type(state) is tuple:
             state = resume(far, prefix.__code__, decoded, cut, kinds[cut], state)
         assert state == far(4)
+
+
+def test_traced():
+    """A tracer sees the original's lines, and nothing of the prologue but the call."""
+    decoded = decode(loops.__code__)
+    kinds = stacks(decoded)
+    cut = next(i for i, instr in enumerate(decoded.instrs) if instr.op is Op.FOR_ITER)
+    code = resume_code(decoded, ResumePoint(cut, kinds[cut], frozenset({0, decoded.slots.index("total")})))
+    again = function_with(code, loops, None)
+    seen = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code.co_name == "loops":
+            seen.append((event, frame.f_lineno - code.co_firstlineno))
+        return tracer
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        again((9, 0, iter(range(9))))
+        resumed, seen = seen, []
+        loops(9)
+    finally:
+        sys.settrace(before)
+    assert resumed[0] == ("call", 0)
+    assert resumed[-1] == seen[-1] and resumed[-1][0] == "return"
+    lines = [line for event, line in seen if event == "line"]
+    resumed_lines = [line for event, line in resumed if event == "line"]
+    assert resumed_lines[-len(lines) + 4 :] == lines[4:]
