@@ -209,6 +209,7 @@ class CodeBuilder:
     # Names and constants.
 
     def load_const(self, value: Any) -> None:
+        """Push any object. CPython interns strings that look like names, in tuples and frozensets too."""
         self.emit("LOAD_CONST", self.constant(value))
 
     def load_slot(self, slot: int) -> None:
