@@ -209,10 +209,11 @@ class CodeBuilder:
     # Names and constants.
 
     def load_const(self, value: Any) -> None:
+        """Push any object. CPython interns strings that look like names, in tuples and frozensets too."""
         self.emit("LOAD_CONST", self.constant(value))
 
     def load_slot(self, slot: int) -> None:
-        """Push a local; UnboundLocalError if it is unbound."""
+        """Push what a slot holds; UnboundLocalError if it is unbound."""
         self._emit_slots(self.dialect.checked_load, slot)
 
     def store_slot(self, slot: int) -> None:
@@ -226,8 +227,8 @@ class CodeBuilder:
         self._emit_slots("MAKE_CELL", slot)
 
     def load_cell(self, slot: int) -> None:
-        """Push the cell in a slot."""
-        self._emit_slots(self.dialect.closure, slot)
+        """Push the cell in a cell's or free variable's slot."""
+        self.load_slot(slot)
 
     def load_deref(self, slot: int) -> None:
         self._emit_slots("LOAD_DEREF", slot)
@@ -501,7 +502,8 @@ class CodeBuilder:
             units.append(unit)
         moved.append(len(units))
         if len(units) != len(self._units):
-            for label in {label for unit in units for label in (unit.label, unit.region and unit.region.handler) if label}:
+            handlers = {unit.region.handler for unit in units if unit.region is not None}
+            for label in handlers | {unit.label for unit in units if unit.label is not None}:
                 assert label.at is not None, "a label was never placed"
                 label.at = moved[label.at]
         return units

@@ -110,9 +110,9 @@ class Decoder:
         self.end = 0  # byte offset behind it
         self.open = False
         self.keywords: tuple[str, ...] = ()
-        self._emitted: list[tuple[Op, Any, int, int, int]] = []  # op, arg, target offset, raw offset, number of its group
+        self._emitted: list[tuple[Op, Any, int, int, int]] = []  # op, arg, target offset, own offset, group's number
         self._groups: list[tuple[int, int]] = []
-        self._index: dict[int, int] = {}  # byte offset of a group, or of a dropped instruction -> index of what comes next
+        self._index: dict[int, int] = {}  # byte offset of a group, or of what is dropped -> index of what comes next
 
     def emit(self, op: Op, arg: Any = None, target: int = -1) -> None:
         """Append one canonical instruction; `target` is a byte offset."""
@@ -168,7 +168,8 @@ class Decoder:
                 if region is not None and handler is None and start >= region.start:
                     handler = Handler(index[region.target], region.depth, region.lasti)
             instrs.append(Instr(op, arg, target, start, end, group != last, line))
-            handlers.append(handler)
+            # PUSH_EXC_INFO cannot raise, and the entry it lies in counts the item that it has yet to push
+            handlers.append(None if op is Op.PUSH_EXC_INFO else handler)
             last = group
         return tuple(instrs), tuple(handlers)
 

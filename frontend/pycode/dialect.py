@@ -28,10 +28,9 @@ class Dialect:
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
     truth: str | None  # what must precede UNARY_NOT and a conditional jump on any object, if anything
     attr_shift: int  # LOAD_ATTR's oparg is the name's index shifted by so much
-    closure: str  # pushes the cell in a slot
     checked_load: str  # pushes a local, raises when it is unbound
     pairs: Mapping[str, tuple[str, str]]  # superinstructions on two slots (oparg: 4 bits each)
-    jump_if: Mapping[bool | None, tuple[str, str]]  # (pop and jump if not, ... if so) for truth (True) and `is None` (None)
+    jump_if: Mapping[bool | None, tuple[str, str]]  # (jump if not, jump if so) for truth (True) and `is None` (None)
     backward: Mapping[str, str]  # the backward twin of a forward jump; a jump that has none goes through a forward one
     exits: Mapping[str, tuple[str, ...]]  # what must stand at the target of a jump that only pairs with it
     compare: Callable[[int], int]  # COMPARE_OP's oparg for the n-th of opcode.cmp_op

@@ -10,7 +10,9 @@ from typing import overload
 
 from .instr import Handler, Instr, Op
 
-READS = frozenset({Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.DELETE_FAST, Op.LOAD_CLOSURE, Op.LOAD_DEREF, Op.DELETE_DEREF})
+READS = frozenset(
+    {Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.DELETE_FAST, Op.LOAD_CLOSURE, Op.LOAD_DEREF, Op.DELETE_DEREF}
+)
 KILLS = frozenset({Op.STORE_FAST})
 ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
 # Names that let a frame be looked at: code that mentions one keeps all it has.

@@ -27,8 +27,9 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     STORE_FAST = enum.auto()  # slot; storing NULL unbinds. On a cell slot it replaces the cell itself (3.12+ restores
     #                           an outer cell so, behind an inlined comprehension; LOAD_FAST_AND_CLEAR took it)
     DELETE_FAST = enum.auto()  # slot
-    MAKE_CELL = enum.auto()  # slot: put what it holds, if anything, into a new cell there (3.12+: inlined comprehensions)
-    LOAD_CLOSURE = enum.auto()  # slot: push the cell itself
+    MAKE_CELL = enum.auto()  # slot: put what it holds, if anything, into a new cell (3.12+: inlined comprehensions)
+    LOAD_CLOSURE = enum.auto()  # slot: push the cell itself. A slot holds one object, which LOAD_FAST and LOAD_CLOSURE
+    #                             both push: 3.12+ keeps an inlined comprehension's variable raw in a cell's slot
     LOAD_DEREF = enum.auto()  # slot: push the cell's contents
     STORE_DEREF = enum.auto()  # slot
     DELETE_DEREF = enum.auto()  # slot
@@ -107,10 +108,10 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     RETURN_GENERATOR = enum.auto()  # pushes one item, which a POP_TOP removes
     YIELD_VALUE = enum.auto()  # value -> what is sent
     GET_YIELD_FROM_ITER = enum.auto()
-    SEND = enum.auto()  # target when the receiver has returned: receiver, value -> receiver, yielded; at the target: result
-    #                     (on every version SEND drops the receiver itself and its target lies past any END_SEND)
+    SEND = enum.auto()  # target when the receiver is done; receiver, value -> receiver, yielded, at the target: result
+    #                     (SEND itself drops the receiver, and its target lies past any END_SEND, on every version)
     END_SEND = enum.auto()  # receiver, value -> value; reached behind CLEANUP_THROW only (3.12+)
-    CLEANUP_THROW = enum.auto()  # receiver, sent, exc -> None, the StopIteration's value; another exc is raised again (3.12+)
+    CLEANUP_THROW = enum.auto()  # receiver, sent, exc -> None, value of a StopIteration; any other exc is raised again
     STOPITERATION_ERROR = enum.auto()  # exc -> exc, a StopIteration turned into a RuntimeError
     # all that capture leaves to Python (async, class bodies, ...): arg is CPython's name
     UNSUPPORTED = enum.auto()
@@ -150,7 +151,7 @@ class DecodedCode:
     nargs: int  # argument slots: positional, keyword-only, *args, **kwargs, in this order
     cells: frozenset[int]  # slots that hold a cell made by this frame
     frees: tuple[int, ...]  # slots that hold a cell of the function's closure, in closure order
-    live_in: Sequence[frozenset[int]] = field(repr=False)  # slots read at or after each instruction, computed at first use
+    live_in: Sequence[frozenset[int]] = field(repr=False)  # slots read at or after each instruction (lazy)
 
     @property
     def is_generator(self) -> bool:

@@ -222,7 +222,6 @@ DIALECT = Dialect(
     null_below=True,
     truth=None,
     attr_shift=0,
-    closure="LOAD_CLOSURE",
     checked_load="LOAD_FAST",
     pairs={},
     jump_if={

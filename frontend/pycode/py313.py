@@ -19,7 +19,7 @@ PAIRS = {
 
 
 def load_fast(d: Any, slot: int) -> None:
-    """LOAD_CLOSURE is a LOAD_FAST of the cell here."""
+    """LOAD_CLOSURE is a LOAD_FAST of the cell here, and so is one of what an inlined comprehension keeps there."""
     d.emit(Op.LOAD_CLOSURE if slot in d.cells or slot in d.frees else Op.LOAD_FAST, slot)
 
 
@@ -132,7 +132,6 @@ DIALECT = replace(
     internal=frozenset({"INTERPRETER_EXIT", "RESERVED", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"}),
     null_below=False,
     truth="TO_BOOL",
-    closure="LOAD_FAST",
     pairs=PAIRS,
     exits={"FOR_ITER": ("END_FOR", "POP_TOP"), "SEND": ("END_SEND",)},
     compare=lambda n: n << 5 | py312.COMPARE_MASKS[n],

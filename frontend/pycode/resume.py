@@ -31,8 +31,11 @@ class ResumePoint:
     stack: the kind of each item, bottom first. "value": anything. "null": a NULL, not in the state. "lasti": a raising
     instruction's index, in code units of the original (its byte offset // 2). "exc": where an open handler keeps the
     previously handled exception; the state holds the exception that is being handled there.
-    bound: the slots that hold something. At `decoded.start` cell slots of arguments are given raw, and cells are made
-    by the prologue; anywhere else all cell slots that exist by then hold cells.
+    Where COPY has copied that item (a handler's cleanup), the copy is the "exc", which POP_EXCEPT takes, and the
+    original a "value".
+    bound: the slots that hold something, and hold it as given: a cell's or free variable's slot a cell (but where an
+    inlined comprehension keeps its variable raw there). At `decoded.start` arguments are all raw, free variables'
+    slots hold their cells, and the prologue makes this frame's cells.
     """
 
     index: int

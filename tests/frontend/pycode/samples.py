@@ -1,4 +1,5 @@
 """Functions that between them use what decode, assembly and resumption must get right, with arguments to call them."""
+# ruff: noqa: B018, B023, F821, F841, PLC0415, UP008, UP031, UP032  (odd code is what it is for)
 from __future__ import annotations
 
 import contextlib
@@ -83,7 +84,7 @@ def raises(kind):
             try:
                 {}["no"]
             except KeyError:
-                undefined_name  # noqa: B018, F821
+                undefined_name
         if kind == "unbound":
             del x
             return x
@@ -143,7 +144,8 @@ def make_frees(a):
 
     def uses_frees(x):
         nonlocal a
-        captured.append(x)
+        a = 1
+        captured[:] = [x]
         a += 1
         for i in range(2):
             captured.append(i + a)
@@ -280,7 +282,7 @@ def globals_and_del():
     del a
     assert here == 11, "eleven"
     try:
-        return a  # noqa: F821
+        return a
     except UnboundLocalError as error:
         return str(error)
 
@@ -417,7 +419,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     """What a call comes to: its result in words, or its exceptions with the lines their tracebacks name."""
     try:
         return describe(call())
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return chain(error)
 
 
