@@ -81,7 +81,7 @@ PyTypeObject Continuation_Type = {
 /* ---- running them ---- */
 
 static PyObject *
-run_piece(Handle *handle, Site *site, PyObject *state, int eager)
+run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
 {
     PyObject *buffer[] = {NULL, state};
     PyObject *lifted = NULL, *result;
@@ -92,18 +92,18 @@ run_piece(Handle *handle, Site *site, PyObject *state, int eager)
         return NULL;
     }
     if (entry != NULL && !entry_is_eager(entry)) {
-        result = entry_call(entry, handle, function, buffer + 1, nslotsf, lifted);
+        result = entry_call(tstate, entry, handle, function, buffer + 1, nslotsf, lifted);
     }
     else {
         Py_XDECREF(lifted);
-        result = call_in_mode(handle, function, buffer + 1, nslotsf, NULL);
+        result = call_in_mode(tstate, handle, function, buffer + 1, nslotsf, NULL);
     }
     Py_XDECREF(entry);
     return result;
 }
 
 PyObject *
-run_continuations(Handle *handle, PyObject *result)
+run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result)
 {
     Py_INCREF(handle);
     while (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
@@ -112,7 +112,7 @@ run_continuations(Handle *handle, PyObject *result)
         PyObject *state = Py_NewRef(next->state);
         int eager = next->eager;
         Py_DECREF(next);
-        result = run_piece(handle, site, state, eager);
+        result = run_piece(tstate, handle, site, state, eager);
         Py_DECREF(state);
         Py_DECREF(site);
     }

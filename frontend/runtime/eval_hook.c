@@ -4,29 +4,37 @@
 
 /* ---- letting a frame be evaluated ---- */
 
+/* Through the evaluator that was there before us. */
+static PyObject *
+evaluate_below(PyThreadState *tstate, Frame *frame, int throwflag)
+{
+    Mode *mode = &thread_mode;
+    _PyFrameEvalFunction below = evaluator_below();
+    if (below == NULL || mode->delegating == frame) {
+        /* The second: whoever came over us took us for the evaluator under it. */
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    Frame *outer = mode->delegating;
+    mode->delegating = frame;
+    PyObject *result = below(tstate, frame, throwflag);
+    mode->delegating = outer;
+    return result;
+}
+
 static PyObject *
 evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
 {
+    if (frame->owner != FRAME_OWNED_BY_THREAD) {
+        /* A generator's: resuming costs C levels in plain Python too, and only the evaluator can undo what the resuming
+         * did, so it is not for us to refuse. */
+        return evaluate_below(tstate, frame, throwflag);
+    }
     int given = native_enter(tstate);
     if (given < 0) {
-        if (frame->owner == FRAME_OWNED_BY_THREAD) {
-            frame_dispose(tstate, frame);
-        }
+        frame_dispose(tstate, frame);
         return NULL;
     }
-    Mode *mode = &thread_mode;
-    _PyFrameEvalFunction below = evaluator_below();
-    PyObject *result;
-    if (below == NULL || mode->delegating == frame) {
-        /* The second: whoever came over us took us for the evaluator under it. */
-        result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
-    }
-    else {
-        Frame *outer = mode->delegating;
-        mode->delegating = frame;
-        result = below(tstate, frame, throwflag);
-        mode->delegating = outer;
-    }
+    PyObject *result = evaluate_below(tstate, frame, throwflag);
     native_leave(tstate, given);
     return result;
 }
@@ -116,7 +124,7 @@ run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entr
         mode_set_current(mode, handle);
         return result;
     }
-    result = entry_call(entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
+    result = entry_call(tstate, entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
     frame_dispose(tstate, frame);
     return result;
 }
@@ -142,7 +150,7 @@ dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
         result = run_in_place_of(tstate, handle, frame, entry, site->nslots, lifted);
         if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
             frame_release_slots(frame);
-            result = run_continuations(handle, result);
+            result = run_continuations(tstate, handle, result);
         }
     }
     Py_DECREF(entry);

@@ -115,7 +115,7 @@ mode_leave_quiet(Mode *mode)
     }
 }
 
-/* Before entering the evaluator from C: the levels given back (0 or 1), for native_leave; -1 with RecursionError. */
+/* Before entering the evaluator from C: whether its C levels were given back, for native_leave; -1: RecursionError. */
 static inline int
 native_enter(PyThreadState *tstate)
 {
@@ -133,17 +133,52 @@ native_leave(PyThreadState *tstate, int given)
     recursion_give_back(tstate, -given);
 }
 
+static inline PyObject *
+call_vector(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (PyFunction_Check(function)) {
+        return ((PyFunctionObject *)function)->vectorcall(function, args, nargsf, kwnames);
+    }
+    return PyObject_Vectorcall(function, args, nargsf, kwnames);
+}
+
+LOCAL PyObject *call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
+                               PyObject *kwnames);
+
 /* Call `function` with the hook off, or on for `handle` (the frame of the function itself is let through). */
-LOCAL PyObject *call_in_mode(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+static inline PyObject *
+call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
+             PyObject *kwnames)
+{
+    int given = native_enter(tstate);
+    if (given < 0) {
+        return NULL;
+    }
+    PyObject *result = handle == NULL && thread_mode.current == NULL
+                           ? call_vector(function, args, nargsf, kwnames)
+                           : call_switching(handle, function, args, nargsf, kwnames);
+    native_leave(tstate, given);
+    return result;
+}
+
 LOCAL PyObject *call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 /* ---- entry.c ---- */
 
+LOCAL int program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+                        PyObject **lifted);
+
 /* 1: may serve this call (*lifted new or NULL), 0: may not. */
-LOCAL int entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted);
+static inline int
+entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    *lifted = NULL;
+    return entry->program == NULL || program_holds(entry->program, slots, nslots, function, lifted);
+}
+
 /* Run it as a call; takes `lifted` over. `function` gives the closure and globals to entries that have only code. */
-LOCAL PyObject *entry_call(Entry *entry, Handle *handle, PyObject *function, PyObject *const *slots, size_t nslotsf,
-                           PyObject *lifted);
+LOCAL PyObject *entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *function,
+                           PyObject *const *slots, size_t nslotsf, PyObject *lifted);
 /* Whether `code` can stand in for the code of a frame of `function` with this many argument slots. */
 LOCAL int entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots);
 
@@ -160,13 +195,13 @@ LOCAL Entry *site_choose(Site *site, PyObject *const *slots, Py_ssize_t nslots, 
 
 /* ---- continuation.c ---- */
 
-LOCAL PyObject *run_continuations(Handle *handle, PyObject *result);
+LOCAL PyObject *run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result);
 
 static inline PyObject *
-finish_pieces(Handle *handle, PyObject *result)
+finish_pieces(PyThreadState *tstate, Handle *handle, PyObject *result)
 {
     if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
-        return run_continuations(handle, result);
+        return run_continuations(tstate, handle, result);
     }
     return result;
 }

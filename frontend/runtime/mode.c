@@ -76,31 +76,19 @@ native_enter_low(PyThreadState *tstate, uintptr_t here)
 }
 
 PyObject *
-call_in_mode(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    PyThreadState *tstate = PyThreadState_Get();
     Mode *mode = &thread_mode;
     Handle *outer = mode->current;
-    int given = native_enter(tstate);
-    if (given < 0) {
-        return NULL;
+    Py_XINCREF(handle);
+    mode_set_current(mode, handle);
+    if (handle != NULL && PyFunction_Check(function)) {
+        mode->pass = (PyCodeObject *)PyFunction_GET_CODE(function);
     }
-    PyObject *result;
-    if (handle == NULL && outer == NULL) {
-        result = PyObject_Vectorcall(function, args, nargsf, kwnames);
-    }
-    else {
-        Py_XINCREF(handle);
-        mode_set_current(mode, handle);
-        if (handle != NULL && PyFunction_Check(function)) {
-            mode->pass = (PyCodeObject *)PyFunction_GET_CODE(function);
-        }
-        result = PyObject_Vectorcall(function, args, nargsf, kwnames);
-        mode->pass = NULL; /* still set if the call failed before it had a frame */
-        mode_set_current(mode, outer);
-        Py_XDECREF(handle);
-    }
-    native_leave(tstate, given);
+    PyObject *result = call_vector(function, args, nargsf, kwnames);
+    mode->pass = NULL; /* still set if the call failed before it had a frame */
+    mode_set_current(mode, outer);
+    Py_XDECREF(handle);
     return result;
 }
 
@@ -109,7 +97,7 @@ call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject 
 {
     Mode *mode = &thread_mode;
     mode_enter_quiet(mode);
-    PyObject *result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+    PyObject *result = call_vector(function, args, nargsf, kwnames);
     mode_leave_quiet(mode);
     return result;
 }
