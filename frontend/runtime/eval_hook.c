@@ -9,7 +9,7 @@ static PyObject *
 evaluate_below(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     Mode *mode = &thread_mode;
-    _PyFrameEvalFunction below = evaluator_below();
+    _PyFrameEvalFunction below = installation.below;
     if (below == NULL || mode->delegating == frame) {
         /* The second: whoever came over us took us for the evaluator under it. */
         return _PyEval_EvalFrameDefault(tstate, frame, throwflag);

@@ -17,9 +17,9 @@
 #endif
 
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 #if PY_VERSION_HEX >= 0x030C0000
 #  include "internal/pycore_ceval.h"
-#  include "internal/pycore_interp.h"
 #endif
 
 typedef struct _PyInterpreterFrame Frame;
@@ -233,6 +233,16 @@ code_watched(PyThreadState *tstate, PyCodeObject *code)
     (void)code;
     return tstate->cframe->use_tracing != 0;
 #endif
+}
+
+/* ---- the evaluator ---- */
+
+/* Where the interpreter keeps its evaluator; NULL is the default one. What the exported getter and setter do (3.13's also
+ * counts the event for its statistics), without three calls each time the hook goes on or off. */
+static inline _PyFrameEvalFunction *
+evaluator_place(PyInterpreterState *interp)
+{
+    return &interp->eval_frame;
 }
 
 /* ---- recursion ---- */

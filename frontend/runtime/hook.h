@@ -83,11 +83,35 @@ typedef struct {
 extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
 extern LOCAL int runtime_enabled;
 
-LOCAL void hook_count(int change);
-LOCAL int hook_installed(void);
+LOCAL void mode_init(void);
 LOCAL int native_enter_low(PyThreadState *tstate, uintptr_t here);
 LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
-LOCAL _PyFrameEvalFunction evaluator_below(void);
+
+/* The process's side of it, under the GIL. */
+typedef struct {
+    _PyFrameEvalFunction *place;
+    _PyFrameEvalFunction below; /* who was there before us; NULL: the default */
+    int threads_on;
+} Installation;
+
+extern LOCAL Installation installation;
+
+/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process 10 ns. */
+static inline void
+hook_count(int change)
+{
+    installation.threads_on += change;
+    if (installation.threads_on > 0) {
+        if (*installation.place != eval_hook) {
+            installation.below = *installation.place;
+            *installation.place = eval_hook;
+        }
+    }
+    else if (*installation.place == eval_hook) {
+        /* Else someone came over us and stays; our hook then passes everything on. */
+        *installation.place = installation.below;
+    }
+}
 
 static inline void
 mode_set_current(Mode *mode, Handle *handle)

@@ -7,36 +7,12 @@
 _Thread_local Mode thread_mode = {.stack_low = UINTPTR_MAX, .stack_end = UINTPTR_MAX};
 int runtime_enabled = 1;
 
-static int threads_on;                  /* under the GIL */
-static _PyFrameEvalFunction evaluator;  /* who was there before us; NULL: the default */
+Installation installation;
 
-_PyFrameEvalFunction
-evaluator_below(void)
-{
-    return evaluator;
-}
-
-int
-hook_installed(void)
-{
-    return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Main()) == eval_hook;
-}
-
-/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process 10 ns. */
 void
-hook_count(int change)
+mode_init(void)
 {
-    PyInterpreterState *interp = PyInterpreterState_Main();
-    _PyFrameEvalFunction there = _PyInterpreterState_GetEvalFrameFunc(interp);
-    threads_on += change;
-    if (threads_on > 0 && there != eval_hook) {
-        evaluator = there == _PyEval_EvalFrameDefault ? NULL : there;
-        _PyInterpreterState_SetEvalFrameFunc(interp, eval_hook);
-    }
-    else if (threads_on == 0 && there == eval_hook) {
-        /* Someone who came over us in between stays; ours then passes everything on. */
-        _PyInterpreterState_SetEvalFrameFunc(interp, evaluator != NULL ? evaluator : _PyEval_EvalFrameDefault);
-    }
+    installation.place = evaluator_place(PyInterpreterState_Main());
 }
 
 static void
