@@ -80,25 +80,35 @@ PyTypeObject Continuation_Type = {
 
 /* ---- running them ---- */
 
+/* Takes `state` over. With the hook on it is let go as soon as the piece's frame has it, so that what the piece deletes
+ * does die then; without the hook it lives as long as the piece. */
 static PyObject *
 run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
 {
     PyObject *buffer[] = {NULL, state};
-    PyObject *lifted = NULL, *result;
+    PyObject *lifted = NULL, *result, *function = site->function;
     const size_t nslotsf = 1 | PY_VECTORCALL_ARGUMENTS_OFFSET;
-    PyObject *function = site->function;
     Entry *entry = eager ? NULL : site_choose(site, buffer + 1, 1, function, &lifted);
     if (entry == NULL && PyErr_Occurred()) {
+        Py_DECREF(state);
         return NULL;
     }
     if (entry != NULL && !entry_is_eager(entry)) {
+        if (entry->needs_hook && (entry->function == NULL || PyFunction_Check(entry->function))) {
+            thread_mode.release = &state;
+        }
         result = entry_call(tstate, entry, handle, function, buffer + 1, nslotsf, lifted);
     }
     else {
         Py_XDECREF(lifted);
+        if (PyFunction_Check(function)) {
+            thread_mode.release = &state;
+        }
         result = call_in_mode(tstate, handle, function, buffer + 1, nslotsf, NULL);
     }
+    thread_mode.release = NULL;
     Py_XDECREF(entry);
+    Py_XDECREF(state);
     return result;
 }
 
@@ -113,7 +123,6 @@ run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result)
         int eager = next->eager;
         Py_DECREF(next);
         result = run_piece(tstate, handle, site, state, eager);
-        Py_DECREF(state);
         Py_DECREF(site);
     }
     Py_DECREF(handle);

@@ -33,13 +33,6 @@ program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyOb
 
 /* ---- code for a frame's own closure ---- */
 
-static int
-argument_slots(PyCodeObject *code)
-{
-    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
-           + !!(code->co_flags & CO_VARKEYWORDS);
-}
-
 int
 entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots)
 {

@@ -52,6 +52,10 @@ is_candidate(PyThreadState *tstate, Mode *mode, Frame *frame, int throwflag)
     PyCodeObject *code = frame_code(frame);
     if (code == mode->pass) {
         mode->pass = NULL;
+        if (mode->release != NULL) {
+            Py_CLEAR(*mode->release); /* the frame has a reference of its own by now */
+            mode->release = NULL;
+        }
         return 0;
     }
     return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled && !code_watched(tstate, code);
@@ -71,8 +75,9 @@ ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
         PyErr_Format(PyExc_TypeError, "on_frame must return a Site or None, not %s", Py_TYPE(site)->tp_name);
         Py_CLEAR(site);
     }
-    if (site != NULL && site != Py_None && ((Site *)site)->nslots > code->co_nlocalsplus) {
-        PyErr_Format(PyExc_ValueError, "a site with %zd slots for %U", ((Site *)site)->nslots, code->co_name);
+    if (site != NULL && site != Py_None && ((Site *)site)->nslots != argument_slots(code)) {
+        PyErr_Format(PyExc_ValueError, "the site has %zd slots, %U has %d", ((Site *)site)->nslots, code->co_name,
+                     argument_slots(code));
         Py_CLEAR(site);
     }
     if (site == NULL) {

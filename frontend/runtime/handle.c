@@ -228,8 +228,7 @@ handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     const int variadic = CO_VARARGS | CO_VARKEYWORDS;
-    Py_ssize_t nslots = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
-                        + !!(code->co_flags & CO_VARKEYWORDS);
+    Py_ssize_t nslots = argument_slots(code);
     if (((Site *)root)->nslots != nslots) {
         PyErr_Format(PyExc_ValueError, "the root site has %zd slots, %U has %zd", ((Site *)root)->nslots, code->co_name,
                      nslots);

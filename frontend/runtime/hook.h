@@ -75,6 +75,7 @@ typedef struct {
     Handle *current;    /* borrowed: its call is below us on the C stack */
     int quiet;          /* depth of graphs, compiles and callbacks */
     PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
+    PyObject **release; /* ... and then this reference of the caller's is not needed any more */
     Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
     uintptr_t stack_low, stack_end; /* under `low` C levels are no longer given back, under `end` there is no more */
 } Mode;
@@ -188,6 +189,13 @@ call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject
 LOCAL PyObject *call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 /* ---- entry.c ---- */
+
+static inline int
+argument_slots(PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
+           + !!(code->co_flags & CO_VARKEYWORDS);
+}
 
 LOCAL int program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
                         PyObject **lifted);

@@ -839,6 +839,27 @@ def test_a_frames_variables_go_before_its_continuation_runs():
     assert handle(1) == [None]
 
 
+@pytest.mark.parametrize("eager", [True, False])
+def test_a_piece_may_let_its_state_go(eager):
+    class Big:
+        pass
+
+    def last(state):
+        (big,) = state
+        gone = weakref.ref(big)
+        del state, big
+        return gone()
+
+    site = hook.Site(last, 1)
+    if not eager:
+        site.add(hook.Entry(None, last, needs_hook=True))
+    maker = hook.ContinuationMaker(site)
+    handle = compiled(inner, hook.Entry(None, lambda x: maker((Big(),))))
+    assert handle(1) is None
+    nested, _ = hooked(calls_inner, hook.Entry(None, lambda x: maker((Big(),))))
+    assert nested(1) is None
+
+
 def test_continuation_makers_take_the_state_only():
     maker = hook.ContinuationMaker(hook.Site(inner, 1))
     made = maker((1,))
