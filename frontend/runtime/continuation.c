@@ -80,30 +80,40 @@ PyTypeObject Continuation_Type = {
 
 /* ---- running them ---- */
 
+/* Takes `state` over. With the hook on it is let go as soon as the piece's frame has it, so that what the piece deletes
+ * does die then; without the hook it lives as long as the piece. */
 static PyObject *
-run_piece(Handle *handle, Site *site, PyObject *state, int eager)
+run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
 {
     PyObject *buffer[] = {NULL, state};
-    PyObject *lifted = NULL, *result;
+    PyObject *lifted = NULL, *result, *function = site->function;
     const size_t nslotsf = 1 | PY_VECTORCALL_ARGUMENTS_OFFSET;
-    PyObject *function = site->function;
     Entry *entry = eager ? NULL : site_choose(site, buffer + 1, 1, function, &lifted);
     if (entry == NULL && PyErr_Occurred()) {
+        Py_DECREF(state);
         return NULL;
     }
     if (entry != NULL && !entry_is_eager(entry)) {
-        result = entry_call(entry, handle, function, buffer + 1, nslotsf, lifted);
+        if (entry->needs_hook && (entry->function == NULL || PyFunction_Check(entry->function))) {
+            thread_mode.release = &state;
+        }
+        result = entry_call(tstate, entry, handle, function, buffer + 1, nslotsf, lifted);
     }
     else {
         Py_XDECREF(lifted);
-        result = call_in_mode(handle, function, buffer + 1, nslotsf, NULL);
+        if (PyFunction_Check(function)) {
+            thread_mode.release = &state;
+        }
+        result = call_in_mode(tstate, handle, function, buffer + 1, nslotsf, NULL);
     }
+    thread_mode.release = NULL;
     Py_XDECREF(entry);
+    Py_XDECREF(state);
     return result;
 }
 
 PyObject *
-run_continuations(Handle *handle, PyObject *result)
+run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result)
 {
     Py_INCREF(handle);
     while (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
@@ -112,8 +122,7 @@ run_continuations(Handle *handle, PyObject *result)
         PyObject *state = Py_NewRef(next->state);
         int eager = next->eager;
         Py_DECREF(next);
-        result = run_piece(handle, site, state, eager);
-        Py_DECREF(state);
+        result = run_piece(tstate, handle, site, state, eager);
         Py_DECREF(site);
     }
     Py_DECREF(handle);

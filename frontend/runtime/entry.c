@@ -7,40 +7,31 @@
 
 #define GUARD_MODULE "framejit.guards.native._guards"
 
-/* The capsule's table; NULL, without an exception, where there is no guard module (then no program can exist). */
-static const framejit_guard_api *
-guard_api(void)
+static const framejit_guard_api *guards; /* set before the first entry with a program exists */
+
+/* 0, without an exception, where there is no guard module (then no program can exist). */
+static int
+find_guards(void)
 {
-    static const framejit_guard_api *api;
-    if (api == NULL) {
-        /* PyCapsule_Import imports the outermost package only and goes on by attributes. */
-        PyObject *module = PyImport_ImportModule(GUARD_MODULE);
-        if (module != NULL) {
-            api = PyCapsule_Import(FRAMEJIT_GUARD_CAPSULE, 0);
-            Py_DECREF(module);
-        }
-        if (api == NULL) {
-            PyErr_Clear();
-        }
+    /* PyCapsule_Import imports the outermost package only and goes on by attributes. */
+    PyObject *module = guards == NULL ? PyImport_ImportModule(GUARD_MODULE) : NULL;
+    if (module != NULL) {
+        guards = PyCapsule_Import(FRAMEJIT_GUARD_CAPSULE, 0);
+        Py_DECREF(module);
     }
-    return api;
+    if (guards == NULL) {
+        PyErr_Clear();
+    }
+    return guards != NULL;
 }
 
 int
-entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
 {
-    *lifted = NULL;
-    return entry->program == NULL || guard_api()->run(entry->program, slots, nslots, function, lifted);
+    return guards->run(program, slots, nslots, function, lifted);
 }
 
 /* ---- code for a frame's own closure ---- */
-
-static int
-argument_slots(PyCodeObject *code)
-{
-    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
-           + !!(code->co_flags & CO_VARKEYWORDS);
-}
 
 int
 entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots)
@@ -109,7 +100,8 @@ make_function(Entry *entry, PyObject *like)
 enum { FEW = 16 };
 
 static PyObject *
-call_with_lifted(Handle *on, PyObject *function, PyObject *const *slots, Py_ssize_t nslots, PyObject *lifted)
+call_with_lifted(PyThreadState *tstate, Handle *on, PyObject *function, PyObject *const *slots, Py_ssize_t nslots,
+                 PyObject *lifted)
 {
     PyObject *few[FEW + 2];
     /* One more in front: PY_VECTORCALL_ARGUMENTS_OFFSET. */
@@ -120,7 +112,8 @@ call_with_lifted(Handle *on, PyObject *function, PyObject *const *slots, Py_ssiz
     all[0] = NULL;
     memcpy(all + 1, slots, nslots * sizeof(PyObject *));
     all[nslots + 1] = lifted;
-    PyObject *result = call_in_mode(on, function, all + 1, (nslots + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    size_t nargsf = (nslots + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    PyObject *result = call_in_mode(tstate, on, function, all + 1, nargsf, NULL);
     if (all != few) {
         PyMem_Free(all);
     }
@@ -128,7 +121,8 @@ call_with_lifted(Handle *on, PyObject *function, PyObject *const *slots, Py_ssiz
 }
 
 PyObject *
-entry_call(Entry *entry, Handle *handle, PyObject *like, PyObject *const *slots, size_t nslotsf, PyObject *lifted)
+entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like, PyObject *const *slots, size_t nslotsf,
+           PyObject *lifted)
 {
     Handle *on = entry->needs_hook ? handle : NULL;
     PyObject *function = entry->function != NULL ? Py_NewRef(entry->function) : make_function(entry, like);
@@ -138,10 +132,10 @@ entry_call(Entry *entry, Handle *handle, PyObject *like, PyObject *const *slots,
         return NULL;
     }
     if (lifted == NULL) {
-        result = call_in_mode(on, function, slots, nslotsf, NULL);
+        result = call_in_mode(tstate, on, function, slots, nslotsf, NULL);
     }
     else {
-        result = call_with_lifted(on, function, slots, PyVectorcall_NARGS(nslotsf), lifted);
+        result = call_with_lifted(tstate, on, function, slots, PyVectorcall_NARGS(nslotsf), lifted);
         Py_DECREF(lifted);
     }
     Py_DECREF(function);
@@ -170,8 +164,7 @@ check_code(PyObject *object)
 static int
 check_program(PyObject *program)
 {
-    const framejit_guard_api *api = guard_api();
-    if (api == NULL || !Py_IS_TYPE(program, api->program_type)) {
+    if (!find_guards() || !Py_IS_TYPE(program, guards->program_type)) {
         PyErr_SetString(PyExc_TypeError, "program must be a guard program or None");
         return 0;
     }

@@ -4,29 +4,37 @@
 
 /* ---- letting a frame be evaluated ---- */
 
+/* Through the evaluator that was there before us. */
+static PyObject *
+evaluate_below(PyThreadState *tstate, Frame *frame, int throwflag)
+{
+    Mode *mode = &thread_mode;
+    _PyFrameEvalFunction below = installation.below;
+    if (below == NULL || mode->delegating == frame) {
+        /* The second: whoever came over us took us for the evaluator under it. */
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    Frame *outer = mode->delegating;
+    mode->delegating = frame;
+    PyObject *result = below(tstate, frame, throwflag);
+    mode->delegating = outer;
+    return result;
+}
+
 static PyObject *
 evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
 {
+    if (frame->owner != FRAME_OWNED_BY_THREAD) {
+        /* A generator's: resuming costs C levels in plain Python too, and only the evaluator can undo what the resuming
+         * did, so it is not for us to refuse. */
+        return evaluate_below(tstate, frame, throwflag);
+    }
     int given = native_enter(tstate);
     if (given < 0) {
-        if (frame->owner == FRAME_OWNED_BY_THREAD) {
-            frame_dispose(tstate, frame);
-        }
+        frame_dispose(tstate, frame);
         return NULL;
     }
-    Mode *mode = &thread_mode;
-    _PyFrameEvalFunction below = evaluator_below();
-    PyObject *result;
-    if (below == NULL || mode->delegating == frame) {
-        /* The second: whoever came over us took us for the evaluator under it. */
-        result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
-    }
-    else {
-        Frame *outer = mode->delegating;
-        mode->delegating = frame;
-        result = below(tstate, frame, throwflag);
-        mode->delegating = outer;
-    }
+    PyObject *result = evaluate_below(tstate, frame, throwflag);
     native_leave(tstate, given);
     return result;
 }
@@ -44,6 +52,10 @@ is_candidate(PyThreadState *tstate, Mode *mode, Frame *frame, int throwflag)
     PyCodeObject *code = frame_code(frame);
     if (code == mode->pass) {
         mode->pass = NULL;
+        if (mode->release != NULL) {
+            Py_CLEAR(*mode->release); /* the frame has a reference of its own by now */
+            mode->release = NULL;
+        }
         return 0;
     }
     return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled && !code_watched(tstate, code);
@@ -63,8 +75,9 @@ ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
         PyErr_Format(PyExc_TypeError, "on_frame must return a Site or None, not %s", Py_TYPE(site)->tp_name);
         Py_CLEAR(site);
     }
-    if (site != NULL && site != Py_None && ((Site *)site)->nslots > code->co_nlocalsplus) {
-        PyErr_Format(PyExc_ValueError, "a site with %zd slots for %U", ((Site *)site)->nslots, code->co_name);
+    if (site != NULL && site != Py_None && ((Site *)site)->nslots != argument_slots(code)) {
+        PyErr_Format(PyExc_ValueError, "the site has %zd slots, %U has %d", ((Site *)site)->nslots, code->co_name,
+                     argument_slots(code));
         Py_CLEAR(site);
     }
     if (site == NULL) {
@@ -116,7 +129,7 @@ run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entr
         mode_set_current(mode, handle);
         return result;
     }
-    result = entry_call(entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
+    result = entry_call(tstate, entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
     frame_dispose(tstate, frame);
     return result;
 }
@@ -142,7 +155,7 @@ dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
         result = run_in_place_of(tstate, handle, frame, entry, site->nslots, lifted);
         if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
             frame_release_slots(frame);
-            result = run_continuations(handle, result);
+            result = run_continuations(tstate, handle, result);
         }
     }
     Py_DECREF(entry);

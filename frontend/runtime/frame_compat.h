@@ -17,9 +17,9 @@
 #endif
 
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 #if PY_VERSION_HEX >= 0x030C0000
 #  include "internal/pycore_ceval.h"
-#  include "internal/pycore_interp.h"
 #endif
 
 typedef struct _PyInterpreterFrame Frame;
@@ -235,18 +235,28 @@ code_watched(PyThreadState *tstate, PyCodeObject *code)
 #endif
 }
 
+/* ---- the evaluator ---- */
+
+/* Where the interpreter keeps its evaluator; NULL is the default one. What the exported getter and setter do (3.13's also
+ * counts the event for its statistics), without three calls each time the hook goes on or off. */
+static inline _PyFrameEvalFunction *
+evaluator_place(PyInterpreterState *interp)
+{
+    return &interp->eval_frame;
+}
+
 /* ---- recursion ---- */
 
-/* From 3.12 on entering the evaluator from C costs one of a small number of C levels, where a call inlined by the
- * evaluator costs none. The runtime, which sees to the real stack itself, gives that level back. 3.11 has one counter for
- * both, so there is nothing to give. */
+/* From 3.12 on the evaluator counts itself as two of a small number of C levels (PY_EVAL_C_STACK_UNITS, ceval.c), where a
+ * call that it inlines counts as none. The runtime, which sees to the real stack itself, gives those back. 3.11 has one
+ * counter for both, so there is nothing to give. */
 static inline void
-recursion_give_back(PyThreadState *tstate, int levels)
+recursion_give_back(PyThreadState *tstate, int evaluators)
 {
 #if PY_VERSION_HEX >= 0x030C0000
-    tstate->c_recursion_remaining += levels;
+    tstate->c_recursion_remaining += 2 * evaluators;
 #else
-    (void)tstate, (void)levels;
+    (void)tstate, (void)evaluators;
 #endif
 }
 

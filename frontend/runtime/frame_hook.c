@@ -142,7 +142,7 @@ disable_call(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(hook_installed());
+    return PyBool_FromLong(*installation.place == eval_hook);
 }
 
 static PyMethodDef functions[] = {
@@ -189,6 +189,7 @@ module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "framejit works in the main interpreter only");
         return -1;
     }
+    mode_init();
     return links_init() < 0 || add_types(module) < 0 || add_unbound(module) < 0 ? -1 : 0;
 }
 

@@ -150,7 +150,14 @@ typedef struct {
     PyObject *const *args;
     size_t nargsf;
     PyObject *kwnames;
+    PyThreadState *tstate;
 } Call;
+
+static inline PyObject *
+run_eager(Handle *self, const Call *call)
+{
+    return call_in_mode(call->tstate, self, (PyObject *)self->function, call->args, call->nargsf, call->kwnames);
+}
 
 static PyObject *
 run_slots(Handle *self, PyObject *const *slots, size_t nslotsf, const Call *call)
@@ -158,14 +165,15 @@ run_slots(Handle *self, PyObject *const *slots, size_t nslotsf, const Call *call
     PyObject *lifted, *result, *function = (PyObject *)self->function;
     Entry *entry = site_choose(self->root, slots, PyVectorcall_NARGS(nslotsf), function, &lifted);
     if (entry == NULL) {
-        return PyErr_Occurred() ? NULL : call_in_mode(self, function, call->args, call->nargsf, call->kwnames);
+        return PyErr_Occurred() ? NULL : run_eager(self, call);
     }
     if (entry_is_eager(entry)) {
         Py_XDECREF(lifted);
-        result = call_in_mode(self, function, call->args, call->nargsf, call->kwnames);
+        result = run_eager(self, call);
     }
     else {
-        result = finish_pieces(self, entry_call(entry, self, function, slots, nslotsf, lifted));
+        result = entry_call(call->tstate, entry, self, function, slots, nslotsf, lifted);
+        result = finish_pieces(call->tstate, self, result);
     }
     Py_DECREF(entry);
     return result;
@@ -176,7 +184,7 @@ run_bound(Handle *self, const Call *call)
 {
     Bound bound;
     if (!bind(&bound, self, call->args, PyVectorcall_NARGS(call->nargsf), call->kwnames)) {
-        return call_in_mode(self, (PyObject *)self->function, call->args, call->nargsf, call->kwnames);
+        return run_eager(self, call);
     }
     PyObject *result = run_slots(self, bound.slots, bound.count | PY_VECTORCALL_ARGUMENTS_OFFSET, call);
     bound_release(&bound);
@@ -185,23 +193,22 @@ run_bound(Handle *self, const Call *call)
 
 /* Whether this call should be the plain function's: no compiled code, no change of mode. */
 static inline int
-steps_aside(Handle *self)
+steps_aside(PyThreadState *tstate, Handle *self)
 {
     return !runtime_enabled || thread_mode.quiet || self->function->func_code != (PyObject *)self->code
-           || code_watched(PyThreadState_Get(), self->code);
+           || code_watched(tstate, self->code);
 }
 
 static PyObject *
 handle_call(Handle *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    PyObject *function = (PyObject *)self->function;
-    if (steps_aside(self)) {
-        return PyObject_Vectorcall(function, args, nargsf, kwnames);
+    Call call = {args, nargsf, kwnames, PyThreadState_Get()};
+    if (steps_aside(call.tstate, self)) {
+        return call_vector((PyObject *)self->function, args, nargsf, kwnames);
     }
     if (self->root->skip) {
-        return call_in_mode(self, function, args, nargsf, kwnames);
+        return run_eager(self, &call);
     }
-    Call call = {args, nargsf, kwnames};
     if (kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->simple_nargs) {
         return run_slots(self, args, nargsf, &call);
     }
@@ -221,8 +228,7 @@ handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     const int variadic = CO_VARARGS | CO_VARKEYWORDS;
-    Py_ssize_t nslots = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
-                        + !!(code->co_flags & CO_VARKEYWORDS);
+    Py_ssize_t nslots = argument_slots(code);
     if (((Site *)root)->nslots != nslots) {
         PyErr_Format(PyExc_ValueError, "the root site has %zd slots, %U has %zd", ((Site *)root)->nslots, code->co_name,
                      nslots);

@@ -75,6 +75,7 @@ typedef struct {
     Handle *current;    /* borrowed: its call is below us on the C stack */
     int quiet;          /* depth of graphs, compiles and callbacks */
     PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
+    PyObject **release; /* ... and then this reference of the caller's is not needed any more */
     Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
     uintptr_t stack_low, stack_end; /* under `low` C levels are no longer given back, under `end` there is no more */
 } Mode;
@@ -83,11 +84,35 @@ typedef struct {
 extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
 extern LOCAL int runtime_enabled;
 
-LOCAL void hook_count(int change);
-LOCAL int hook_installed(void);
+LOCAL void mode_init(void);
 LOCAL int native_enter_low(PyThreadState *tstate, uintptr_t here);
 LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
-LOCAL _PyFrameEvalFunction evaluator_below(void);
+
+/* The process's side of it, under the GIL. */
+typedef struct {
+    _PyFrameEvalFunction *place;
+    _PyFrameEvalFunction below; /* who was there before us; NULL: the default */
+    int threads_on;
+} Installation;
+
+extern LOCAL Installation installation;
+
+/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process 10 ns. */
+static inline void
+hook_count(int change)
+{
+    installation.threads_on += change;
+    if (installation.threads_on > 0) {
+        if (*installation.place != eval_hook) {
+            installation.below = *installation.place;
+            *installation.place = eval_hook;
+        }
+    }
+    else if (*installation.place == eval_hook) {
+        /* Else someone came over us and stays; our hook then passes everything on. */
+        *installation.place = installation.below;
+    }
+}
 
 static inline void
 mode_set_current(Mode *mode, Handle *handle)
@@ -115,7 +140,7 @@ mode_leave_quiet(Mode *mode)
     }
 }
 
-/* Before entering the evaluator from C: the levels given back (0 or 1), for native_leave; -1 with RecursionError. */
+/* Before entering the evaluator from C: whether its C levels were given back, for native_leave; -1: RecursionError. */
 static inline int
 native_enter(PyThreadState *tstate)
 {
@@ -133,17 +158,59 @@ native_leave(PyThreadState *tstate, int given)
     recursion_give_back(tstate, -given);
 }
 
+static inline PyObject *
+call_vector(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (PyFunction_Check(function)) {
+        return ((PyFunctionObject *)function)->vectorcall(function, args, nargsf, kwnames);
+    }
+    return PyObject_Vectorcall(function, args, nargsf, kwnames);
+}
+
+LOCAL PyObject *call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
+                               PyObject *kwnames);
+
 /* Call `function` with the hook off, or on for `handle` (the frame of the function itself is let through). */
-LOCAL PyObject *call_in_mode(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+static inline PyObject *
+call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
+             PyObject *kwnames)
+{
+    int given = native_enter(tstate);
+    if (given < 0) {
+        return NULL;
+    }
+    PyObject *result = handle == NULL && thread_mode.current == NULL
+                           ? call_vector(function, args, nargsf, kwnames)
+                           : call_switching(handle, function, args, nargsf, kwnames);
+    native_leave(tstate, given);
+    return result;
+}
+
 LOCAL PyObject *call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 /* ---- entry.c ---- */
 
+static inline int
+argument_slots(PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
+           + !!(code->co_flags & CO_VARKEYWORDS);
+}
+
+LOCAL int program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+                        PyObject **lifted);
+
 /* 1: may serve this call (*lifted new or NULL), 0: may not. */
-LOCAL int entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted);
+static inline int
+entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    *lifted = NULL;
+    return entry->program == NULL || program_holds(entry->program, slots, nslots, function, lifted);
+}
+
 /* Run it as a call; takes `lifted` over. `function` gives the closure and globals to entries that have only code. */
-LOCAL PyObject *entry_call(Entry *entry, Handle *handle, PyObject *function, PyObject *const *slots, size_t nslotsf,
-                           PyObject *lifted);
+LOCAL PyObject *entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *function,
+                           PyObject *const *slots, size_t nslotsf, PyObject *lifted);
 /* Whether `code` can stand in for the code of a frame of `function` with this many argument slots. */
 LOCAL int entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots);
 
@@ -160,13 +227,13 @@ LOCAL Entry *site_choose(Site *site, PyObject *const *slots, Py_ssize_t nslots, 
 
 /* ---- continuation.c ---- */
 
-LOCAL PyObject *run_continuations(Handle *handle, PyObject *result);
+LOCAL PyObject *run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result);
 
 static inline PyObject *
-finish_pieces(Handle *handle, PyObject *result)
+finish_pieces(PyThreadState *tstate, Handle *handle, PyObject *result)
 {
     if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
-        return run_continuations(handle, result);
+        return run_continuations(tstate, handle, result);
     }
     return result;
 }

@@ -7,36 +7,12 @@
 _Thread_local Mode thread_mode = {.stack_low = UINTPTR_MAX, .stack_end = UINTPTR_MAX};
 int runtime_enabled = 1;
 
-static int threads_on;                  /* under the GIL */
-static _PyFrameEvalFunction evaluator;  /* who was there before us; NULL: the default */
+Installation installation;
 
-_PyFrameEvalFunction
-evaluator_below(void)
-{
-    return evaluator;
-}
-
-int
-hook_installed(void)
-{
-    return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Main()) == eval_hook;
-}
-
-/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process 10 ns. */
 void
-hook_count(int change)
+mode_init(void)
 {
-    PyInterpreterState *interp = PyInterpreterState_Main();
-    _PyFrameEvalFunction there = _PyInterpreterState_GetEvalFrameFunc(interp);
-    threads_on += change;
-    if (threads_on > 0 && there != eval_hook) {
-        evaluator = there == _PyEval_EvalFrameDefault ? NULL : there;
-        _PyInterpreterState_SetEvalFrameFunc(interp, eval_hook);
-    }
-    else if (threads_on == 0 && there == eval_hook) {
-        /* Someone who came over us in between stays; ours then passes everything on. */
-        _PyInterpreterState_SetEvalFrameFunc(interp, evaluator != NULL ? evaluator : _PyEval_EvalFrameDefault);
-    }
+    installation.place = evaluator_place(PyInterpreterState_Main());
 }
 
 static void
@@ -76,31 +52,20 @@ native_enter_low(PyThreadState *tstate, uintptr_t here)
 }
 
 PyObject *
-call_in_mode(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    PyThreadState *tstate = PyThreadState_Get();
     Mode *mode = &thread_mode;
     Handle *outer = mode->current;
-    int given = native_enter(tstate);
-    if (given < 0) {
-        return NULL;
+    Py_XINCREF(handle);
+    mode_set_current(mode, handle);
+    if (handle != NULL && PyFunction_Check(function)) {
+        mode->pass = (PyCodeObject *)PyFunction_GET_CODE(function);
     }
-    PyObject *result;
-    if (handle == NULL && outer == NULL) {
-        result = PyObject_Vectorcall(function, args, nargsf, kwnames);
-    }
-    else {
-        Py_XINCREF(handle);
-        mode_set_current(mode, handle);
-        if (handle != NULL && PyFunction_Check(function)) {
-            mode->pass = (PyCodeObject *)PyFunction_GET_CODE(function);
-        }
-        result = PyObject_Vectorcall(function, args, nargsf, kwnames);
-        mode->pass = NULL; /* still set if the call failed before it had a frame */
-        mode_set_current(mode, outer);
-        Py_XDECREF(handle);
-    }
-    native_leave(tstate, given);
+    PyObject *result = call_vector(function, args, nargsf, kwnames);
+    mode->pass = NULL; /* still set if the call failed before it had a frame */
+    mode->release = NULL;
+    mode_set_current(mode, outer);
+    Py_XDECREF(handle);
     return result;
 }
 
@@ -109,7 +74,7 @@ call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject 
 {
     Mode *mode = &thread_mode;
     mode_enter_quiet(mode);
-    PyObject *result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+    PyObject *result = call_vector(function, args, nargsf, kwnames);
     mode_leave_quiet(mode);
     return result;
 }
