@@ -1,0 +1,1 @@
+"""fx graph in, callable out. Knows no frames and no guards."""

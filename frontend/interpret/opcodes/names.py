@@ -63,7 +63,10 @@ def _cell(frame: Interpreter, slot: int) -> CellValue:
 
 @handles(Op.LOAD_CLOSURE)
 def load_closure(frame: Interpreter, instr: Instr) -> None:
-    frame.push(_cell(frame, instr.arg))
+    value = frame.slots[instr.arg]
+    if value is None:
+        raise _unbound(frame, instr.arg)
+    frame.push(frame.tx.look(value))
 
 
 @handles(Op.LOAD_DEREF)

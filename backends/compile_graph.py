@@ -1,0 +1,90 @@
+"""A captured graph to a callable: finished as a GraphModule, handed to the backend, wrapped so that a failure leaves
+torch's modes and random state as they were."""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.fx
+from torch._guards import TracingContext, tracing
+
+from ..errors import BackendError
+from ..options import Options
+from .registry import lookup, name_of
+
+RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product")
+
+
+class CapturedGraph(Protocol):
+    """What a capture hands over."""
+
+    graph: torch.fx.Graph
+    nodes: list[torch.fx.Node]
+    inputs: list[Any]
+    fake_mode: Any
+
+
+def compile_graph(captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options) -> Callable[..., Any]:
+    """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError."""
+    graph = captured.graph
+    examples = {item.value.node: item.real for item in captured.inputs}
+    for node in examples:
+        if node not in set(inputs):
+            graph.erase_node(node)
+    graph.output(tuple(outputs))
+    gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+    modes = touches_modes(captured.nodes)
+    random = draws_random_numbers(captured.nodes)
+    try:
+        with tracing(TracingContext(captured.fake_mode)):
+            compiled = call_backend(options, gm, [examples[node] for node in inputs])
+    except Exception as error:
+        raise BackendError(name_of(options.backend), error) from error
+    if not callable(compiled):
+        raise BackendError(name_of(options.backend), TypeError(f"it returned a {type(compiled).__name__}, not a callable"))
+    return Restoring(compiled, random) if modes or random else compiled
+
+
+def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Any:
+    """Calls the backend with torch.compile's signature, and its options where it takes them."""
+    function = lookup(options.backend)
+    extra = dict(options.backend_options)
+    if extra:
+        parameters = inspect.signature(function).parameters
+        if "options" in parameters:
+            return function(gm, examples, options=extra)
+        return function(gm, examples, **extra)
+    return function(gm, examples)
+
+
+def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether the graph switches one of torch's modes on its way."""
+    return any(getattr(node.target, "__name__", "") in ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode") for node in nodes)
+
+
+def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether the graph may draw from torch's generators."""
+    return any(any(word in getattr(node.target, "__name__", str(node.target)) for word in RANDOM) for node in nodes)
+
+
+class Restoring:
+    """Runs a graph; when it raises, grad mode and the generators are put back, so that the frame can start over."""
+
+    def __init__(self, compiled: Callable[..., Any], random: bool) -> None:
+        self.compiled, self.random = compiled, random
+
+    def __call__(self, *args: Any) -> Any:
+        grad = torch.is_grad_enabled()
+        state = torch.get_rng_state() if self.random else None
+        cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
+        try:
+            return self.compiled(*args)
+        except BaseException:
+            torch._C._set_grad_enabled(grad)
+            if state is not None:
+                torch.set_rng_state(state)
+            if cuda is not None:
+                torch.cuda.set_rng_state(cuda)
+            raise

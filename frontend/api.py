@@ -1,0 +1,184 @@
+"""What users call: compile, disable, graph_break and their kin."""
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from ..backends import registry
+from ..options import MODES, Options, config
+from .pycode.dialect import VERSIONS, supported
+from .runtime import _hook
+from .runtime.cache import Cache
+from .runtime.module import compile_module
+from .values.models import torch_policy
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+TORCH_VERSIONS = ((2, 11), (2, 14))
+_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
+
+
+def compile(  # noqa: A001 - the name users know
+    fn_or_module: Any = None,
+    *,
+    backend: str | Callable[..., Any] | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Compiles a function, a method or a torch.nn.Module; usable as a decorator with and without arguments.
+
+    fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled in place and returned:
+        same object, same type, same state_dict; copies and pickles of it are not compiled).
+    backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for torch.compile.
+    dynamic: None - sizes are static; True and False are accepted and mean the same for now.
+    fullgraph: raise GraphBreakError at the first graph break instead of going on around it.
+    mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
+    options: handed to the backend.
+    disable: do nothing and return the argument.
+
+    Raises ValueError at once for an unknown backend, mode or option, TypeError for what cannot be compiled.
+    """
+    chosen = make_options(backend, dynamic, fullgraph, mode, options)
+    if fn_or_module is None:
+        return lambda function: compile(
+            function, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options, disable=disable
+        )
+    if disable or config.disable or not _usable():
+        return fn_or_module
+    if isinstance(fn_or_module, torch.nn.Module):
+        return compile_module(fn_or_module, lambda function: make_handle(function, chosen))
+    if isinstance(fn_or_module, type) and issubclass(fn_or_module, torch.nn.Module):
+        raise TypeError("framejit.compile takes an instance of a module, or its forward, not the class")
+    if isinstance(fn_or_module, _hook.Handle):
+        fn_or_module = fn_or_module.function
+    if isinstance(fn_or_module, types.MethodType):
+        return types.MethodType(make_handle(fn_or_module.__func__, chosen), fn_or_module.__self__)
+    if not isinstance(fn_or_module, types.FunctionType):
+        raise TypeError(f"framejit.compile takes a Python function, a method or a torch.nn.Module, not a {type(fn_or_module).__name__}")
+    return make_handle(fn_or_module, chosen)
+
+
+def make_options(
+    backend: Any, dynamic: bool | None, fullgraph: bool, mode: str | None, options: dict[str, Any] | None
+) -> Options:
+    """Checks what compile() was given. Raises ValueError or TypeError naming the argument."""
+    chosen = "eager" if backend is None else backend
+    if not isinstance(chosen, str) and not callable(chosen):
+        raise TypeError(f"backend must be a name or a callable, not a {type(backend).__name__}")
+    registry.check(chosen)
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; known ones: {', '.join(MODES)}")
+    if dynamic not in (None, True, False):
+        raise ValueError(f"dynamic must be None, True or False, not {dynamic!r}")
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"options must be a dict, not a {type(options).__name__}")
+    if options and not registry.takes_options(chosen):
+        raise ValueError(f"unknown options {sorted(options)}: backend {registry.name_of(chosen)!r} takes none")
+    return Options(
+        backend=chosen, backend_options=tuple((options or {}).items()), mode=mode or "default", dynamic=dynamic,
+        fullgraph=fullgraph, **config.defaults(),
+    )  # fmt: skip
+
+
+def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
+    """A compiled handle of a function; `handle.framejit` is what can be asked of it."""
+    cache = Cache(function, options)
+    handle = cache.handle
+    functools.update_wrapper(handle, function)
+    handle.framejit = Control(cache)
+    handle.wait = cache.wait
+    _caches.add(cache)
+    return handle
+
+
+class Control:
+    """What can be asked of a compiled function: `handle.framejit`."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+
+    def wait(self) -> None:
+        """Returns when nothing compiles in the background."""
+        self.cache.wait()
+
+    def reset(self) -> None:
+        """Forgets every entry."""
+        self.cache.clear()
+
+    @property
+    def compiles(self) -> int:
+        """How often something was compiled for this handle."""
+        return self.cache.compiles
+
+
+def disable(function: T | None = None, recursive: bool = True) -> Any:
+    """Marks a function as never captured: a call of it is a graph break, and it runs with framejit off.
+
+    recursive=False leaves framejit on for the functions that it calls.
+    """
+    if function is None:
+        return lambda f: disable(f, recursive)
+    inner = function.function if isinstance(function, _hook.Handle) else function
+
+    @functools.wraps(inner)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        return _hook.disable_call(inner, args, kwargs) if recursive else inner(*args, **kwargs)
+
+    disabled._framejit_disable = True  # type: ignore[attr-defined]
+    return disabled
+
+
+def graph_break(message: str = "") -> None:
+    """Breaks the graph here when captured; does nothing otherwise. The message is part of the report."""
+
+
+def is_compiling() -> bool:
+    """True while framejit captures the code that asks, False in eager."""
+    return False
+
+
+def allow_in_graph(function: T) -> T:
+    """Declares that calls of a function are one node of the graph: it works on tensors and literals only, has no side
+    effects, and runs on fake tensors."""
+    if not callable(function):
+        raise TypeError(f"allow_in_graph takes a callable, not a {type(function).__name__}")
+    torch_policy.allow(function)
+    return function
+
+
+def reset() -> None:
+    """Forgets all compiled code of all handles; they compile anew when called."""
+    for cache in list(_caches):
+        cache.clear()
+
+
+def list_backends() -> list[str]:
+    """Names of the backends that compile() takes."""
+    return registry.list_backends()
+
+
+@functools.cache
+def _usable() -> bool:
+    """Whether this Python and torch are supported; warns once if not."""
+    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if supported() and TORCH_VERSIONS[0] <= release < TORCH_VERSIONS[1]:
+        return True
+    known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
+    warnings.warn(
+        f"framejit supports Python {known} with torch 2.11 to 2.13; this is Python {sys.version.split()[0]} with torch "
+        f"{torch.__version__}, so everything runs in eager",
+        stacklevel=3,
+    )
+    return False
+
+

@@ -1,0 +1,337 @@
+"""Capture to code: call the graph, replay the effects, then return or run the breaking instruction and hand on the rest.
+
+Out: the code object, the graph's outputs, and the paths whose objects the guards must lift for it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch.fx
+
+from ...guards.source import Source
+from ..interpret.capture import Break, Capture, Return
+from ..pycode.assemble import CodeBuilder, Label
+from ..pycode.instr import DecodedCode
+from ..pycode.resume import ResumePoint
+from ..values.base import Null, Value
+from ..values.function import CellValue
+from ..values.handled import Handled, LastInstruction
+from .effect import GroupEffect, group_effect
+from .reload import Reloader
+from .replay import replay
+
+
+class GraphSlot:
+    """Stands in the constants of rebuilt code for the compiled graph, until there is one."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What rebuild hands on. `bind` puts the compiled graph where the code expects it."""
+
+    code: CodeType
+    slot: GraphSlot
+    inputs: tuple[torch.fx.Node, ...]
+    outputs: tuple[torch.fx.Node, ...]
+    lifted: tuple[Source, ...]
+
+    def bind(self, compiled: Any) -> CodeType:
+        consts = tuple(compiled if const is self.slot else const for const in self.code.co_consts)
+        return self.code.replace(co_consts=consts)
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """How rebuilt code names what comes next: callables of a state tuple that it returns the result of."""
+
+    resume: Callable[[ResumePoint], Any]  # after a break
+    rerun: Callable[[], Any] | None  # this same frame or continuation in eager, from its start; None: never needed
+
+
+def rebuild(capture: Capture, continuations: Continuations, globals_: dict[str, Any]) -> Rebuilt:
+    """Emits the code of a capture. Raises Unreloadable or Unsupported when Python's state cannot be made."""
+    emission = Emission(capture, continuations, globals_, lifted=True)
+    rebuilt = emission.run()
+    if not rebuilt.lifted:
+        rebuilt = Emission(capture, continuations, globals_, lifted=False).run()
+    return rebuilt
+
+
+class Emission:
+    """One pass over a capture."""
+
+    def __init__(self, capture: Capture, continuations: Continuations, globals_: dict[str, Any], *, lifted: bool) -> None:
+        self.capture, self.continuations = capture, continuations
+        self.b = CodeBuilder(capture.decoded, "args" if capture.entry == "args" else "state", lifted=lifted)
+        self.r = Reloader(self.b, capture.entry, globals_)
+        self.slot = GraphSlot()
+
+    def run(self) -> Rebuilt:
+        trace, exit_ = self.capture.trace, self.capture.exit
+        if isinstance(exit_, Break):
+            self.b.line(self.capture.decoded.instrs[exit_.index].line)
+        inputs = self._graph()
+        replay(self.r, trace.effects)
+        if isinstance(exit_, Return):
+            self.r.reload(exit_.value)
+            self.b.return_value()
+        else:
+            BreakEmission(self, exit_).run()
+        return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted))
+
+    def _graph(self) -> tuple[torch.fx.Node, ...]:
+        """Calls the graph, if it has anything to do; its results go into a temporary."""
+        graph = self.capture.trace.graph
+        if not graph.nodes:
+            return ()
+        used = [item for item in graph.inputs if item.value.node.users]
+        b = self.b
+        self.r.results = b.temp()
+        failed = b.label()
+        b.push_null_before_callee()
+        b.load_const(self.slot)
+        b.push_null_after_callee()
+        for item in used:
+            self.r.load(item.source)
+        if self.continuations.rerun is not None:
+            with b.protect(failed, 0, False):
+                b.call(len(used))
+        else:
+            b.call(len(used))
+        b.store_slot(self.r.results)
+        if self.continuations.rerun is not None:
+            after = b.label()
+            b.jump(after)
+            b.mark(failed)
+            self._rerun(self.continuations.rerun())
+            b.mark(after)
+        return tuple(item.value.node for item in used)
+
+    def _rerun(self, maker: Any) -> None:
+        """The graph raised: nothing has happened yet, so the frame starts over in eager and raises where the user expects."""
+        b, decoded = self.b, self.capture.decoded
+        other = b.label()
+        b.push_exc_info()
+        b.load_const(Exception)
+        b.check_exc_match()
+        b.jump_if(False, other)
+        b.pop_top()
+        b.pop_except()
+        b.push_null_before_callee()
+        b.load_const(maker)
+        b.push_null_after_callee()
+        if self.capture.entry == "state":
+            b.load_slot(b.state_slot)
+        else:
+            self._arguments(decoded)
+        b.call(1)
+        b.return_value()
+        b.mark(other)
+        b.swap(2)
+        b.pop_except()
+        b.reraise()
+
+    def _arguments(self, decoded: DecodedCode) -> None:
+        """The state tuple of a frame at its start: argument slots raw, then the closure's cells."""
+        slots = start_slots(decoded)
+        for slot in slots:
+            if slot in decoded.frees:
+                self.b.load_cell(slot)
+            elif slot in decoded.cells:
+                self.b.load_deref(slot)
+            else:
+                self.b.load_slot(slot)
+        self.b.build_tuple(len(slots))
+
+
+def start_slots(decoded: DecodedCode) -> list[int]:
+    """The slots that hold something when a frame starts."""
+    return sorted([*range(decoded.nargs), *decoded.frees])
+
+
+class BreakEmission:
+    """The end of rebuilt code at a break: real slots, real stack, the raw group, and a Continuation for each way out of it."""
+
+    def __init__(self, emission: Emission, exit_: Break) -> None:
+        self.e, self.b, self.r, self.exit = emission, emission.b, emission.r, exit_
+        self.decoded = emission.capture.decoded
+        self.instr = self.decoded.instrs[exit_.index]
+        self.effect: GroupEffect = group_effect(self.decoded, exit_.index)
+        depth = len(exit_.stack) - self.effect.operands
+        self.kept, self.operands = exit_.stack[:depth], exit_.stack[depth:]
+        self.handled = [value for value in self.kept if isinstance(value, Handled)]
+        self.carried = [value for value in self.kept if not isinstance(value, Null)]
+        self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
+
+    def run(self) -> None:
+        b = self.b
+        for manager in self.e.capture.trace.modes.open:
+            self.r.call(enter, [self.r.push(manager)])
+            b.pop_top()
+        self._prepare()
+        self._slots()
+        self._stack()
+        self._drop_temporaries()
+        handler = self.decoded.handlers[self.exit.index]
+        jumped, failed = b.label(), b.label()
+        if handler is not None:
+            with b.protect(failed, self.pushed, False):
+                self._group(jumped)
+        else:
+            self._group(jumped)
+        if self.effect.next >= 0:
+            self._leave(self.effect.next, self.effect.left)
+        if self.effect.target >= 0:
+            b.mark(jumped)
+            self._leave(self.effect.target, self.effect.jumped)
+        if handler is not None:
+            b.mark(failed)
+            self._caught(handler.target, handler.depth, handler.lasti)
+
+    # before the group
+
+    def _wanted(self) -> list[int]:
+        """Slots that the group or what follows it reads, and that hold something."""
+        live = self.decoded.live_in[self.exit.index]
+        return [slot for slot, value in enumerate(self.exit.slots) if value is not None and slot in live]
+
+    def _in_place(self, slot: int, value: Value) -> bool:
+        """Whether a slot already holds its value."""
+        if isinstance(value, CellValue):
+            return value.slot == slot or (self.e.capture.entry == "args" and slot in self.decoded.frees)
+        return self.e.capture.entry == "args" and value.source is not None and getattr(value.source, "index", None) == slot and value.source.base is None
+
+    def _prepare(self) -> None:
+        """Makes every value first: loads read the argument slots, which storing overwrites."""
+        for slot in self._wanted():
+            value = self.exit.slots[slot]
+            assert value is not None
+            if not self._in_place(slot, value):
+                self._make(value)
+        for value in self.exit.stack:
+            self._make(value.current if isinstance(value, Handled) else value)
+
+    def _make(self, value: Value) -> None:
+        if not isinstance(value, Null) and not value.is_constant():
+            self.r.reload(value)
+            self.b.pop_top()
+
+    def _slots(self) -> None:
+        b, live = self.b, self.decoded.live_in[self.exit.index]
+        for slot in self._wanted():
+            value = self.exit.slots[slot]
+            assert value is not None
+            if not self._in_place(slot, value):
+                self.r.reload(value)
+                b.store_slot(slot)
+        if self.e.capture.entry == "args":
+            for slot in range(self.decoded.nargs):
+                if self.exit.slots[slot] is None and slot in live:
+                    b.delete_slot(slot)
+
+    def _stack(self) -> None:
+        """Under the operands: the open handlers, entered again, and one tuple of all that is kept, last item first."""
+        b = self.b
+        for value in self.handled:
+            self.r.reload(value.current)
+            b.push_exc_info()
+            b.pop_top()
+        for value in reversed(self.carried):
+            self.r.reload(value.current if isinstance(value, Handled) else value)
+        b.build_tuple(len(self.carried))
+        self.pushed = len(self.handled) + 1
+        for value in self.operands:
+            self.r.reload(value)
+
+    def _drop_temporaries(self) -> None:
+        """What rebuilt code held for itself is gone while the user's code runs."""
+        for temp in {*self.r.temps.values(), self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
+            self.b.load_const(None)
+            self.b.store_slot(temp)
+            self.b.delete_slot(temp)
+
+    def _group(self, jumped: Label) -> None:
+        if self.effect.only_attribute:
+            self.b.line(self.instr.line)
+            self.b.load_attr(self.instr.arg)
+        else:
+            self.b.raw(self.instr, jumped if self.effect.target >= 0 else None)
+
+    # after it
+
+    def _leave(self, index: int, kinds: tuple[str, ...]) -> None:
+        """Packs what the group left, and what lay under it, for the instruction at `index`."""
+        b = self.b
+        results: list[int] = []
+        physical = [k for k in kinds if k != "null"] if self.effect.only_attribute else list(kinds)
+        for kind in reversed(physical):
+            temp = b.temp()
+            b.store_slot(temp)
+            if kind != "null":
+                results.insert(0, temp)
+        kept = b.temp()
+        b.store_slot(kept)
+        bound = self._load_bound(index)
+        b.load_slot(kept)
+        b.unpack_sequence(len(self.carried)) if self.carried else b.pop_top()
+        for temp in results:
+            b.load_slot(temp)
+        b.build_tuple(len(bound) + len(self.carried) + len(results))
+        self._return(index, (*self._kept_kinds(self.kept), *kinds), bound)
+
+    def _caught(self, index: int, depth: int, lasti: bool) -> None:
+        """The group raised under a handler of the user's: go on there, with the exception on the stack."""
+        b = self.b
+        error, kept = b.temp(), b.temp()
+        b.store_slot(error)
+        b.store_slot(kept)
+        bound = self._load_bound(index)
+        below = self.kept[:depth]
+        carried = sum(not isinstance(value, Null) for value in below)
+        for position in range(carried):
+            b.load_slot(kept)
+            b.load_const(len(self.carried) - 1 - position)
+            b.subscr()
+        if lasti:
+            b.load_const(self.instr.offset // 2)
+        b.load_slot(error)
+        b.build_tuple(len(bound) + carried + lasti + 1)
+        kinds = (*self._kept_kinds(below), *(("lasti",) if lasti else ()), "value")
+        self._return(index, kinds, bound)
+
+    def _load_bound(self, index: int) -> list[int]:
+        live = self.decoded.live_in[index]
+        bound = [slot for slot, value in enumerate(self.exit.slots) if value is not None and slot in live]
+        cells = self.decoded.cells | set(self.decoded.frees)
+        for slot in bound:
+            (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
+        return bound
+
+    def _kept_kinds(self, values: tuple[Value, ...]) -> tuple[str, ...]:
+        return tuple(
+            "null" if isinstance(v, Null) else "exc" if isinstance(v, Handled) else "lasti" if isinstance(v, LastInstruction) else "value"
+            for v in values
+        )
+
+    def _return(self, index: int, kinds: tuple[str, ...], bound: list[int]) -> None:
+        """The state tuple is on top: close the handlers under it and return the continuation."""
+        b = self.b
+        for _ in self.handled:
+            b.swap(2)
+            b.pop_except()
+        state = b.temp()
+        b.store_slot(state)
+        b.push_null_before_callee()
+        b.load_const(self.e.continuations.resume(ResumePoint(index, kinds, frozenset(bound))))
+        b.push_null_after_callee()
+        b.load_slot(state)
+        b.call(1)
+        b.return_value()
+
+
+def enter(manager: Any) -> None:
+    """Enters a context manager that the trace had entered symbolically."""
+    manager.__enter__()

@@ -1,0 +1,444 @@
+"""Values to instructions: how each family of values is made, or found again, in rebuilt code."""
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...guards.source import SequenceItem, SlotSource, Source
+from ..pycode.assemble import CodeBuilder
+from ..values.base import Lazy, Null, Value
+from ..values.constant import Constant, ConstantMethod
+from ..values.context_manager import ManagerMethod, ModeManager, NullManager, NullMethod
+from ..values.exception import ExceptionValue
+from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
+from ..values.generator import GeneratorValue
+from ..values.handled import LastInstruction
+from ..values.iterator import Enumerate, Filter, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
+from ..values.klass import ClassValue
+from ..values.mapping import DictValue, SetValue, ViewValue
+from ..values.models.itertools import Chain, Count, Cycle
+from ..values.nn_module import ModuleValue
+from ..values.python_module import PythonModule
+from ..values.range import RangeValue
+from ..values.sequence import BoundBuiltin, ListValue, SliceValue, TupleValue
+from ..values.tensor import TensorMethod, TensorValue
+from ..values.user_object import SuperValue, UserObject
+
+
+class Unreloadable(Exception):
+    """A value that rebuilt code cannot make. `born` is the step of the root frame that made it, None if unknown."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value.describe())
+        self.born = value.born if isinstance(value, GeneratorValue) else None
+
+
+class Reloader:
+    """Emits the making of values. Each is made once and kept in a temporary, so identities stay what they were."""
+
+    def __init__(self, builder: CodeBuilder, entry: str, globals_: dict[str, Any]) -> None:
+        self.b, self.entry, self.globals = builder, entry, globals_
+        self.lifted: dict[Source, int] = {}
+        self.outputs: dict[torch.fx.Node, int] = {}
+        self.results: int | None = None  # the temporary that holds the graph's outputs
+        self.temps: dict[int, int] = {}
+        self._making: set[int] = set()
+        self._kept: list[Value] = []
+
+    def load(self, source: Source) -> None:
+        """Pushes the object at the end of a path, as it was when the guards ran."""
+        b = self.b
+        if isinstance(source, SlotSource) and self.entry == "args":
+            (b.load_deref if source.index in b.decoded.cells else b.load_slot)(source.index)
+        elif isinstance(source, SequenceItem) and self.entry == "state" and isinstance(source.of, SlotSource):
+            b.load_slot(b.state_slot)
+            b.load_const(source.index)
+            b.subscr()
+        else:
+            index = self.lifted.setdefault(source, len(self.lifted))
+            b.load_slot(b.lifted_slot)
+            b.load_const(index)
+            b.subscr()
+
+    def reload(self, value: Value) -> None:
+        """Pushes a value."""
+        if isinstance(value, Null):
+            self.b.push_null()
+            return
+        key = id(value)
+        temp = self.temps.get(key)
+        if temp is not None:
+            self.b.load_slot(temp)
+            return
+        if isinstance(value, Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue):
+            self.b.load_const(value.constant() if value.is_constant() else value.real)
+            return
+        self._kept.append(value)  # ids stay taken while temps refer to them
+        if key in self._making:
+            raise Unreloadable(value)
+        self._making.add(key)
+        if value.source is not None and not isinstance(value, FunctionValue):
+            self.load(value.source)
+        else:
+            maker = MAKERS.get(type(value))
+            if maker is None:
+                raise Unreloadable(value)
+            maker(self, value)
+        self._making.discard(key)
+        if key not in self.temps:
+            self.keep(value)
+
+    def keep(self, value: Value) -> None:
+        """Remembers that the top of the stack is `value`, and leaves it there."""
+        temp = self.temps[id(value)] = self.b.temp()
+        self.b.copy(1)
+        self.b.store_slot(temp)
+
+    def call(self, callee: Any, arguments: list[Callable[[], None]], names: tuple[str, ...] = ()) -> None:
+        """Calls a constant with arguments that push themselves."""
+        self.b.push_null_before_callee()
+        self.b.load_const(callee)
+        self.b.push_null_after_callee()
+        for argument in arguments:
+            argument()
+        self.b.call(len(arguments), names)
+
+    def push(self, value: Value) -> Callable[[], None]:
+        return lambda: self.reload(value)
+
+    def const(self, obj: Any) -> Callable[[], None]:
+        return lambda: self.b.load_const(obj)
+
+    def all(self, values: list[Value]) -> None:
+        for value in values:
+            self.reload(value)
+
+
+MAKERS: dict[type, Callable[[Reloader, Any], None]] = {}
+
+
+def makes(*families: type) -> Callable[[Any], Any]:
+    def register(maker: Any) -> Any:
+        for family in families:
+            if family in MAKERS:
+                raise ValueError(f"two makers for {family.__name__}")
+            MAKERS[family] = maker
+        return maker
+
+    return register
+
+
+@makes(TensorValue)
+def make_tensor(r: Reloader, value: TensorValue) -> None:
+    index = r.outputs.setdefault(value.node, len(r.outputs))
+    r.b.load_slot(r.results)
+    r.b.load_const(index)
+    r.b.subscr()
+
+
+@makes(ListValue)
+def make_list(r: Reloader, value: ListValue) -> None:
+    if any(item is value for item in value.items):
+        raise Unreloadable(value)
+    r.all(value.items)
+    r.b.build_list(len(value.items))
+
+
+@makes(TupleValue)
+def make_tuple(r: Reloader, value: TupleValue) -> None:
+    def items() -> None:
+        r.all(value.items)
+        r.b.build_tuple(len(value.items))
+
+    if value.cls is tuple:
+        items()
+    elif hasattr(value.cls, "_make"):
+        r.call(tuple.__new__, [r.const(value.cls), items])
+    else:  # torch.Size and torch.return_types
+        r.call(value.cls, [items])
+
+
+@makes(SliceValue)
+def make_slice(r: Reloader, value: SliceValue) -> None:
+    r.all(value.parts)
+    r.b.build_slice(3)
+
+
+def _pairs(r: Reloader, value: DictValue) -> None:
+    for key, item in (value.entries or {}).values():
+        r.reload(key)
+        r.reload(item)
+    r.b.build_map(len(value.entries or {}))
+
+
+@makes(DictValue)
+def make_dict(r: Reloader, value: DictValue) -> None:
+    if value.cls is dict:
+        _pairs(r, value)
+    elif value.cls is collections.defaultdict:
+        r.call(value.cls, [r.push(value.default_factory or Constant(None)), lambda: _pairs(r, value)])
+    else:
+        r.call(value.cls, [lambda: _pairs(r, value)])
+
+
+@makes(SetValue)
+def make_set(r: Reloader, value: SetValue) -> None:
+    def members() -> None:
+        r.all(list(value.members.values()))
+        r.b.build_set(len(value.members))
+
+    members() if value.cls is set else r.call(frozenset, [members])
+
+
+@makes(ViewValue)
+def make_view(r: Reloader, value: ViewValue) -> None:
+    r.call(getattr(dict, value.what), [r.push(value.of)])
+
+
+# functions
+
+
+@makes(FunctionValue)
+def make_function(r: Reloader, value: FunctionValue) -> None:
+    if value.real is not None:
+        r.load(value.source) if value.source is not None else r.b.load_const(value.real)
+        return
+    if value.globals is r.globals:
+        _make_here(r, value)
+    else:
+        _make_elsewhere(r, value)
+    r.keep(value)
+    for name, attribute in value.attributes.items():
+        r.b.copy(1)
+        r.reload(attribute)
+        r.b.swap(2)
+        r.b.store_attr(name)
+
+
+def _make_here(r: Reloader, value: FunctionValue) -> None:
+    parts = []
+    if value.defaults:
+        r.all(value.defaults)
+        r.b.build_tuple(len(value.defaults))
+        parts.append("defaults")
+    if value.kwdefaults:
+        _named(r, value.kwdefaults)
+        parts.append("kwdefaults")
+    if value.annotations is not None:
+        r.reload(value.annotations)
+        parts.append("annotations")
+    if value.closure:
+        r.all(list(value.closure))
+        r.b.build_tuple(len(value.closure))
+        parts.append("closure")
+    r.b.load_const(value.code)
+    r.b.make_function(parts)
+
+
+def _make_elsewhere(r: Reloader, value: FunctionValue) -> None:
+    def tuple_of(values: list[Any]) -> Callable[[], None]:
+        def push() -> None:
+            r.all(values)
+            r.b.build_tuple(len(values))
+
+        return push if values else r.const(None)
+
+    name = value.code.co_name
+    r.call(types.FunctionType, [r.const(value.code), r.const(value.globals), r.const(name), tuple_of(value.defaults), tuple_of(value.closure)])
+    if value.kwdefaults:
+        r.b.copy(1)
+        _named(r, value.kwdefaults)
+        r.b.swap(2)
+        r.b.store_attr("__kwdefaults__")
+
+
+def _named(r: Reloader, values: dict[str, Value]) -> None:
+    for name, item in values.items():
+        r.b.load_const(name)
+        r.reload(item)
+    r.b.build_map(len(values))
+
+
+@makes(CellValue)
+def make_cell(r: Reloader, value: CellValue) -> None:
+    if value.slot is not None:
+        r.b.load_cell(value.slot)
+        return
+    r.call(types.CellType, [])
+    r.keep(value)  # before its contents, which may be a function that closes over it
+    if value.contents is not None:
+        r.b.copy(1)
+        r.reload(value.contents)
+        r.b.swap(2)
+        r.b.store_attr("cell_contents")
+
+
+@makes(MethodValue)
+def make_method(r: Reloader, value: MethodValue) -> None:
+    if isinstance(value.function, BuiltinValue):
+        r.reload(value.receiver)
+        r.b.load_attr(value.function.real.__name__)
+    else:
+        r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
+
+
+@makes(BoundBuiltin, ConstantMethod, TensorMethod)
+def make_bound(r: Reloader, value: Any) -> None:
+    r.reload(value.receiver)
+    r.b.load_attr(value.name)
+
+
+@makes(PartialValue)
+def make_partial(r: Reloader, value: PartialValue) -> None:
+    arguments = [r.push(v) for v in (value.function, *value.args, *value.kwargs.values())]
+    r.call(functools.partial, arguments, tuple(value.kwargs))
+
+
+@makes(SuperValue)
+def make_super(r: Reloader, value: SuperValue) -> None:
+    r.call(super, [r.const(value.cls), r.push(value.receiver)])
+
+
+@makes(PythonModule)
+def make_module(r: Reloader, value: PythonModule) -> None:
+    r.b.load_const(value.real)
+
+
+# objects
+
+
+@makes(UserObject, ModuleValue, ExceptionValue)
+def make_object(r: Reloader, value: UserObject) -> None:
+    if isinstance(value, ExceptionValue):
+        r.call(BaseException.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
+    else:
+        maker = object.__new__ if value.base is None else value.base.python_type().__new__
+        r.call(maker, [r.const(value.cls)])
+    r.keep(value)
+    if isinstance(value.base, DictValue):
+        for key, item in (value.base.entries or {}).values():
+            r.call(value.base.cls.__setitem__, [lambda: r.b.load_slot(r.temps[id(value)]), r.push(key), r.push(item)])
+            r.b.pop_top()
+    elif isinstance(value.base, ListValue):
+        r.call(list.extend, [lambda: r.b.load_slot(r.temps[id(value)]), lambda: make_list(r, value.base)])
+        r.b.pop_top()
+    for name, item in value.attrs.items():
+        if item is not None:
+            store_attribute(r, value, name, item)
+
+
+def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> None:
+    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches."""
+    setter = setattr if isinstance(obj, ExceptionValue) else object.__setattr__
+    r.call(setter, [r.push(obj), r.const(name), r.push(item)])
+    r.b.pop_top()
+
+
+# context managers
+
+
+@makes(ModeManager)
+def make_manager(r: Reloader, value: ModeManager) -> None:
+    named = value.keywords
+    r.call(value.cls, [*(r.const(a) for a in value.arguments), *(r.const(a) for a in named.values())], tuple(named))
+
+
+@makes(ManagerMethod)
+def make_manager_method(r: Reloader, value: ManagerMethod) -> None:
+    r.reload(value.manager)
+    r.b.load_attr(value.name)
+
+
+@makes(NullManager)
+def make_null_manager(r: Reloader, value: NullManager) -> None:
+    r.call(contextlib.nullcontext, [r.push(value.result)])
+
+
+@makes(NullMethod)
+def make_null_method(r: Reloader, value: NullMethod) -> None:
+    r.reload(value.manager)
+    r.b.load_attr(value.name)
+
+
+# iterators
+
+
+@makes(SequenceIterator)
+def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
+    if value.step == 1:
+        r.reload(value.sequence)
+        r.b.get_iter()
+    else:
+        r.call(reversed, [r.push(value.sequence)])
+    r.b.copy(1)
+    temp = r.b.temp()
+    r.b.store_slot(temp)
+    r.call(setstate, [lambda: r.b.load_slot(temp), r.const(value.index)])
+    r.b.pop_top()
+    r.b.delete_slot(temp)
+
+
+def setstate(iterator: Any, index: int) -> None:
+    """Moves a list's or tuple's iterator to an index."""
+    iterator.__setstate__(index)
+
+
+@makes(RangeIterator)
+def make_range_iterator(r: Reloader, value: RangeIterator) -> None:
+    r.b.load_const(value.rest)
+    r.b.get_iter()
+
+
+@makes(ListedIterator)
+def make_listed_iterator(r: Reloader, value: ListedIterator) -> None:
+    r.all(value.rest)
+    r.b.build_list(len(value.rest))
+    r.b.get_iter()
+
+
+@makes(Enumerate)
+def make_enumerate(r: Reloader, value: Enumerate) -> None:
+    r.call(enumerate, [r.push(value.inner), r.const(value.index)])
+
+
+@makes(Zip)
+def make_zip(r: Reloader, value: Zip) -> None:
+    r.call(zip, [*(r.push(inner) for inner in value.inners), r.const(value.strict)], ("strict",))
+
+
+@makes(Map)
+def make_map(r: Reloader, value: Map) -> None:
+    r.call(map, [r.push(v) for v in (value.function, *value.inners)])
+
+
+@makes(Filter)
+def make_filter(r: Reloader, value: Filter) -> None:
+    r.call(filter, [r.push(value.function), r.push(value.inner)])
+
+
+@makes(Count)
+def make_count(r: Reloader, value: Count) -> None:
+    r.call(itertools.count, [r.const(value.value), r.const(value.step)])
+
+
+@makes(Chain)
+def make_chain(r: Reloader, value: Chain) -> None:
+    r.call(itertools.chain, [r.push(inner) for inner in value.rest])
+
+
+@makes(Cycle)
+def make_cycle(r: Reloader, value: Cycle) -> None:
+    at = value.index % len(value.items) if value.items else 0
+    r.call(itertools.cycle, [r.push(ListValue([*value.items[at:], *value.items[:at]]))])
+
+
+def is_untouched(value: Value, source: Source) -> bool:
+    """Whether a value is just what lies at a path."""
+    return isinstance(value, Lazy | Value) and value.source == source

@@ -1,0 +1,112 @@
+"""Effects to instructions: what the traced program changed is changed for real, once, after the graph has run."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...guards.source import DictItem
+from ..interpret.effects import EffectLog
+from ..values.base import Lazy, Value
+from ..values.constant import Constant
+from ..values.function import CellValue, FunctionValue
+from ..values.mapping import DictValue, SetValue
+from ..values.nn_module import ModuleValue
+from ..values.sequence import ListValue
+from ..values.user_object import UserObject
+from .reload import Reloader, Unreloadable, make_list, store_attribute
+
+
+def replay(r: Reloader, effects: EffectLog) -> None:
+    """Emits all changes, each object's in the order of first changes. Objects made in the trace carry theirs with them."""
+    for value in effects.changed:
+        rule = RULES.get(type(value))
+        if rule is not None and (value.source is not None or isinstance(value, CellValue)):
+            rule(r, value)
+    for (_, name), (where, value) in effects.globals.items():
+        r.reload(value)
+        r.b.load_const(where)
+        r.b.load_const(name)
+        r.b.store_subscr()
+
+
+def replay_list(r: Reloader, value: ListValue) -> None:
+    r.call(list.__setitem__, [r.push(value), r.const(slice(None)), lambda: make_list(r, value)])
+    r.b.pop_top()
+
+
+def replay_dict(r: Reloader, value: DictValue) -> None:
+    """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
+    real, entries = value.real or {}, value.entries or {}
+    kept = [key for key in real if key in entries]
+    if [*kept, *(key for key in entries if key not in real)] != list(entries):
+        r.call(value.cls.clear, [r.push(value)])
+        r.b.pop_top()
+        changed = list(entries.values())
+    else:
+        for key in real:
+            if key not in entries:
+                r.call(value.cls.__delitem__, [r.push(value), r.const(key)])
+                r.b.pop_top()
+        changed = [(k, v) for hashed, (k, v) in entries.items() if not _unchanged(value, hashed, v)]
+    for key, item in changed:
+        r.call(value.cls.__setitem__, [r.push(value), r.push(key), r.push(item)])
+        r.b.pop_top()
+
+
+def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
+    if key not in (value.real or {}):
+        return False
+    if type(item) is Lazy:
+        return item.object is value.real[key]
+    known = value.seen.get(key)
+    return item is known or (item.source is not None and item.source == DictItem(value.source, key))
+
+
+def replay_set(r: Reloader, value: SetValue) -> None:
+    r.call(set.clear, [r.push(value)])
+    r.b.pop_top()
+    if value.members:
+        r.call(set.update, [r.push(value), r.push(SetValue(value.members))])
+        r.b.pop_top()
+
+
+def replay_object(r: Reloader, value: UserObject) -> None:
+    for name, item in value.attrs.items():
+        if item is None:
+            r.call(object.__delattr__, [r.push(value), r.const(name)])
+            r.b.pop_top()
+        else:
+            store_attribute(r, value, name, item)
+
+
+def replay_cell(r: Reloader, value: CellValue) -> None:
+    if value.slot is not None:
+        if value.contents is None:
+            r.b.delete_deref(value.slot)
+        else:
+            r.reload(value.contents)
+            r.b.store_deref(value.slot)
+    elif value.source is not None:
+        if value.contents is None:
+            raise Unreloadable(Constant(None))
+        r.reload(value.contents)
+        r.reload(value)
+        r.b.store_attr("cell_contents")
+
+
+def replay_function(r: Reloader, value: FunctionValue) -> None:
+    for name, item in value.attributes.items():
+        r.reload(item)
+        r.reload(value)
+        r.b.store_attr(name)
+
+
+RULES: dict[type, Callable[[Reloader, Any], None]] = {
+    ListValue: replay_list,
+    DictValue: replay_dict,
+    SetValue: replay_set,
+    UserObject: replay_object,
+    ModuleValue: replay_object,
+    CellValue: replay_cell,
+    FunctionValue: replay_function,
+}

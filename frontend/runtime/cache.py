@@ -1,0 +1,209 @@
+"""Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
+from __future__ import annotations
+
+import inspect
+import threading
+import types
+import warnings
+import weakref
+from typing import Any
+
+from ...errors import BackendError, FramejitError, InternalError, RecompileLimitError, SkipFrame
+from ...events import Event, Miss, Sink, Skipped
+from ...guards.reference import FrameView
+from ...options import Options
+from ..interpret.capture import Capture
+from ..pycode.assemble import dummy_closure
+from ..pycode.decode import decode
+from ..pycode.instr import DecodedCode
+from ..pycode.resume import ResumePoint, resume_code
+from ..rebuild.build import Continuations, start_slots
+from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site
+from .convert import Piece, convert
+from .frames import worth_compiling
+
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Cache:
+    """The Python side of a handle. Entries belong to (handle, code object), so two handles never meet."""
+
+    def __init__(self, function: types.FunctionType, options: Options) -> None:
+        self.options = options
+        self.sinks: list[Sink] = []
+        self.compiles = 0
+        self.misses: list[Miss] = []
+        self._lock = threading.Lock()
+        self._busy = threading.Condition(self._lock)
+        self._compiling: set[int] = set()
+        self._continuations: dict[tuple[int, ResumePoint], Site] = {}
+        self._pieces: list[types.CodeType] = []  # code objects whose ids are keys
+        self.root = self._site(function.__code__, function)
+        if function.__code__.co_flags & GENERATORS:
+            self.root.skip = True
+        self.handle = Handle(function, self.root, self.on_frame)
+
+    def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
+        decoded = decode(code)
+        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, None))
+
+    # called by the hook
+
+    def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
+        """The site of a code object met while the hook is on; None to leave its frames alone."""
+        return self._site(code, None) if worth_compiling(code, function) else None
+
+    def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+        """Compiles for a call that no entry serves; None runs it in eager."""
+        if any(slot is UNBOUND for slot in slots):
+            return None
+        piece: Piece = site.data
+        if not self._enter(site):
+            return None
+        try:
+            entry = self._found_meanwhile(site, function, slots)
+            if entry is not None:
+                return entry
+            self._report_miss(site, piece, function, slots)
+            if len(site.entries) >= self.options.recompile_limit:
+                return self._at_limit(piece)
+            return self._compile(site, piece, function, slots)
+        finally:
+            self._leave(site)
+
+    def _compile(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+        try:
+            self.compiles += 1
+            return convert(piece, function, slots, self.options, self.send, lambda capture: self._continue(capture, site, function))
+        except SkipFrame as reason:
+            self.send(Skipped(piece.name, f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}", str(reason)))
+            if self.options.fullgraph:
+                raise InternalError(f"{piece.name} cannot be captured in one graph: {reason}") from None
+        except BackendError as error:
+            if not self.options.suppress_errors:
+                raise
+            warnings.warn(f"framejit: {error}; {piece.name} runs in eager", stacklevel=2)
+        except FramejitError:
+            raise
+        except Exception as error:
+            if self.options.strict:
+                raise InternalError(f"framejit failed on {piece.name}: {type(error).__name__}: {error}") from error
+            report_internal_failure(piece, error)
+        site.skip = True
+        return None
+
+    def send(self, event: Event) -> None:
+        for sink in self.sinks:
+            sink(event)
+
+    # one compile at a time per site
+
+    def _enter(self, site: Site) -> bool:
+        with self._busy:
+            while id(site) in self._compiling:
+                if not self.options.wait_for_compile:
+                    return False
+                self._busy.wait()
+            self._compiling.add(id(site))
+        return True
+
+    def _leave(self, site: Site) -> None:
+        with self._busy:
+            self._compiling.discard(id(site))
+            self._busy.notify_all()
+
+    def wait(self) -> None:
+        """Returns when no thread compiles for this handle."""
+        with self._busy:
+            while self._compiling:
+                self._busy.wait()
+
+    def _found_meanwhile(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+        """An entry that another thread made while this one waited."""
+        if not self.options.wait_for_compile:
+            return None
+        for entry in site.entries:
+            if entry.program is None or entry.program.check(slots, function):
+                return entry
+        return None
+
+    # misses and limits
+
+    def _report_miss(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> None:
+        if not site.entries:
+            return
+        frame = FrameView(slots, function)
+        failures = []
+        for entry in site.entries:
+            failure = entry.data.failure(entry.program.first_failure(slots, function), frame)
+            failures.append(str(failure))
+        miss = Miss(piece.name, f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}", tuple(failures))
+        self.misses.append(miss)
+        self.send(miss)
+
+    def _at_limit(self, piece: Piece) -> None:
+        if self.options.fail_on_recompile_limit_hit or self.options.fullgraph:
+            last = self.misses[-1].failures[0] if self.misses else "?"
+            raise limit_error(piece, self.options.recompile_limit, last)
+
+    # what comes after a break
+
+    def _continue(self, capture: Capture, site: Site, function: types.FunctionType) -> Continuations:
+        decoded = capture.decoded
+        mutates = any(item.mutated for item in capture.trace.graph.inputs)
+        rerun = None
+        if not mutates:
+            rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
+        return Continuations(lambda point: ContinuationMaker(self._site_after(decoded, point, function)), rerun)
+
+    def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:
+        point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
+        return ContinuationMaker(self._site_after(decoded, point, function), True)
+
+    def _site_after(self, decoded: DecodedCode, point: ResumePoint, function: types.FunctionType) -> Site:
+        key = (id(decoded.code), point)
+        site = self._continuations.get(key)
+        if site is None:
+            code = resume_code(decoded, point)
+            resumed = types.FunctionType(code, function.__globals__, function.__name__, None, dummy_closure(code))
+            site = Site(resumed, 1, weak_method(self, "on_miss"), Piece(decoded, point))
+            self._continuations[key] = site
+            self._pieces.append(decoded.code)
+        return site
+
+    def clear(self) -> None:
+        """Forgets every entry; the next calls compile anew."""
+        for site in (self.root, *self._continuations.values()):
+            site.clear()
+            site.skip = False
+        if self.handle.function.__code__.co_flags & GENERATORS:
+            self.root.skip = True
+
+
+def weak_method(cache: Cache, name: str) -> Any:
+    """A bound method that does not keep its object: sites belong to the cache, not the cache to its sites."""
+    reference = weakref.WeakMethod(getattr(cache, name))
+
+    def call(*args: Any) -> Any:
+        method = reference()
+        return None if method is None else method(*args)
+
+    return call
+
+
+def limit_error(piece: Piece, limit: int, failure: str) -> Exception:
+    return RecompileLimitError(f"{piece.name} would need more than {limit} entries (config.recompile_limit); last miss: {failure}")
+
+
+_reported: set[str] = set()
+
+
+def report_internal_failure(piece: Piece, error: Exception) -> None:
+    """One warning a function."""
+    if piece.name not in _reported:
+        _reported.add(piece.name)
+        warnings.warn(
+            f"framejit: internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager. "
+            "Please report it with the output of FRAMEJIT_STRICT=1.",
+            stacklevel=2,
+        )

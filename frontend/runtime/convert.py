@@ -1,0 +1,146 @@
+"""The pipeline, top to bottom: code object and arguments -> capture -> rebuilt code, compiled graph, guards -> Entry.
+
+The one broad `except` of the frontend stands in cache.py, around `convert`.
+"""
+from __future__ import annotations
+
+import time
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...backends.compile_graph import compile_graph
+from ...errors import GraphBreak, GraphBreakError, SkipFrame
+from ...events import Break as BreakEvent
+from ...events import Captured, Sink
+from ...guards.guard import Guard, Kind
+from ...guards.program import GuardProgram
+from ...options import Options
+from ..interpret.capture import Break, Capture
+from ..interpret.root import Restart, capture_call, capture_rest
+from ..pycode.instr import DecodedCode
+from ..pycode.resume import ResumePoint, Unresumable
+from ..rebuild.build import Continuations, Rebuilt, rebuild
+from ..rebuild.effect import Unsupported
+from ..rebuild.reload import Unreloadable
+from ._hook import Entry, Quiet
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a site compiles: a whole code object, or (with a point) what follows a break in it."""
+
+    decoded: DecodedCode
+    point: ResumePoint | None
+
+    @property
+    def name(self) -> str:
+        return self.decoded.code.co_qualname
+
+
+MAX_RESTARTS = 20
+
+
+def convert(
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, sink: Sink, continuations: Callable[[Capture], Continuations]
+) -> Entry:
+    """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
+    clock = Clock()
+    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
+    clock.lap("trace")
+    report_break(piece, capture, options, sink)
+    code = rebuilt.code
+    if rebuilt.outputs or capture.trace.graph.nodes:
+        compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options)
+        code = rebuilt.bind(Quiet(compiled))
+    clock.lap("backend")
+    program = GuardProgram.build(all_guards(capture), rebuilt.lifted)
+    native = program.native()
+    clock.lap("guards")
+    sink(captured_event(piece, capture, program, clock.laps))
+    return make_entry(piece, capture, code, function, native, program)
+
+
+def capture_and_rebuild(
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, continuations: Callable[[Capture], Continuations]
+) -> tuple[Capture, Rebuilt]:
+    """Interprets and rebuilds; starts over with an earlier break where the state at a break cannot be made in Python."""
+    stop: Restart | None = None
+    for _ in range(MAX_RESTARTS):
+        try:
+            capture = run_capture(piece, function, slots, options, stop)
+        except Restart as restart:
+            if stop is not None and restart.step >= stop.step:
+                raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
+            stop = restart
+            continue
+        try:
+            return capture, rebuild(capture, continuations(capture), function.__globals__)
+        except Unreloadable as error:
+            if error.born is None or (stop is not None and error.born >= stop.step) or not isinstance(capture.exit, Break):
+                raise SkipFrame(f"cannot rebuild {error}") from error
+            stop = Restart(error.born, GraphBreak("generator", f"{error} is not consumed before a break"))
+        except (Unsupported, Unresumable) as error:
+            raise SkipFrame(f"cannot go on after a break here: {error}") from error
+    raise SkipFrame("too many places where a break would be needed")
+
+
+def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
+    if piece.point is None:
+        return capture_call(options, piece.decoded, function, slots, stop)
+    return capture_rest(options, piece.decoded, function, piece.point, slots[0], stop)
+
+
+def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
+    """Tells the sink of a break; raises GraphBreakError under fullgraph."""
+    if not isinstance(capture.exit, Break):
+        return
+    reason = capture.exit.reason
+    if options.fullgraph:
+        raise GraphBreakError(reason, " called from ".join(reason.chain)) from reason
+    sink(BreakEvent(piece.name, capture.exit.where, tuple(reason.chain), reason.reason.id, reason.sentence, reason.reason.hint))
+
+
+def all_guards(capture: Capture) -> list[Guard]:
+    """The guards of a capture, and that distinct tensor inputs stay distinct objects."""
+    guards = list(capture.trace.guards.values())
+    inputs = capture.trace.graph.inputs
+    mutated = any(item.mutated for item in inputs)
+    sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
+    if len(sources) > 1:
+        guards.append(Guard(sources[0], Kind.DISTINCT, tuple(sources[1:])))
+    return guards
+
+
+def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:
+    graph = capture.trace.graph
+    code = piece.decoded.code
+    line = code.co_firstlineno if piece.point is None else piece.decoded.instrs[piece.point.index].line
+    return Captured(piece.name, f"{code.co_filename}:{line}", len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
+
+
+def make_entry(
+    piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram
+) -> Entry:
+    if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes:
+        return Entry(native, None, None, False, program)  # no tensor work: the original is as good
+    rebuilt: types.FunctionType | None = None
+    if piece.point is not None or function.__closure__ is None:
+        rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+    return Entry(native, rebuilt, code, isinstance(capture.exit, Break), program)
+
+
+class Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = self.laps.get(name, 0.0) + now - self._last
+        self._last = now

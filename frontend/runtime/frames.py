@@ -1,0 +1,33 @@
+"""Which frames are worth a look: user code, not libraries that do no tensor work."""
+from __future__ import annotations
+
+import inspect
+import os
+import sysconfig
+import types
+
+import torch
+
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+TORCH = os.path.dirname(torch.__file__) + os.sep
+OURS = tuple(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends"))
+LIBRARIES = ("numpy", "sympy", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas")
+
+
+def worth_compiling(code: types.CodeType, function: types.FunctionType) -> bool:
+    """Whether frames of a code object may hold tensor work that a compile could take over."""
+    if code.co_flags & GENERATORS or not code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    if getattr(function, "_framejit_disable", False):
+        return False
+    name = code.co_filename
+    if name.startswith("<frozen") or name.startswith(OURS):
+        return False
+    if name.startswith(TORCH):
+        return False
+    if name.startswith(STANDARD_LIBRARY):
+        inside = name[len(STANDARD_LIBRARY) :]
+        return inside.startswith(("site-packages" + os.sep, "dist-packages" + os.sep)) and inside.split(os.sep)[1] not in LIBRARIES
+    return name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0] not in LIBRARIES
