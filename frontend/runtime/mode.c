@@ -9,10 +9,23 @@ int runtime_enabled = 1;
 
 Installation installation;
 
+/* In a forked child the other threads are gone. The one left starts with the hook off, as it is most likely a worker (a
+ * data loader's) that happened to be started from compiled code and never returns there. */
+static void
+after_fork(void)
+{
+    thread_mode.current = NULL;
+    installation.threads_on = 0;
+    hook_count(0);
+}
+
 void
 mode_init(void)
 {
-    installation.place = evaluator_place(PyInterpreterState_Main());
+    if (installation.place == NULL) {
+        installation.place = evaluator_place(PyInterpreterState_Main());
+        pthread_atfork(NULL, NULL, after_fork);
+    }
 }
 
 static void

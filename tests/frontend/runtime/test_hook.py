@@ -11,6 +11,7 @@ import functools
 import gc
 import importlib.util
 import inspect
+import os
 import resource
 import subprocess
 import sys
@@ -1253,6 +1254,24 @@ def check_guards_may_drop_and_reorder_entries():
         for _ in range(3):
             site.add(hook.Entry(Program(clears), inner_compiled))
         assert handle(x) == (expected, x) and site.entries == ()
+
+
+def check_forked_children_start_with_the_hook_off():
+    site = site_of(inner, hook.Entry(code=inner_compiled.__code__))
+
+    def body():
+        child = os.fork()
+        if child == 0:
+            wrong = hook.installed() or hook.current_handle() is not None or inner(1) != ("eager", 1)
+            os._exit(wrong or handle_of_inner() != ("compiled", 1))
+        return os.waitpid(child, 0)[1], inner(1)
+
+    def calls():
+        return inner(1)
+
+    on_frame, _ = frame_sites({inner.__code__: site})
+    handle_of_inner = compiled(calls, on_frame=on_frame)
+    assert compiled(body, on_frame=on_frame)() == (0, ("compiled", 1))
 
 
 def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
