@@ -29,13 +29,22 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
          * did, so it is not for us to refuse. */
         return evaluate_below(tstate, frame, throwflag);
     }
-    int given = native_enter(tstate);
-    if (given < 0) {
+    Native native;
+    if (native_enter(tstate, &native) < 0) {
         frame_dispose(tstate, frame);
         return NULL;
     }
+    Mode *mode = &thread_mode;
+    Handle *outer = mode->current;
+    if (native.low) {
+        /* Deep: without a hook the evaluator inlines the calls below and needs no more C stack for them. */
+        mode_set_current(mode, NULL);
+    }
     PyObject *result = evaluate_below(tstate, frame, throwflag);
-    native_leave(tstate, given);
+    if (native.low) {
+        mode_set_current(mode, outer);
+    }
+    native_leave(tstate, &native);
     return result;
 }
 

@@ -247,16 +247,29 @@ evaluator_place(PyInterpreterState *interp)
 
 /* ---- recursion ---- */
 
-/* From 3.12 on the evaluator counts itself as two of a small number of C levels (PY_EVAL_C_STACK_UNITS, ceval.c), where a
- * call that it inlines counts as none. The runtime, which sees to the real stack itself, gives those back. 3.11 has one
- * counter for both, so there is nothing to give. */
+/* From 3.12 on there is a small budget of C levels, of which the evaluator counts as two (PY_EVAL_C_STACK_UNITS, ceval.c),
+ * where a call that it inlines counts as none. The runtime, which sees to the real stack itself, gives those back. 3.11
+ * has one counter for Python and C, and what is inlined counts as well: nothing to give. */
+enum { EVALUATOR_C_LEVELS = 2 };
+
 static inline void
-recursion_give_back(PyThreadState *tstate, int evaluators)
+c_levels_add(PyThreadState *tstate, int levels)
 {
 #if PY_VERSION_HEX >= 0x030C0000
-    tstate->c_recursion_remaining += 2 * evaluators;
+    tstate->c_recursion_remaining += levels;
 #else
-    (void)tstate, (void)evaluators;
+    (void)tstate, (void)levels;
+#endif
+}
+
+static inline int
+c_levels_left(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return tstate->c_recursion_remaining;
+#else
+    (void)tstate;
+    return 0;
 #endif
 }
 

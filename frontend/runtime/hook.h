@@ -77,7 +77,8 @@ typedef struct {
     PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
     PyObject **release; /* ... and then this reference of the caller's is not needed any more */
     Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
-    uintptr_t stack_low, stack_end; /* under `low` C levels are no longer given back, under `end` there is no more */
+    /* Under `low` C levels get scarce and frames run with the hook off; under `end` there is nothing left. */
+    uintptr_t stack_low, stack_end;
 } Mode;
 
 /* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a guard. */
@@ -85,7 +86,6 @@ extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-ex
 extern LOCAL int runtime_enabled;
 
 LOCAL void mode_init(void);
-LOCAL int native_enter_low(PyThreadState *tstate, uintptr_t here);
 LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
 
 /* The process's side of it, under the GIL. */
@@ -140,22 +140,31 @@ mode_leave_quiet(Mode *mode)
     }
 }
 
-/* Before entering the evaluator from C: whether its C levels were given back, for native_leave; -1: RecursionError. */
+/* What entering the evaluator from C did to the budget of C levels, and whether the stack runs low. */
+typedef struct {
+    int levels;
+    int low;
+} Native;
+
+LOCAL int native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here);
+
+/* -1, with RecursionError, when there is no stack for it. */
 static inline int
-native_enter(PyThreadState *tstate)
+native_enter(PyThreadState *tstate, Native *native)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    if (here <= thread_mode.stack_low) {
-        return native_enter_low(tstate, here);
+    *native = (Native){EVALUATOR_C_LEVELS, 0};
+    if (here <= thread_mode.stack_low && native_enter_low(tstate, native, here) < 0) {
+        return -1;
     }
-    recursion_give_back(tstate, 1);
-    return 1;
+    c_levels_add(tstate, native->levels);
+    return 0;
 }
 
 static inline void
-native_leave(PyThreadState *tstate, int given)
+native_leave(PyThreadState *tstate, const Native *native)
 {
-    recursion_give_back(tstate, -given);
+    c_levels_add(tstate, -native->levels);
 }
 
 static inline PyObject *
@@ -175,14 +184,14 @@ static inline PyObject *
 call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
              PyObject *kwnames)
 {
-    int given = native_enter(tstate);
-    if (given < 0) {
+    Native native;
+    if (native_enter(tstate, &native) < 0) {
         return NULL;
     }
     PyObject *result = handle == NULL && thread_mode.current == NULL
                            ? call_vector(function, args, nargsf, kwnames)
                            : call_switching(handle, function, args, nargsf, kwnames);
-    native_leave(tstate, given);
+    native_leave(tstate, &native);
     return result;
 }
 

@@ -9,10 +9,23 @@ int runtime_enabled = 1;
 
 Installation installation;
 
+/* In a forked child the other threads are gone. The one left starts with the hook off, as it is most likely a worker (a
+ * data loader's) that happened to be started from compiled code and never returns there. */
+static void
+after_fork(void)
+{
+    thread_mode.current = NULL;
+    installation.threads_on = 0;
+    hook_count(0);
+}
+
 void
 mode_init(void)
 {
-    installation.place = evaluator_place(PyInterpreterState_Main());
+    if (installation.place == NULL) {
+        installation.place = evaluator_place(PyInterpreterState_Main());
+        pthread_atfork(NULL, NULL, after_fork);
+    }
 }
 
 static void
@@ -33,21 +46,27 @@ measure_stack(Mode *mode)
     mode->stack_end = (uintptr_t)end + size / 16;
 }
 
+/* CPython's budget is made for the whole stack at about this much a level; as the levels above were given back, the
+ * budget has to shrink with what is left. */
+enum { BYTES_PER_C_LEVEL = 800 };
+
 int
-native_enter_low(PyThreadState *tstate, uintptr_t here)
+native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here)
 {
     Mode *mode = &thread_mode;
     if (mode->stack_end == UINTPTR_MAX) {
         measure_stack(mode);
         if (here > mode->stack_low) {
-            recursion_give_back(tstate, 1);
-            return 1;
+            return 0;
         }
     }
     if (here <= mode->stack_end) {
         PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded (no C stack left)");
         return -1;
     }
+    uintptr_t affordable = (here - mode->stack_end) / BYTES_PER_C_LEVEL;
+    int left = c_levels_left(tstate);
+    *native = (Native){left > 0 && affordable < (uintptr_t)left ? (int)affordable - left : 0, 1};
     return 0;
 }
 

@@ -1,0 +1,83 @@
+"""What _hook offers, for type checkers and readers; the C files say how."""
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+UNBOUND: object
+
+class Entry:
+    program: Any
+    function: Callable[..., Any] | None
+    code: CodeType | None
+    needs_hook: bool
+    hits: int
+    data: Any
+    def __init__(
+        self,
+        program: Any = None,
+        function: Callable[..., Any] | None = None,
+        code: CodeType | None = None,
+        needs_hook: bool = False,
+        data: Any = None,
+    ) -> None: ...
+
+class Site:
+    function: Callable[..., Any] | None
+    nslots: int
+    on_miss: Callable[[Site, FunctionType, tuple[Any, ...]], Entry | None] | None
+    data: Any
+    skip: bool
+    misses: int
+    rejected: int
+    @property
+    def entries(self) -> tuple[Entry, ...]: ...
+    def __init__(
+        self,
+        function: Callable[..., Any] | None,
+        nslots: int,
+        on_miss: Callable[[Site, FunctionType, tuple[Any, ...]], Entry | None] | None = None,
+        data: Any = None,
+    ) -> None: ...
+    def add(self, entry: Entry) -> None: ...
+    def remove(self, entry: Entry) -> None: ...
+    def clear(self) -> None: ...
+
+class Continuation:
+    site: Site
+    state: Any
+    eager: bool
+    def __init__(self, site: Site, state: Any, eager: bool = False) -> None: ...
+
+class ContinuationMaker:
+    site: Site
+    eager: bool
+    def __init__(self, site: Site, eager: bool = False) -> None: ...
+    def __call__(self, state: tuple[Any, ...], /) -> Continuation: ...
+
+class Handle:
+    function: FunctionType
+    root: Site
+    on_frame: Callable[[Handle, CodeType, FunctionType], Site | None] | None
+    def __init__(
+        self,
+        function: FunctionType,
+        root: Site,
+        on_frame: Callable[[Handle, CodeType, FunctionType], Site | None] | None = None,
+    ) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any: ...
+    def sites(self) -> list[tuple[CodeType, Site | None]]: ...
+    def forget(self) -> None: ...
+
+class Quiet:
+    wrapped: Callable[..., Any]
+    rng: Any
+    def __init__(self, callable: Callable[..., Any], rng: Any = None) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def quiet_call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any: ...
+def is_quiet() -> bool: ...
+def current_handle() -> Handle | None: ...
+def set_enabled(enabled: bool, /) -> bool: ...
+def disable_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] = ..., /) -> Any: ...
+def installed() -> bool: ...
