@@ -15,11 +15,17 @@ static inline int fj_compare(PyObject *expected, PyObject *found) {
     return equal == 1;
 }
 
+static inline int fj_same_str(PyObject *a, PyObject *b) {
+    Py_ssize_t length = PyUnicode_GET_LENGTH(a);
+    int kind = PyUnicode_KIND(a); /* the narrowest that holds the text, so equal texts have equal kinds */
+    return length == PyUnicode_GET_LENGTH(b) && kind == (int)PyUnicode_KIND(b) &&
+           memcmp(PyUnicode_DATA(a), PyUnicode_DATA(b), (size_t)(length * kind)) == 0;
+}
+
 static int fj_same_constant(PyObject *expected, PyObject *found) {
     if (expected == found) return 1;
     if (Py_TYPE(expected) != Py_TYPE(found)) return 0;
-    if (PyUnicode_CheckExact(expected))
-        return PyUnicode_GET_LENGTH(expected) == PyUnicode_GET_LENGTH(found) && PyUnicode_Compare(expected, found) == 0;
+    if (PyUnicode_CheckExact(expected)) return fj_same_str(expected, found);
     if (PyFloat_CheckExact(expected)) return fj_same_double(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
     if (PyComplex_CheckExact(expected)) {
         Py_complex a = PyComplex_AsCComplex(expected), b = PyComplex_AsCComplex(found);

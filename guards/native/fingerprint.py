@@ -76,7 +76,7 @@ def calibrate() -> bool:
 
 def probes() -> tuple[Any, ...]:
     addresses = [address(loaded(name), symbol) for name, symbol in GETTERS]
-    return loaded("c10")._handle, KEYS, *addresses, _C._get_function_stack_at
+    return loaded("c10")._handle, KEYS, *addresses, _C._get_function_stack_at, _C._get_dispatch_stack_at
 
 
 def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
