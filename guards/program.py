@@ -1,4 +1,4 @@
-"""GuardProgram: guards as one flat list of loads and checks; common paths loaded once, cheapest and likeliest to fail first.
+"""GuardProgram: guards as one flat list of loads and checks; common paths once, cheap and likely to fail first.
 
 In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, which print, and which native/ runs.
 """
@@ -198,7 +198,8 @@ def runs_python(guard: Guard) -> bool:
 
 
 def is_argument(source: Source) -> bool:
-    return isinstance(source, s.SlotSource) or isinstance(source, s.SequenceItem | s.DictItem) and is_argument(source.of)
+    item = isinstance(source, s.SequenceItem | s.DictItem)
+    return isinstance(source, s.SlotSource) or item and is_argument(source.of)
 
 
 # ---- writing steps --------------------------------------------------------------------------------------------------

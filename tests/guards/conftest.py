@@ -4,7 +4,6 @@ from __future__ import annotations
 from types import FunctionType
 
 import pytest
-
 from framejit.guards.guard import Guard
 from framejit.guards.native import layout
 from framejit.guards.program import GuardProgram

@@ -6,7 +6,6 @@ from collections import OrderedDict, deque, namedtuple
 
 import pytest
 import torch
-
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, ShapeExpr
 from framejit.guards.kinds.registry import KINDS
@@ -129,7 +128,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "expected", "good", "bad"), CASES, ids=[f"{c[0].name}-{i}" for i, c in enumerate(CASES)])
+def names(cases):
+    return [f"{case[0].name}-{number}" for number, case in enumerate(cases)]
+
+
+@pytest.mark.parametrize(("kind", "expected", "good", "bad"), CASES, ids=names(CASES))
 def test_kind(kind, expected, good, bad, holds):
     guard = Guard(X, kind, expected)
     for subject in good:
@@ -150,7 +153,7 @@ OWN = [
 
 
 @pytest.mark.parametrize("materialised", [False, True])
-@pytest.mark.parametrize(("kind", "expected", "good", "bad"), OWN, ids=[f"{c[0].name}-{i}" for i, c in enumerate(OWN)])
+@pytest.mark.parametrize(("kind", "expected", "good", "bad"), OWN, ids=names(OWN))
 def test_kind_of_own_attributes(kind, expected, good, bad, materialised, holds):
     guard = Guard(s.InstanceDict(X), kind, expected)
     for subject in good + bad:

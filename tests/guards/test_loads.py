@@ -8,7 +8,6 @@ from types import FunctionType, SimpleNamespace
 
 import pytest
 import torch
-
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind
 from framejit.guards.native import UNBOUND

@@ -6,14 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from framejit.guards.guard import Guard, Kind, TorchState
 from framejit.guards.native import fingerprint
 from framejit.guards.program import GuardProgram
 from framejit.guards.source import TorchStateSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Functions(TorchFunctionMode):
@@ -76,7 +75,8 @@ MODES = {
     "autocast dtype": lambda: setting(
         lambda dtype: torch.set_autocast_dtype("cpu", dtype), lambda: torch.get_autocast_dtype("cpu"), torch.float16),
     "autocast dtype of cuda": lambda: setting(
-        lambda dtype: torch.set_autocast_dtype("cuda", dtype), lambda: torch.get_autocast_dtype("cuda"), torch.bfloat16),
+        lambda dtype: torch.set_autocast_dtype("cuda", dtype), lambda: torch.get_autocast_dtype("cuda"),
+        torch.bfloat16),
     "default dtype": lambda: setting(torch.set_default_dtype, torch.get_default_dtype, torch.float64),
     "default device": lambda: default_device("meta"),
     "default device cpu": lambda: default_device("cpu"),
