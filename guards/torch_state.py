@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import _C
+from torch.utils._device import DeviceContext
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
@@ -67,7 +68,7 @@ def autocast_of(device: str) -> tuple[bool, torch.dtype]:
 
 def function_modes() -> tuple[tuple[type, Any], ...]:
     modes = map(_C._get_function_stack_at, range(_C._len_torch_function_stack()))
-    return tuple((type(mode), vars(mode).get("device")) for mode in modes)
+    return tuple((type(mode), mode.device if type(mode) is DeviceContext else None) for mode in modes)
 
 
 def dispatch_modes() -> tuple[type, ...]:

@@ -35,7 +35,7 @@ GETTERS = (  # library, symbol; the order is that of set_state_probes in torch_s
 
 def autocast(**change: Any) -> torch.autocast:
     """The present autocast of the cpu, but for the change."""
-    now = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu"),
+    now: dict[str, Any] = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu"),
            "cache_enabled": torch.is_autocast_cache_enabled()}
     return torch.autocast("cpu", **now | change)
 
@@ -101,4 +101,7 @@ def loaded(name: str) -> ctypes.CDLL:
 
 
 def address(library: ctypes.CDLL, symbol: str) -> int:
-    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+    found = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+    if not found:
+        raise AttributeError(symbol)
+    return found

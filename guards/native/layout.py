@@ -61,21 +61,22 @@ def level() -> str:
 
 def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
     """The spec as C compares it, or None where only Python can tell."""
-    if level() == "python" or not is_plain(spec):
+    found = layout()
+    if found is None or level() == "python" or not is_plain(spec, found):
         return None
     try:
-        dtype, device = dtype_code(spec.dtype), device_code(str(spec.device))
+        dtype, device = dtype_code(spec.dtype, found), device_code(str(spec.device), found)
     except Exception:  # a device that this process has not got: such a guard fails, by the slow path
         return None
     return spec.type, spec.keys, dtype, device, spec.requires_grad, spec.sizes, spec.strides
 
 
-def is_plain(spec: TensorSpec) -> bool:
+def is_plain(spec: TensorSpec, found: Layout) -> bool:
     """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, functorch or sparse layouts."""
     return (
         spec.layout is torch.strided
         and len(spec.sizes) == len(spec.strides)
-        and not spec.keys & ~layout().plain_keys
+        and not spec.keys & ~found.plain_keys
     )
 
 
@@ -97,15 +98,15 @@ def hand_over(found: Layout | None) -> None:
 
 
 @cache
-def dtype_code(dtype: torch.dtype) -> int:
+def dtype_code(dtype: torch.dtype, found: Layout) -> int:
     with plain_torch():
-        return read(torch.empty(0, dtype=dtype, device="cpu"), layout().dtype, "<H")
+        return read(torch.empty(0, dtype=dtype, device="cpu"), found.dtype, "<H")
 
 
 @cache
-def device_code(device: str) -> int:
+def device_code(device: str, found: Layout) -> int:
     with plain_torch():
-        return read(torch.empty(0, device=device), layout().device, "<H")
+        return read(torch.empty(0, device=device), found.device, "<H")
 
 
 @contextmanager

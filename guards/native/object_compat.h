@@ -122,7 +122,7 @@ static inline PyObject *fj_dict_item(PyObject *dict, PyObject *key, Py_hash_t ha
     PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
     if (value == NULL) {
         if (PyErr_Occurred()) PyErr_Clear();
-    } else if (by_place) {
+    } else if (by_place && keys == mapping->ma_keys) { /* the same still, if a comparison ran Python */
         *hint = fj_find_place(keys, key, *hint);
     }
     return value;

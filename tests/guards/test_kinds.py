@@ -72,7 +72,8 @@ def moved():
     return ordered
 
 
-THING, OTHER = object(), object()
+THING, OTHER, ODD = object(), object(), Raising()
+PAIR_WITH_ODD = (1, ODD)
 
 # kind, expected, objects that it takes, objects that it refuses
 CASES = [
@@ -115,6 +116,7 @@ CASES = [
     (Kind.KEYS, ("b", "a"), [moved()], [OrderedDict(a=1, b=2)]),
     (Kind.KEYS, (), [{}, OrderedDict()], [{1: 1}, None, []]),
     (Kind.KEYS, (1, None, (2, "x")), [{1: 0, None: 0, (2, "x"): 0}], [{True: 0, None: 0, (2, "x"): 0}]),
+    (Kind.KEYS, (ODD, PAIR_WITH_ODD), [{ODD: 1, PAIR_WITH_ODD: 2}], [{ODD: 1, (1, ODD): 2}]),
     (Kind.KEYS, (THING, int), [{THING: 1, int: 2}], [{OTHER: 1, int: 2}]),
     (Kind.PRESENT, "a", [{"a": None}, Liar(a=1), {key(["a"]): 1}], [{}, Liar(), {"b": 1}, None, ["a"]]),
     (Kind.ABSENT, "a", [{}, {"b": 1}, None, Liar()], [{"a": None}, ["b"], 3]),

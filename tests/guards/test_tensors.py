@@ -219,7 +219,7 @@ def test_calibration_is_unique_and_all_dtypes_differ():
     codes = {}
     for dtype in dtypes:
         try:
-            codes[dtype] = layout.dtype_code(dtype)
+            codes[dtype] = layout.dtype_code(dtype, found)
         except (RuntimeError, NotImplementedError):
             continue
     assert len(set(codes.values())) == len(codes) > 12
