@@ -20,7 +20,7 @@ setup(
                 for name in ("constants", "guard_api", "object_compat", "tensor_layout", "torch_state")
             ],
             libraries=["dl"],
-            extra_compile_args=["-O3", "-std=c11"],
+            extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden"],
         ),
         Extension(
             "framejit.frontend.runtime._hook",

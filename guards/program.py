@@ -1,4 +1,4 @@
-"""GuardProgram: guards as one flat list of loads and checks; common paths loaded once, cheapest and likeliest to fail first.
+"""GuardProgram: guards as one flat list of loads and checks; common paths once, cheap and likely to fail first.
 
 In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, which print, and which native/ runs.
 """
@@ -198,7 +198,9 @@ def runs_python(guard: Guard) -> bool:
 
 
 def is_argument(source: Source) -> bool:
-    return isinstance(source, s.SlotSource) or isinstance(source, s.SequenceItem | s.DictItem) and is_argument(source.of)
+    if isinstance(source, s.SequenceItem | s.DictItem):
+        return is_argument(source.of)
+    return isinstance(source, s.SlotSource)
 
 
 # ---- writing steps --------------------------------------------------------------------------------------------------
@@ -257,12 +259,12 @@ LOADS: dict[type[Source], LoadKind] = {
     s.TorchStateSource: LoadKind(0, lambda source: Encoded("CONSTANT", None)),
     s.CellContents: LoadKind(1, lambda source: Encoded("CELL")),
     s.AttrSource: LoadKind(30, lambda source: Encoded("ATTR", source.attr, runs_python=True)),
-    s.InstanceDict: LoadKind(3, lambda source: Encoded("INSTANCE_DICT")),
+    s.InstanceDict: LoadKind(3, lambda source: Encoded("INSTANCE_DICT", runs_python=True)),  # may collect garbage
     s.TypeOf: LoadKind(1, lambda source: Encoded("TYPE_OF")),
     s.ClassDict: LoadKind(2, lambda source: Encoded("CLASS_DICT")),
     s.MroItem: LoadKind(1, lambda source: Encoded("MRO_ITEM", number=source.index)),
     s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
-    s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index)),
+    s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
     s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
     s.TensorProperty: LoadKind(5, lambda source: Encoded(
         f"TENSOR_{source.what.upper()}", TENSOR_PROPERTIES[source.what], source.dim, runs_python=True

@@ -97,7 +97,7 @@ def slot(source: s.SlotSource, frame: FrameView) -> Any:
 
 
 def closure(source: s.ClosureSource, frame: FrameView) -> CellType:
-    return frame.function.__closure__[source.index]
+    return (frame.function.__closure__ or ())[source.index]
 
 
 def global_names(source: s.GlobalsSource, frame: FrameView) -> dict:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import _C
+from torch.utils._device import DeviceContext
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
@@ -19,9 +20,9 @@ class TorchState:
 
     grad: bool
     inference: bool
-    functions_enabled: bool  # False under DisableTorchFunction(Subclass)
+    functions_enabled: tuple[bool, bool]  # subclasses' (False under DisableTorchFunction(Subclass)), modes' if any
     function_modes: tuple[tuple[type, Any], ...]  # (type, device of a DeviceContext or None), outermost first
-    dispatch_modes: int
+    dispatch_modes: tuple[type, ...]  # outermost first
     autocast: tuple[tuple[bool, torch.dtype], ...]  # one a device of AUTOCAST_DEVICES
     autocast_cache: bool
     default_dtype: torch.dtype
@@ -34,9 +35,9 @@ class TorchState:
         return cls(
             grad=torch.is_grad_enabled(),
             inference=torch.is_inference_mode_enabled(),
-            functions_enabled=_C._is_torch_function_enabled(),
+            functions_enabled=(_C._is_torch_function_enabled(), _C._is_torch_function_mode_enabled()),
             function_modes=function_modes(),
-            dispatch_modes=_C._len_torch_dispatch_stack(),
+            dispatch_modes=dispatch_modes(),
             autocast=tuple(map(autocast_of, AUTOCAST_DEVICES)),
             autocast_cache=torch.is_autocast_cache_enabled(),
             default_dtype=torch.get_default_dtype(),
@@ -67,4 +68,8 @@ def autocast_of(device: str) -> tuple[bool, torch.dtype]:
 
 def function_modes() -> tuple[tuple[type, Any], ...]:
     modes = map(_C._get_function_stack_at, range(_C._len_torch_function_stack()))
-    return tuple((type(mode), vars(mode).get("device")) for mode in modes)
+    return tuple((type(mode), mode.device if type(mode) is DeviceContext else None) for mode in modes)
+
+
+def dispatch_modes() -> tuple[type, ...]:
+    return tuple(type(_C._get_dispatch_stack_at(at)) for at in range(_C._len_torch_dispatch_stack()))

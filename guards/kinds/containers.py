@@ -9,15 +9,15 @@ from ..guard import Guard, Kind
 from .equality import constant_key, same_constant
 from .registry import Encoded, GuardKind, guard_kind, short
 
-SIZED = (dict, list, tuple, set, frozenset, str, bytes, bytearray, deque, range)
-CONSTANT_KEYS = (str, int, float, complex, bool, bytes, type(None), tuple)  # other keys are compared by identity
+SIZED: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, bytearray, deque, range)
+CONSTANT_KEYS = (str, int, float, complex, bool, bytes, type(None))
 
 
 def builtin_length(container: Any) -> int:
     """len() as the builtin base class says it."""
     for base in SIZED:
         if isinstance(container, base):
-            return base.__len__(container)
+            return int(base.__len__(container))
     raise TypeError(f"{type(container).__qualname__} is no builtin container")
 
 
@@ -27,8 +27,13 @@ def keys_of(mapping: dict) -> list[Any]:
     return list(base.__iter__(mapping))
 
 
+def is_constant(key: Any) -> bool:
+    """Is it compared by value? Other keys are compared by identity: their own __eq__ must not run."""
+    return type(key) in CONSTANT_KEYS or type(key) is tuple and all(map(is_constant, key))
+
+
 def same_key(expected: Any, found: Any) -> bool:
-    return found is expected or type(expected) in CONSTANT_KEYS and same_constant(expected, found)
+    return found is expected or is_constant(expected) and same_constant(expected, found)
 
 
 @guard_kind(Kind.LENGTH)
@@ -54,7 +59,7 @@ class Keys(GuardKind):
 
     def key(self, guard: Guard) -> Hashable:
         return tuple(
-            constant_key(key) if type(key) in CONSTANT_KEYS else (type(key), id(key)) for key in guard.expected
+            constant_key(key) if is_constant(key) else (type(key), id(key)) for key in guard.expected
         )
 
     def holds(self, expected: tuple, subject: Any) -> bool:
@@ -68,10 +73,9 @@ class Keys(GuardKind):
         """Length, and presence or absence of keys that are constants (others could compare in their own way)."""
         if other.kind is Kind.LENGTH:
             return other.expected == len(guard.expected)
-        if not all(type(key) in CONSTANT_KEYS for key in guard.expected):
+        if other.kind not in (Kind.PRESENT, Kind.ABSENT) or not all(map(is_constant, guard.expected)):
             return False
-        holds = {Kind.PRESENT: other.expected in guard.expected, Kind.ABSENT: other.expected not in guard.expected}
-        return holds[other.kind] if other.kind in holds else False
+        return (other.expected in guard.expected) is (other.kind is Kind.PRESENT)
 
     def expression(self, guard: Guard) -> str:
         return f"list({guard.source.name}) == {list(guard.expected)!r}"

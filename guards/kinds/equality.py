@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,9 @@ def bits(value: float) -> bytes:
     return b"nan" if value != value else struct.pack("<d", value)
 
 
-DEEPER = {float: same_float, complex: same_complex, frozenset: same_set, slice: same_slice}
+DEEPER: dict[type, Callable[[Any, Any], bool]] = {
+    float: same_float, complex: same_complex, frozenset: same_set, slice: same_slice,
+}
 
 
 def constant_key(value: Any) -> Hashable:

@@ -25,12 +25,12 @@ class Is(GuardKind):
         return Encoded("IS", guard.expected)
 
     def implies(self, guard: Guard, other: Guard) -> bool:
-        """Its type, unless somebody can assign its __class__; the equality of a constant."""
+        """Its type, unless somebody can assign its __class__; equality with itself, as constants don't change."""
         found = guard.expected
         if other.kind is Kind.TYPE:
             fixed = bool(type(found).__flags__ & IMMUTABLE_TYPE) and not isinstance(found, ModuleType)
             return fixed and type(found) is other.expected
-        return other.kind is Kind.EQUALS and other.expected is found and found in (None, True, False)
+        return other.kind is Kind.EQUALS and other.expected is found
 
     def expression(self, guard: Guard) -> str:
         return f"{guard.source.name} is {short(guard.expected)}"

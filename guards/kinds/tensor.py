@@ -15,7 +15,7 @@ FIELDS = ("dtype", "device", "requires_grad", "layout")
 
 def tensor_matches(spec: TensorSpec, found: Any) -> bool:
     """The meaning, and the slow path of the native check: tensors whose C++ object does not tell the truth."""
-    if type(found) is not spec.type:
+    if type(found) is not spec.type or not isinstance(found, torch.Tensor):
         return False
     with torch._C.DisableTorchFunction():
         return (

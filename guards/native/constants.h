@@ -15,11 +15,17 @@ static inline int fj_compare(PyObject *expected, PyObject *found) {
     return equal == 1;
 }
 
+static inline int fj_same_str(PyObject *a, PyObject *b) {
+    Py_ssize_t length = PyUnicode_GET_LENGTH(a);
+    int kind = PyUnicode_KIND(a); /* the narrowest that holds the text, so equal texts have equal kinds */
+    return length == PyUnicode_GET_LENGTH(b) && kind == (int)PyUnicode_KIND(b) &&
+           memcmp(PyUnicode_DATA(a), PyUnicode_DATA(b), (size_t)(length * kind)) == 0;
+}
+
 static int fj_same_constant(PyObject *expected, PyObject *found) {
     if (expected == found) return 1;
     if (Py_TYPE(expected) != Py_TYPE(found)) return 0;
-    if (PyUnicode_CheckExact(expected))
-        return PyUnicode_GET_LENGTH(expected) == PyUnicode_GET_LENGTH(found) && PyUnicode_Compare(expected, found) == 0;
+    if (PyUnicode_CheckExact(expected)) return fj_same_str(expected, found);
     if (PyFloat_CheckExact(expected)) return fj_same_double(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
     if (PyComplex_CheckExact(expected)) {
         Py_complex a = PyComplex_AsCComplex(expected), b = PyComplex_AsCComplex(found);
@@ -35,12 +41,20 @@ static int fj_same_constant(PyObject *expected, PyObject *found) {
     return fj_compare(expected, found);
 }
 
-/* A key of a dictionary: constants of builtin types as above, anything else by identity. */
+/* Of a builtin type (bool and None aside, which identity settles), all the way down: comparing runs no Python. */
+static int fj_is_constant(PyObject *key) {
+    if (PyTuple_CheckExact(key)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
+            if (!fj_is_constant(PyTuple_GET_ITEM(key, i))) return 0;
+        return 1;
+    }
+    return PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyFloat_CheckExact(key) || PyComplex_CheckExact(key) ||
+           PyBytes_CheckExact(key) || PyBool_Check(key) || key == Py_None;
+}
+
+/* A key of a dictionary: constants as above, anything else by identity. */
 static inline int fj_same_key(PyObject *expected, PyObject *found) {
-    if (expected == found) return 1;
-    int constant = PyUnicode_CheckExact(expected) || PyLong_CheckExact(expected) || PyFloat_CheckExact(expected) ||
-                   PyComplex_CheckExact(expected) || PyBytes_CheckExact(expected) || PyTuple_CheckExact(expected);
-    return constant && fj_same_constant(expected, found);
+    return expected == found || (fj_is_constant(expected) && fj_same_constant(expected, found));
 }
 
 #endif

@@ -32,22 +32,29 @@ GETTERS = (  # library, symbol; the order is that of set_state_probes in torch_s
     ("torch_cpu", "_ZN2at13globalContextEv"),
 )
 
-# Thread-local modes, each of which must show. (Global ones are read by getters that are named for them.)
-TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
-    lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
-    lambda: torch.inference_mode(not torch.is_inference_mode_enabled()),
-    lambda: torch.autocast("cpu", enabled=not torch.is_autocast_enabled("cpu"), cache_enabled=torch.is_autocast_cache_enabled()),
-    lambda: torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"), dtype=other_half(), cache_enabled=torch.is_autocast_cache_enabled()),
-    lambda: torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"), cache_enabled=not torch.is_autocast_cache_enabled()),
-    lambda: _C.DisableTorchFunctionSubclass(),
-    lambda: _C.DisableTorchFunction(),
-    lambda: torch.device("meta"),
-)
+
+def autocast(**change: Any) -> torch.autocast:
+    """The present autocast of the cpu, but for the change."""
+    now: dict[str, Any] = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu"),
+           "cache_enabled": torch.is_autocast_cache_enabled()}
+    return torch.autocast("cpu", **now | change)
 
 
 def other_half() -> torch.dtype:
     return torch.float16 if torch.get_autocast_dtype("cpu") is torch.bfloat16 else torch.bfloat16
 
+
+# Thread-local modes, each of which must show. (Global ones are read by getters that are named for them.)
+TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
+    lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
+    lambda: torch.inference_mode(not torch.is_inference_mode_enabled()),
+    lambda: autocast(enabled=not torch.is_autocast_enabled("cpu")),
+    lambda: autocast(dtype=other_half()),
+    lambda: autocast(cache_enabled=not torch.is_autocast_cache_enabled()),
+    lambda: _C.DisableTorchFunctionSubclass(),
+    lambda: _C.DisableTorchFunction(),
+    lambda: torch.device("meta"),
+)
 
 _forced_off = False
 
@@ -76,7 +83,7 @@ def calibrate() -> bool:
 
 def probes() -> tuple[Any, ...]:
     addresses = [address(loaded(name), symbol) for name, symbol in GETTERS]
-    return loaded("c10")._handle, KEYS, *addresses, _C._get_function_stack_at
+    return loaded("c10")._handle, KEYS, *addresses, _C._get_function_stack_at, _C._get_dispatch_stack_at
 
 
 def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
@@ -94,4 +101,7 @@ def loaded(name: str) -> ctypes.CDLL:
 
 
 def address(library: ctypes.CDLL, symbol: str) -> int:
-    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+    found = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+    if not found:
+        raise AttributeError(symbol)
+    return found

@@ -7,7 +7,6 @@
 
 #include <structmember.h>
 
-#include "constants.h"
 #include "guard_api.h"
 #include "tensor_layout.h"
 #include "torch_state.h"
@@ -159,7 +158,10 @@ static int keys_match(const fj_instance *view, PyObject *keys) {
 
 static int has_attribute(PyObject *object, PyObject *name, int expected) {
     PyObject *value = PyObject_GetAttr(object, name);
-    if (value == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
+    if (value == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
+        PyErr_Clear();
+    }
     Py_XDECREF(value);
     return (value != NULL) == expected;
 }
@@ -258,7 +260,7 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
         case OP_TYPE_OF: BORROWED((PyObject *)Py_TYPE(OF));
         case OP_CLASS_DICT: BORROWED(PyType_Check(OF) ? fj_type_dict((PyTypeObject *)OF) : NULL);
         case OP_MRO_ITEM: BORROWED(mro_item(OF, step->number));
-        case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash) : NULL);
+        case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint) : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
         case OP_TENSOR_SIZE: OWNED(tensor_number(OF, FJ_SIZE, step));
@@ -271,8 +273,8 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
         case OP_LENGTH: REQUIRE(builtin_length(OF) == step->number);
         case OP_KEYS: REQUIRE(PyDict_Check(OF) && keys_match(&(fj_instance){.dict = OF}, step->object));
         case OP_ABSENT:
-            REQUIRE(OF == Py_None || (PyDict_Check(OF) && !fj_dict_item(OF, step->object, step->hash)));
-        case OP_PRESENT: REQUIRE(PyDict_Check(OF) && fj_dict_item(OF, step->object, step->hash));
+            REQUIRE(OF == Py_None || (PyDict_Check(OF) && !fj_dict_item(OF, step->object, step->hash, &step->hint)));
+        case OP_PRESENT: REQUIRE(PyDict_Check(OF) && fj_dict_item(OF, step->object, step->hash, &step->hint));
         case OP_INSTANCE_LENGTH: {
             fj_instance view = fj_instance_of(OF);
             REQUIRE(!PyType_Check(OF) && view.can && fj_instance_length(&view) == step->number);

@@ -61,21 +61,22 @@ def level() -> str:
 
 def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
     """The spec as C compares it, or None where only Python can tell."""
-    if level() == "python" or not is_plain(spec):
+    found = layout()
+    if found is None or level() == "python" or not is_plain(spec, found):
         return None
     try:
-        dtype, device = dtype_code(spec.dtype), device_code(str(spec.device))
+        dtype, device = dtype_code(spec.dtype, found), device_code(str(spec.device), found)
     except Exception:  # a device that this process has not got: such a guard fails, by the slow path
         return None
     return spec.type, spec.keys, dtype, device, spec.requires_grad, spec.sizes, spec.strides
 
 
-def is_plain(spec: TensorSpec) -> bool:
-    """Does the TensorImpl of such a tensor tell the truth? Not for subclasses with their own dispatch, functorch, sparse."""
+def is_plain(spec: TensorSpec, found: Layout) -> bool:
+    """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, functorch or sparse layouts."""
     return (
         spec.layout is torch.strided
         and len(spec.sizes) == len(spec.strides)
-        and not spec.keys & ~layout().plain_keys
+        and not spec.keys & ~found.plain_keys
     )
 
 
@@ -97,15 +98,15 @@ def hand_over(found: Layout | None) -> None:
 
 
 @cache
-def dtype_code(dtype: torch.dtype) -> int:
+def dtype_code(dtype: torch.dtype, found: Layout) -> int:
     with plain_torch():
-        return read(torch.empty(0, dtype=dtype, device="cpu"), layout().dtype, "<H")
+        return read(torch.empty(0, dtype=dtype, device="cpu"), found.dtype, "<H")
 
 
 @cache
-def device_code(device: str) -> int:
+def device_code(device: str, found: Layout) -> int:
     with plain_torch():
-        return read(torch.empty(0, device=device), layout().device, "<H")
+        return read(torch.empty(0, device=device), found.device, "<H")
 
 
 @contextmanager
@@ -129,23 +130,22 @@ def functorch_keys() -> _C.DispatchKeySet:
 
 def calibrate() -> Layout:
     tensors = samples()
-    impl = only(offsets(8, torch.Tensor.__basicsize__, lambda at: all(
+    impl = only(offsets(torch.Tensor.__basicsize__, lambda at: all(
         word(id(tensor), at) == tensor._cdata for tensor in tensors
     ), start=object.__basicsize__))
     size = min(allocated(tensor._cdata) for tensor in tensors)
     images = [(tensor, ctypes.string_at(tensor._cdata, size)) for tensor in tensors]
 
-    def where(step: int, test: Callable[[torch.Tensor, bytes, int], bool]) -> int:
-        return only(offsets(step, size, lambda at: all(test(tensor, image, at) for tensor, image in images), width=8))
+    def where(test: Callable[[torch.Tensor, bytes, int], bool]) -> int:
+        return only(offsets(size, lambda at: all(test(tensor, image, at) for tensor, image in images)))
 
-    sizes = where(8, has_sizes)
-    keys = where(8, lambda tensor, image, at: u64(image, at) == _C._dispatch_keys(tensor).raw_repr())
-    storage_offset = where(8, lambda tensor, image, at: u64(image, at) == tensor.storage_offset())
+    sizes = where(has_sizes)
+    keys = where(lambda tensor, image, at: u64(image, at) == _C._dispatch_keys(tensor).raw_repr())
+    storage_offset = where(lambda tensor, image, at: u64(image, at) == tensor.storage_offset())
     taken = {*range(keys, keys + 8), *range(sizes, sizes + 8), *range(storage_offset, storage_offset + 8)}
     dtype = only(at for at in names(images, size, 2, lambda tensor: tensor.dtype) if at not in taken)
-    device = only(
-        at for at in names(images, size, 1, lambda tensor: tensor.device.type) if is_device(images, at) and at not in taken
-    )
+    devices = names(images, size, 1, lambda tensor: tensor.device.type)
+    device = only(at for at in devices if at not in taken and is_device(images, at))
     found = Layout(impl, keys, dtype, device, sizes, inline_dims(sizes), storage_offset,
                    address(loaded("c10"), REQUIRES_GRAD), plain_keys())
     verify(found, tensors)
@@ -216,9 +216,9 @@ def plain_keys() -> int:
     """Keys under which sizes, strides, dtype and device lie in the TensorImpl itself."""
     key = _C.DispatchKey
     dense = [getattr(key, f"{prefix}{name}") for name in ("CPU", "CUDA", "Meta", "XPU") for prefix in ("", "Autograd")]
-    other = [key.ADInplaceOrView, key.AutogradFunctionality, key.Conjugate, key.Negative, key.AutocastCPU, key.AutocastCUDA]
+    marks = [key.ADInplaceOrView, key.AutogradFunctionality, key.Conjugate, key.Negative]
     raw = 0
-    for one in (*dense, *other):
+    for one in (*dense, *marks, key.AutocastCPU, key.AutocastCUDA):
         raw |= _C.DispatchKeySet(one).raw_repr()
     for device in ("cpu", "meta"):
         raw |= _C._dispatch_keys(torch.empty(0, device=device)).raw_repr()
@@ -240,8 +240,9 @@ def verify(found: Layout, tensors: list[torch.Tensor]) -> None:
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
-def offsets(step: int, size: int, test: Callable[[int], bool], start: int = 0, width: int | None = None) -> Iterator[int]:
-    return filter(test, range(start, size - (width or step) + 1, step))
+def offsets(size: int, test: Callable[[int], bool], start: int = 0) -> Iterator[int]:
+    """Of aligned words of 8 bytes inside an object."""
+    return filter(test, range(start, size - 7, 8))
 
 
 def only(found: Iterator[int]) -> int:

@@ -12,6 +12,8 @@
 #include <internal/pycore_object.h>
 #include <stdint.h>
 
+#include "constants.h"
+
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
 #error "framejit knows CPython 3.11, 3.12 and 3.13"
 #endif
@@ -95,28 +97,49 @@ static inline PyObject *fj_type_dict(PyTypeObject *type) {
 
 /* ---- the same for all versions ---------------------------------------------------------------------------------- */
 
-static inline PyObject *fj_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash) {
-    PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
-    if (value == NULL && PyErr_Occurred()) PyErr_Clear();
-    return value;
+/* Where a key of a dictionary was found last: entry number + 1; 0 not looked for yet, FJ_NO_HINT when not worth it. */
+#define FJ_NO_HINT (-1)
+#define FJ_SCAN 64 /* how many entries we read to find a lost place again */
+
+/* The place of this very str among the entries of a dictionary whose keys are all str. */
+static inline int32_t fj_find_place(PyDictKeysObject *keys, PyObject *key, int32_t hint) {
+    const PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    if (hint > 0 && keys->dk_nentries > FJ_SCAN) return FJ_NO_HINT;
+    for (Py_ssize_t i = 0; i < keys->dk_nentries && i < INT32_MAX - 1; i++)
+        if (entries[i].me_key == key) return (int32_t)i + 1;
+    return FJ_NO_HINT; /* an equal str, not this one */
 }
 
-static inline int fj_same_name(PyObject *a, PyObject *b) {
-    return a == b || (a != NULL && PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0);
+/* dict.get(key) for an exact str or any other key of known hash: borrowed, or NULL. */
+static inline PyObject *fj_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash, int32_t *hint) {
+    const PyDictObject *mapping = (PyDictObject *)dict;
+    PyDictKeysObject *keys = mapping->ma_keys;
+    int by_place = *hint != FJ_NO_HINT && keys->dk_kind != DICT_KEYS_GENERAL && mapping->ma_values == NULL;
+    if (by_place && *hint > 0 && *hint <= keys->dk_nentries) {
+        const PyDictUnicodeEntry *entry = &DK_UNICODE_ENTRIES(keys)[*hint - 1];
+        if (entry->me_key == key && entry->me_value != NULL) return entry->me_value;
+    }
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
+    if (value == NULL) {
+        if (PyErr_Occurred()) PyErr_Clear();
+    } else if (by_place && keys == mapping->ma_keys) { /* the same still, if a comparison ran Python */
+        *hint = fj_find_place(keys, key, *hint);
+    }
+    return value;
 }
 
 /* The attribute `name` (an exact str) in the object's own attributes, borrowed, or NULL. `hint` remembers where the
  * class keeps it. */
 static inline PyObject *fj_instance_item(PyObject *object, PyObject *name, Py_hash_t hash, int32_t *hint) {
     fj_instance view = fj_instance_of(object);
-    if (view.dict != NULL) return fj_dict_item(view.dict, name, hash);
+    if (view.dict != NULL) return fj_dict_item(view.dict, name, hash, hint);
     if (view.keys == NULL || view.keys->dk_kind == DICT_KEYS_GENERAL) return NULL;
     const PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(view.keys);
     Py_ssize_t known = view.keys->dk_nentries;
-    if (*hint < known && entries[*hint].me_key == name) return view.values[*hint];
+    if (*hint > 0 && *hint <= known && entries[*hint - 1].me_key == name) return view.values[*hint - 1];
     for (Py_ssize_t i = 0; i < known; i++)
-        if (fj_same_name(entries[i].me_key, name)) {
-            *hint = (int32_t)i;
+        if (entries[i].me_key && fj_same_str(entries[i].me_key, name)) {
+            *hint = (int32_t)i + 1;
             return view.values[i];
         }
     return NULL;

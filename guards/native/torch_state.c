@@ -17,7 +17,7 @@ static struct {
     int8_t (*default_dtype)(void);
     _Bool (*deterministic[3])(const void *context);
     const void *context;
-    PyObject *function_mode_at; /* torch._C._get_function_stack_at */
+    PyObject *function_mode_at, *dispatch_mode_at; /* torch._C._get_function_stack_at, _get_dispatch_stack_at */
 } probes;
 static int calibrated;
 static _Thread_local const void *thread_keys; /* dlsym gives the calling thread's own copy */
@@ -37,23 +37,33 @@ static void take_fingerprint(fj_fingerprint *now) {
     for (int i = 0; i < 3; i++) now->deterministic[i] = probes.deterministic[i](probes.context);
 }
 
-/* The stack of torch-function modes as a new tuple; NULL, no exception, if it cannot be had. */
-static PyObject *function_modes(int64_t count) {
-    PyObject *modes = PyTuple_New(count);
-    for (int64_t i = 0; modes && i < count; i++) {
+/* Append the `count` modes of a stack; 0, and no exception, if they cannot be had. */
+static int append_modes(PyObject *modes, Py_ssize_t from, PyObject *mode_at, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         PyObject *at = PyLong_FromLongLong(i);
-        PyObject *mode = at ? PyObject_CallOneArg(probes.function_mode_at, at) : NULL;
+        PyObject *mode = at ? PyObject_CallOneArg(mode_at, at) : NULL;
         Py_XDECREF(at);
-        if (mode) PyTuple_SET_ITEM(modes, i, mode);
-        else Py_CLEAR(modes);
+        if (mode == NULL) return PyErr_Clear(), 0;
+        PyTuple_SET_ITEM(modes, from + i, mode);
     }
-    PyErr_Clear();
+    return 1;
+}
+
+/* Both stacks of modes as a new tuple; NULL for none, or, no exception, if they cannot be had. */
+static PyObject *all_modes(const fj_fingerprint *now) {
+    int64_t count = now->function_modes + now->dispatch_modes;
+    PyObject *modes = count ? PyTuple_New(count) : NULL;
+    if (modes == NULL) return PyErr_Clear(), NULL;
+    if (!append_modes(modes, 0, probes.function_mode_at, now->function_modes) ||
+        !append_modes(modes, now->function_modes, probes.dispatch_mode_at, now->dispatch_modes))
+        Py_CLEAR(modes);
     return modes;
 }
 
-static int same_modes(PyObject *known, int64_t count) {
+static int same_modes(PyObject *known, const fj_fingerprint *now) {
+    int64_t count = now->function_modes + now->dispatch_modes;
     if (count == 0) return 1;
-    PyObject *modes = known ? function_modes(count) : NULL;
+    PyObject *modes = known ? all_modes(now) : NULL;
     int same = modes != NULL && PyTuple_GET_SIZE(known) == count;
     for (int64_t i = 0; same && i < count; i++) same = PyTuple_GET_ITEM(known, i) == PyTuple_GET_ITEM(modes, i);
     Py_XDECREF(modes);
@@ -72,30 +82,31 @@ int fj_torch_state_holds(PyObject *state, fj_state_memory *memory) {
     if (!calibrated) return ask(state);
     fj_fingerprint now;
     take_fingerprint(&now);
-    if (memory->knows_holds && memcmp(&now, &memory->holds, sizeof now) == 0 && same_modes(memory->modes, now.function_modes))
+    if (memory->knows_holds && memcmp(&now, &memory->holds, sizeof now) == 0 && same_modes(memory->modes, &now))
         return 1;
     if (memory->knows_fails && memcmp(&now, &memory->fails, sizeof now) == 0) return 0;
     int holds = ask(state);
     if (holds) {
         memory->holds = now;
         memory->knows_holds = 1;
-        Py_XSETREF(memory->modes, now.function_modes ? function_modes(now.function_modes) : NULL);
-    } else if (now.function_modes == 0) { /* other modes of the same number could hold */
+        Py_XSETREF(memory->modes, all_modes(&now));
+    } else if (now.function_modes + now.dispatch_modes == 0) { /* other modes of the same number could hold */
         memory->fails = now;
         memory->knows_fails = 1;
     }
     return holds;
 }
 
-/* set_state_probes(None | (library handle, symbol of the keys, 10 addresses, context getter, function_mode_at)) */
+/* set_state_probes(None | (library handle, symbol of the keys, 10 addresses, context getter, function_mode_at,
+ * dispatch_mode_at)) */
 static PyObject *set_state_probes(PyObject *module, PyObject *from) {
     calibrated = 0;
     if (from == Py_None) Py_RETURN_NONE;
     unsigned long long library, at[10], context;
     const char *symbol;
-    PyObject *mode_at;
-    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKKO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
-                          &at[7], &at[8], &at[9], &context, &mode_at))
+    PyObject *function_mode_at, *dispatch_mode_at;
+    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKKOO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+                          &at[7], &at[8], &at[9], &context, &function_mode_at, &dispatch_mode_at))
         return NULL;
     probes.library = (void *)(uintptr_t)library;
     char *kept = strdup(symbol); /* once a process */
@@ -108,7 +119,8 @@ static PyObject *set_state_probes(PyObject *module, PyObject *from) {
     };
     for (int i = 0; i < 10; i++) *targets[i] = (void *)(uintptr_t)at[i];
     probes.context = ((const void *(*)(void))(uintptr_t)context)();
-    Py_XSETREF(probes.function_mode_at, Py_NewRef(mode_at));
+    Py_XSETREF(probes.function_mode_at, Py_NewRef(function_mode_at));
+    Py_XSETREF(probes.dispatch_mode_at, Py_NewRef(dispatch_mode_at));
     if (kept == NULL || dlsym(probes.library, kept) == NULL) Py_RETURN_NONE;
     calibrated = 1;
     Py_RETURN_NONE;

@@ -14,7 +14,7 @@ typedef struct {
 typedef struct {
     fj_fingerprint holds, fails;
     uint8_t knows_holds, knows_fails;
-    PyObject *modes; /* the torch-function modes under `holds`, a tuple, compared by identity; NULL for none */
+    PyObject *modes; /* both stacks of modes under `holds`, a tuple, compared by identity; NULL for none */
 } fj_state_memory;
 
 /* Does `state.holds()`? Asks Python only under a fingerprint not seen last time. Never raises. */

@@ -1,0 +1,295 @@
+"""Random worlds, random guards that hold in them, random mutations: C and the reference must say the same.
+
+FRAMEJIT_ORACLE_MUTATIONS says how many (10,000; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
+"""
+from __future__ import annotations
+
+import os
+import random
+from collections import OrderedDict, deque
+from types import FunctionType
+
+import pytest
+import torch
+from framejit.guards import source as s
+from framejit.guards.guard import Guard, Kind, ShapeExpr, TensorSpec, TorchState
+from framejit.guards.program import GuardProgram
+from framejit.guards.reference import UNBOUND, FrameView, Unwalkable, check, first_failure, load
+
+MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 10_000))
+SEED = int(os.environ.get("FRAMEJIT_ORACLE_SEED", 0))
+WORLDS = 20
+NAMES = ("a", "b", "c", "weight", "bias", "training")
+
+
+class Thing:
+    klass = 1
+
+    @property
+    def first(self):
+        return next(iter(vars(self).values()))
+
+
+class Wide(Thing):
+    """Its property of another value; instances may change class to and fro."""
+
+    klass = 2
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+
+CONSTANTS = (0, 1, -1, 2, 10**25, True, False, None, 0.0, -0.0, float("nan"), 1.5, "a", "bb", "é", b"x", (), (1, "a"),
+             (1.0, (2,)), 1j, ..., torch.float32, torch.float64, torch.device("cpu"), frozenset({1}), slice(1, 2))
+
+
+def linear():
+    return torch.nn.Linear(2, 2)
+
+
+def sequential():
+    return torch.nn.Sequential(torch.nn.ReLU())
+
+
+class World:
+    """Makes and mutates objects."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.globals = {name: self.make(3) for name in NAMES}
+        self.function = self.make_function()
+        self.slots = [self.make(4) for _ in range(self.random.randint(1, 4))]
+
+    def make_function(self):
+        held, other = self.make(3), self.make(2)
+
+        def inner():
+            return held, other
+
+        return FunctionType(inner.__code__, self.globals, closure=inner.__closure__)
+
+    def frame(self):
+        return FrameView(tuple(self.slots), self.function)
+
+    def make(self, depth):
+        makers = (self.constant, self.tensor) if depth <= 0 else (
+            self.constant, self.tensor, self.list, self.tuple, self.dict, self.ordered, self.thing, self.thing,
+            self.module, self.slotted, self.other,
+        )
+        return self.random.choice(makers)(depth - 1)
+
+    def constant(self, depth):
+        return self.random.choice(CONSTANTS)
+
+    def tensor(self, depth):
+        shape = [self.random.randint(0, 3) for _ in range(self.random.choice((0, 1, 2, 3, 6)))]
+        dtype = self.random.choice((torch.float32, torch.float64, torch.int64, torch.complex64))
+        made = torch.zeros(shape, dtype=dtype)
+        if dtype.is_floating_point and self.random.random() < 0.3:
+            made.requires_grad_()
+        forms = (lambda: made, lambda: made.detach(), lambda: made[None][0],
+                 lambda: made.transpose(0, -1) if shape else made,
+                 lambda: torch.nn.Parameter(made.detach(), requires_grad=False), lambda: made.conj(),
+                 lambda: made.to("meta"), lambda: made.to_sparse())
+        return self.random.choice(forms)()
+
+    def items(self, depth):
+        return [self.make(depth) for _ in range(self.random.randint(0, 4))]
+
+    def named(self, depth):
+        names = self.random.sample(NAMES, self.random.randint(0, 4))
+        return {name: self.make(depth) for name in names}
+
+    def list(self, depth):
+        return self.items(depth)
+
+    def tuple(self, depth):
+        return tuple(self.items(depth))
+
+    def dict(self, depth):
+        made = self.named(depth)
+        if self.random.random() < 0.4:
+            made |= {key: self.make(depth) for key in self.random.sample((1, 2.5, None, (1, "a"), int), 2)}
+        return made
+
+    def ordered(self, depth):
+        return OrderedDict(self.named(depth))
+
+    def thing(self, depth):
+        made = self.random.choice((Thing, Wide))()
+        for name, value in self.named(depth).items():
+            setattr(made, name, value)
+        return made
+
+    def slotted(self, depth):
+        made = Slotted()
+        made.a = self.make(depth)
+        return made
+
+    def module(self, depth):
+        made = self.random.choice((linear, sequential, torch.nn.Identity))()
+        for name, value in self.named(depth).items():
+            if not isinstance(value, torch.nn.Parameter | torch.nn.Module) and name not in ("weight", "bias"):
+                setattr(made, name, value)
+        return made
+
+    def other(self, depth):
+        return self.random.choice((Thing, Wide, deque(self.items(depth)), {1, 2}, len, torch, range(3), "text"))
+
+    # ---- sources, with what they lead to
+
+    def roots(self):
+        yield from (s.SlotSource(i, f"x{i}") for i in range(len(self.slots)))
+        yield from (s.CellContents(s.ClosureSource(i, f"c{i}")) for i in range(2))
+        yield s.GlobalsSource()
+        yield s.ModuleSource("torch.nn")
+
+    def source(self):
+        """A random walk."""
+        frame, source = self.frame(), self.random.choice(list(self.roots()))
+        for _ in range(self.random.randint(0, 5)):
+            try:
+                steps = list(self.steps(source, load(source, frame)))
+            except Unwalkable:
+                break
+            if not steps:
+                break
+            source = self.random.choice(steps)
+        return source
+
+    def steps(self, source, found):
+        if isinstance(found, torch.Tensor):
+            yield from (s.TensorProperty(source, what, dim) for what in ("size", "stride") for dim in range(found.dim())
+                        if found.layout is torch.strided)
+            return
+        if isinstance(found, list | tuple):
+            yield from (s.SequenceItem(source, at) for at in range(-len(found), len(found)))
+        if isinstance(found, dict):
+            keys = [key for key in dict.keys(found) if isinstance(key, str | int | float | tuple | None)]
+            yield from (s.DictItem(source, key) for key in keys[:20])
+            yield from (s.DictKey(source, at) for at in range(min(len(found), 20)))
+        if isinstance(found, type):
+            yield s.ClassDict(source)
+            yield from (s.MroItem(source, at) for at in range(len(found.__mro__)))
+        elif isinstance(found, Thing | torch.nn.Module | Slotted):
+            yield s.InstanceDict(source)
+            yield s.TypeOf(source)
+            yield from (s.DictItem(s.InstanceDict(source), name) for name in getattr(found, "__dict__", ()))
+            names = ("a", "b", "klass", "first", "training")
+            yield from (s.AttrSource(source, name) for name in names if has(found, name))
+
+    # ---- guards that hold
+
+    def guards(self):
+        frame = self.frame()
+        drawn = [self.guard(frame) for _ in range(self.random.randint(1, 12))]
+        return [guard for guard in drawn if guard is not None and check(guard, frame)]
+
+    def guard(self, frame):
+        if self.random.random() < 0.05:
+            return Guard(s.TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
+        source = self.source()
+        try:
+            found = load(source, frame)
+        except Unwalkable:
+            return None
+        kinds = {Kind.TYPE: type(found), Kind.IS: found, Kind.HASATTR: ("a", has(found, "a")),
+                 Kind.PYTHON: ("of this type", lambda x: type(x) is type(found)), Kind.SAME: source}
+        if isinstance(found, torch.Tensor):
+            kinds = {Kind.TENSOR: TensorSpec.of(found), Kind.TYPE: type(found)}
+        if any(found is constant for constant in CONSTANTS) or type(found) in (int, str, float, bool):
+            kinds[Kind.EQUALS] = found
+        if isinstance(found, dict):
+            kinds |= {Kind.LENGTH: len(found), Kind.KEYS: tuple(found), Kind.ABSENT: "absent"}
+            plain = [key for key in found if isinstance(key, str | int | float)]
+            kinds |= {Kind.PRESENT: plain[0]} if plain else {}
+        if isinstance(found, list | tuple | str | bytes | deque | set):
+            kinds[Kind.LENGTH] = len(found)
+        if type(found) is int:
+            kinds[Kind.SHAPE] = ShapeExpr(f"s0 <= {found}", (("s0", source),))
+        others = tuple(self.source() for _ in range(self.random.randint(1, 10)))
+        kinds[Kind.DISTINCT] = others
+        kind = self.random.choice(list(kinds))
+        return Guard(source, kind, kinds[kind])
+
+    # ---- mutations
+
+    def mutate(self):
+        """One change somewhere; where that is impossible, a slot."""
+        source = self.source()
+        while source.base is not None and self.random.random() < 0.5:
+            source = source.base
+        try:  # a class's dictionary must only be changed through the class
+            if not isinstance(source, s.ClassDict) and self.change(load(source, self.frame())):
+                return
+        except (Unwalkable, TypeError, AttributeError, RuntimeError, KeyError):
+            pass
+        self.slots[self.random.randrange(len(self.slots))] = UNBOUND if self.random.random() < 0.1 else self.make(3)
+
+    def change(self, found):
+        new = self.make(1)
+        if isinstance(found, torch.Tensor):
+            found.requires_grad_(not found.requires_grad) if self.random.random() < 0.6 else found.resize_(2, 1)
+        elif isinstance(found, list):
+            self.random.choice((lambda: found.append(new), found.pop if found else found.clear, found.reverse,
+                                lambda: found.__setitem__(0, new) if found else None))()
+        elif isinstance(found, OrderedDict) and found:
+            found.move_to_end(self.random.choice(list(found)), last=self.random.random() < 0.5)
+        elif found is self.globals or type(found) is dict and not set(NAMES).isdisjoint(found):
+            self.change_names(found, found.__setitem__, found.__delitem__, new)
+        elif isinstance(found, Thing):
+            if self.random.random() < 0.1:
+                found.__class__ = Wide if type(found) is Thing else Thing
+            elif self.random.random() < 0.1:
+                found.__dict__ = dict(reversed(found.__dict__.items()))
+            else:
+                names = self.random.random() < 0.5 and vars(found) or dict.fromkeys(n for n in NAMES if has(found, n))
+                self.change_names(names, lambda n, v: setattr(found, n, v), lambda n: delattr(found, n), new)
+        else:
+            return False
+        return True
+
+    def change_names(self, names, set_, delete, new):
+        ours = [name for name in names if name in NAMES]
+        if ours and self.random.random() < 0.4:
+            delete(self.random.choice(ours))
+        else:
+            set_(self.random.choice(NAMES), new)
+
+
+def has(thing, name):
+    try:
+        return hasattr(thing, name)
+    except Exception:
+        return False
+
+
+@pytest.mark.parametrize("number", range(WORLDS))
+def test_native_agrees_with_reference(number):
+    done = 0
+    seed = SEED + number * 1_000_003
+    while done < MUTATIONS // WORLDS:
+        seed += 1
+        world = World(seed)
+        guards = world.guards()
+        lifted = [guard.source for guard in guards if guard.kind is not Kind.TORCH_STATE][:3]
+        program = GuardProgram.build(guards, lifted)
+        native = program.native()
+        frame = world.frame()
+        assert native.check(frame.slots, frame.function), f"seed {seed}\n{program}"
+        for _ in range(20):
+            world.mutate()
+            done += 1
+            frame = world.frame()
+            all_hold = all(check(guard, frame) for guard in guards)
+            failure = first_failure(program, frame)
+            found = native.first_failure(frame.slots, frame.function)
+            assert (found == -1) is (failure is None), f"seed {seed}: native {found}, reference {failure}\n{program}"
+            assert all_hold or failure is not None, f"seed {seed}: a guard that nothing implies was dropped\n{program}"
+            if found >= 0:
+                assert str(program.failure(found, frame))
+            else:
+                objects = native.lifted(frame.slots, frame.function)
+                assert all(one is other or one == other
+                           for one, other in zip(objects, (load(source, frame) for source in lifted), strict=True))

@@ -1,0 +1,264 @@
+"""GuardProgram: merging, order, lifetimes, lifted objects, printing."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import weakref
+
+import pytest
+import torch
+from framejit.guards import source as s
+from framejit.guards.guard import Guard, Kind, TensorSpec, TorchState
+from framejit.guards.native import _guards
+from framejit.guards.program import GuardProgram, Load
+from framejit.guards.reference import FrameView
+
+X, Y = s.SlotSource(0, "x"), s.SlotSource(1, "y")
+
+
+def own(of, attr):
+    return s.DictItem(s.InstanceDict(of), attr)
+
+
+def function():
+    pass
+
+
+class Plain:
+    pass
+
+
+def kinds(guards):
+    return [guard.kind for guard in GuardProgram.build(guards).guards]
+
+
+def test_duplicates_merge_but_not_equal_looking_constants():
+    assert kinds([Guard(X, Kind.EQUALS, 1)] * 3 + [Guard(X, Kind.EQUALS, 1, line="other")]) == [Kind.EQUALS]
+    for one, other in ((1, True), (1, 1.0), (0.0, -0.0), ((1,), (True,)), ("a", b"a")):
+        assert len(kinds([Guard(X, Kind.EQUALS, one), Guard(X, Kind.EQUALS, other)])) == 2
+    assert len(kinds([Guard(X, Kind.EQUALS, float("nan")), Guard(X, Kind.EQUALS, float("nan"))])) == 1
+
+
+@pytest.mark.parametrize(("strong", "weak"), [
+    (Guard(X, Kind.EQUALS, 1), Guard(X, Kind.TYPE, int)),
+    (Guard(X, Kind.IS, None), Guard(X, Kind.TYPE, type(None))),
+    (Guard(X, Kind.IS, None), Guard(X, Kind.EQUALS, None)),
+    (Guard(X, Kind.IS, len), Guard(X, Kind.TYPE, type(len))),
+    (Guard(X, Kind.TENSOR, TensorSpec.of(torch.ones(2))), Guard(X, Kind.TYPE, torch.Tensor)),
+    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 1)),
+    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.PRESENT, "a")),
+    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "b")),
+    (Guard(s.DictItem(X, "a"), Kind.IS, None), Guard(X, Kind.PRESENT, "a")),
+    (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", True))),
+])
+def test_implied_guards_are_dropped(strong, weak):
+    assert GuardProgram.build([weak, strong]).guards == GuardProgram.build([strong, weak]).guards == (strong,)
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    (Guard(X, Kind.EQUALS, 1), Guard(X, Kind.TYPE, bool)),
+    (Guard(X, Kind.IS, Plain()), Guard(X, Kind.TYPE, Plain)),  # its __class__ can be assigned
+    (Guard(X, Kind.IS, sys), Guard(X, Kind.TYPE, type(sys))),
+    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 2)),
+    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "a")),
+    (Guard(X, Kind.EQUALS, 1), Guard(Y, Kind.TYPE, int)),
+    (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", False))),
+])
+def test_what_is_not_implied_stays(one, other):
+    assert set(kinds([one, other])) == {one.kind, other.kind}
+
+
+def test_common_paths_are_loaded_once():
+    deep = own(own(own(X, "a"), "b"), "c")
+    program = GuardProgram.build([Guard(own(deep, str(i)), Kind.EQUALS, i) for i in range(10)], [deep, X])
+    assert sum(isinstance(step, Load) for step in program.steps) == 4 + 10
+    assert program.temps <= 4
+
+
+def test_order():
+    state = Guard(s.TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
+    slow = Guard(X, Kind.PYTHON, ("nice", bool))
+    deep = Guard(own(own(Y, "a"), "b"), Kind.EQUALS, 1)
+    tensor = Guard(X, Kind.TENSOR, TensorSpec.of(torch.ones(2)))
+    cheap = Guard(Y, Kind.TYPE, Plain)
+    assert GuardProgram.build([slow, deep, tensor, state, cheap]).guards == (state, cheap, tensor, deep, slow)
+
+
+def test_a_path_is_guarded_before_anything_walks_on():
+    """The property must not run on an object of another class."""
+    program = GuardProgram.build([
+        Guard(s.AttrSource(s.SequenceItem(X, 0), "imag"), Kind.EQUALS, 0),
+        Guard(s.SequenceItem(X, 0), Kind.TYPE, int),
+        Guard(s.TypeOf(s.SequenceItem(X, 0)), Kind.IS, int),
+        Guard(X, Kind.TYPE, list),
+    ])
+    assert [guard.source.name for guard in program.guards] == ["x", "x[0]", "type(x[0])", "x[0].imag"]
+
+
+def test_lifted_objects_in_order():
+    thing = Plain()
+    thing.a = [1, 2]
+    program = GuardProgram.build([Guard(Y, Kind.EQUALS, 5)], [own(X, "a"), Y, X, s.SequenceItem(own(X, "a"), 1)])
+    assert program.native().lifted((thing, 5), function) == ([1, 2], 5, thing, 2)
+    assert program.native().lifted((thing, 6), function) is None
+    assert program.native().lifted((5, 5), function) is None
+    assert GuardProgram.build([]).native().lifted((), function) == ()
+
+
+def test_no_function_no_globals():
+    program = GuardProgram.build([Guard(s.GlobalsSource(), Kind.PRESENT, "x")]).native()
+    with pytest.raises(TypeError):
+        program.check((), None)
+    with pytest.raises(TypeError):
+        program.check([], function)
+
+
+class Dropping:
+    """Its attribute empties the list that other loads came from."""
+
+    def __init__(self, victims):
+        self.victims = victims
+
+    @property
+    def a(self):
+        self.victims.clear()
+        gc.collect()
+        return 1
+
+    def __eq__(self, other):
+        self.victims.clear()
+        return True
+
+    __hash__ = None
+
+
+def test_objects_loaded_before_python_runs_outlive_it():
+    victims = [Plain()]
+    victims[0].b = [float("1.5")]
+    of = own(s.SequenceItem(X, 0), "b")
+    program = GuardProgram.build(
+        [Guard(s.AttrSource(Y, "a"), Kind.EQUALS, 1), Guard(of, Kind.LENGTH, 1)], [of, s.SequenceItem(of, 0)]
+    )
+    assert program.native().lifted((victims, Dropping(victims)), function) == ([1.5], 1.5)
+    assert victims == []
+
+
+def test_objects_that_drop_themselves_in_their_own_check():
+    victims = []
+    victims.append(Dropping(victims))
+    item = s.SequenceItem(X, 0)
+    assert GuardProgram.build([Guard(s.AttrSource(item, "a"), Kind.EQUALS, 1)]).native().check((victims,), function)
+    victims.append(Dropping(victims))
+    assert GuardProgram.build([Guard(item, Kind.EQUALS, Dropping([]))]).native().check((victims,), function)
+
+
+def test_a_program_may_be_dropped_while_it_runs():
+    holder = {}
+
+    def drop(x):
+        holder.clear()
+        gc.collect()
+        return True
+
+    guards = [Guard(X, Kind.PYTHON, ("drops", drop)), Guard(X, Kind.EQUALS, 10**20)]
+    holder["native"] = GuardProgram.build(guards).native()
+    del drop, guards
+    assert holder["native"].check((10**20,), function)
+    assert not holder
+
+
+def test_programs_are_collected_in_cycles():
+    class Owner:
+        pass
+
+    owner = Owner()
+    owner.program = GuardProgram.build([Guard(X, Kind.IS, owner)]).native()
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None
+
+
+def test_many_temps_go_to_the_heap():
+    slots = [s.SlotSource(i, f"x{i}") for i in range(700)]
+    program = GuardProgram.build([], slots)
+    assert program.native().lifted(tuple(range(700)), function) == tuple(range(700))
+
+
+@pytest.mark.parametrize("steps", [
+    (("NOPE", 0, (), False, None, 0),),
+    (("SLOT", 5, (), False, None, 0),),
+    (("IS", 0, (9,), False, None, 0),),
+    (("SAME", 0, (0, -1), False, None, 0),),
+    (("TENSOR", 0, (0,), False, None, 0),),
+    (("TENSOR", 0, (0,), False, (int, 1, 2, 3, True, (1,), ()), 0),),
+    (("DICT_ITEM", 0, (0,), False, [], 0),),
+    ("SLOT",),
+])
+def test_malformed_steps_are_refused(steps):
+    with pytest.raises((ValueError, TypeError)):
+        _guards.Program(steps, (), 1)
+    with pytest.raises(ValueError):
+        _guards.Program((), (1,), 1)
+
+
+def test_capsule():
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    assert get(_guards.api, b"framejit.guards.native._guards.api")
+
+
+def test_failures_in_words():
+    thing = Plain()
+    thing.n = 4
+    guards = [
+        Guard(own(X, "n"), Kind.EQUALS, 4, "train.py:7"), Guard(X, Kind.TYPE, Plain),
+        Guard(Y, Kind.TENSOR, TensorSpec.of(torch.ones(8, 3))),
+    ]
+    program = GuardProgram.build(guards)
+
+    def words(*slots):
+        frame = FrameView(slots, function)
+        failure = program.failure(program.native().first_failure(slots, function), frame)
+        return failure and str(failure)
+
+    fine = torch.ones(8, 3)
+    assert words(thing, fine) is None
+    assert words(thing, torch.ones(4, 3)) == "y.size(0) is 4, was 8 when compiled"
+    assert words(thing, fine.double()) == "y.dtype is torch.float64, was torch.float32 when compiled"
+    assert words(thing, fine.t()) == "y.size(0) is 3, was 8 when compiled"
+    assert words(3, fine) == "type(x) is int, was Plain when compiled"
+    thing.n = 5
+    assert words(thing, fine) == "x.n is 5, was 4 when compiled (train.py:7)"
+    del thing.n
+    assert words(thing, fine) == "x.n is gone, was 4 when compiled (train.py:7)"
+
+
+LISTING = """\
+|   0  t0 = slot(1)                                # y
+|   1  check type(t0)                              # type(y) is Plain
+|   2  t1 = slot(0)                                # x
+|   3  check tensor(t1)                            # is_tensor(x, Tensor float32[8] on cpu, requires_grad, strides=[1])
+|   4  check instance_absent(t0)                   # 'forward' not in y.__dict__
+|   5  t1 = instance_item(t0, 'scale')             # y.scale
+|   6  check equals(t1)                            # y.scale == 2.0  [model.py:12]
+|   7  t1 = attr(t0, 'name')                       # y.name
+|   8  check equals(t1)                            # y.name == 'net'
+|   9  t0 = instance_item(t0, 'bias')              # y.bias
+|      return t0                                   # y.bias"""
+
+
+def test_printing():
+    spec = TensorSpec.of(torch.ones(8, requires_grad=True))
+    program = GuardProgram.build([
+        Guard(own(Y, "scale"), Kind.EQUALS, 2.0, "model.py:12"), Guard(Y, Kind.TYPE, Plain),
+        Guard(X, Kind.TENSOR, spec), Guard(s.AttrSource(Y, "name"), Kind.EQUALS, "net"),
+        Guard(s.InstanceDict(Y), Kind.ABSENT, "forward"),
+    ], [own(Y, "bias")])
+    assert str(program).splitlines() == [line.removeprefix("|") for line in LISTING.split("\n")]
+    assert program.expression() == (
+        "type(y) is Plain and is_tensor(x, Tensor float32[8] on cpu, requires_grad, strides=[1])"
+        " and 'forward' not in y.__dict__ and y.scale == 2.0 and y.name == 'net'"
+    )
+    assert GuardProgram.build([]).expression() == "True"
