@@ -114,10 +114,11 @@ static inline int32_t fj_find_place(PyDictKeysObject *keys, PyObject *key, int32
 static inline PyObject *fj_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash, int32_t *hint) {
     const PyDictObject *mapping = (PyDictObject *)dict;
     PyDictKeysObject *keys = mapping->ma_keys;
-    int by_place = *hint != FJ_NO_HINT && keys->dk_kind != DICT_KEYS_GENERAL && mapping->ma_values == NULL;
+    int by_place = *hint != FJ_NO_HINT && keys->dk_kind != DICT_KEYS_GENERAL;
     if (by_place && *hint > 0 && *hint <= keys->dk_nentries) {
         const PyDictUnicodeEntry *entry = &DK_UNICODE_ENTRIES(keys)[*hint - 1];
-        if (entry->me_key == key && entry->me_value != NULL) return entry->me_value;
+        PyObject *value = mapping->ma_values ? mapping->ma_values->values[*hint - 1] : entry->me_value;
+        if (entry->me_key == key && value != NULL) return value;
     }
     PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
     if (value == NULL) {

@@ -35,6 +35,19 @@ static inline int numbers_match(const int64_t *expected, const int64_t *found, i
     return 1;
 }
 
+/* All numbers of up to 5 dimensions without a branch between them. */
+static inline int few_numbers_equal(const int64_t *want, const int64_t *sizes, const int64_t *strides, int dim) {
+    int64_t differ = 0;
+    switch (dim) {
+    case 5: differ |= (want[4] ^ sizes[4]) | (want[dim + 4] ^ strides[4]); /* fall through */
+    case 4: differ |= (want[3] ^ sizes[3]) | (want[dim + 3] ^ strides[3]); /* fall through */
+    case 3: differ |= (want[2] ^ sizes[2]) | (want[dim + 2] ^ strides[2]); /* fall through */
+    case 2: differ |= (want[1] ^ sizes[1]) | (want[dim + 1] ^ strides[1]); /* fall through */
+    case 1: differ |= (want[0] ^ sizes[0]) | (want[dim + 0] ^ strides[0]); /* fall through */
+    default: return differ == 0;
+    }
+}
+
 int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object) {
     if (Py_TYPE(object) != facts->type || !calibrated) return 0;
     const char *impl = impl_of(object);
@@ -44,9 +57,13 @@ int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object) {
     if (dim != facts->dim) return 0;
     Py_ssize_t strides;
     const int64_t *sizes = sizes_of(impl, dim, &strides);
-    return numbers_match(facts->numbers, sizes, facts->dim) &&
-           numbers_match(facts->numbers + facts->dim, sizes + strides, facts->dim) &&
-           layout.requires_grad(impl) == facts->requires_grad;
+    if (facts->exact && facts->dim <= 5) {
+        if (!few_numbers_equal(facts->numbers, sizes, sizes + strides, facts->dim)) return 0;
+    } else if (!numbers_match(facts->numbers, sizes, facts->dim) ||
+               !numbers_match(facts->numbers + facts->dim, sizes + strides, facts->dim)) {
+        return 0;
+    }
+    return layout.requires_grad(impl) == facts->requires_grad;
 }
 
 int fj_tensor_read(PyObject *object, fj_tensor_number what, Py_ssize_t index, int64_t *number) {
@@ -99,6 +116,8 @@ fj_tensor_facts *fj_tensor_facts_new(PyObject *from) {
         fj_tensor_facts_free(facts);
         return NULL;
     }
+    facts->exact = 1;
+    for (Py_ssize_t i = 0; i < 2 * dim; i++) facts->exact &= facts->numbers[i] != FJ_ANY;
     return facts;
 }
 

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t keys;
     uint16_t dtype, device;
     uint8_t requires_grad, dim;
+    uint8_t exact; /* no number is FJ_ANY */
     int64_t numbers[]; /* dim sizes, then dim strides */
 } fj_tensor_facts;
 

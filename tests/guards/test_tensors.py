@@ -191,6 +191,16 @@ def test_cuda_spec_on_a_cpu_tensor(level, holds):
     assert not holds(Guard(X, Kind.TENSOR, spec), torch.ones(2))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_tensors(level, holds):
+    tensors = [torch.ones(4, 6, device=f"cuda:{i}") for i in range(torch.cuda.device_count())]
+    tensors += [torch.ones(4, 6), torch.ones(4, 6, device="meta"), torch.ones(4, 6, device="cuda", requires_grad=True)]
+    for one in tensors:
+        guard = Guard(X, Kind.TENSOR, TensorSpec.of(one))
+        assert [holds(guard, other) for other in tensors] == [one is other for other in tensors]
+        assert GuardProgram.build([guard]).steps[-1].op == ("TENSOR" if level == "offsets" else "PYTHON")
+
+
 class Counting(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         return function(*args, **(kwargs or {}))
