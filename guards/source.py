@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
+MODULE_TABLES = ("_modules", "_parameters", "_buffers")  # where torch.nn.Module keeps what reads as an attribute
+
+
 @dataclass(frozen=True)
 class Source:
     """A path. `name` is how a person would write it."""
@@ -163,6 +166,9 @@ class DictItem(Source):
     def name(self) -> str:
         if isinstance(self.of, InstanceDict):
             return f"{self.of.of.name}.{self.key}"
+        if isinstance(self.of, DictItem) and isinstance(self.of.of, InstanceDict) and self.of.key in MODULE_TABLES:
+            owner = self.of.of.of.name
+            return f"{owner}[{self.key}]" if str(self.key).isdigit() else f"{owner}.{self.key}"
         if isinstance(self.of, GlobalsSource | BuiltinsSource):
             return str(self.key)
         return f"{self.of.name}[{self.key!r}]"

@@ -108,7 +108,7 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         return tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
     if source is not None:
         receiver = getattr(obj, "__self__", None)
-        if isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(receiver, types.ModuleType | type | None):
+        if isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
             tx.guard(source, Kind.TYPE, type(obj))
             return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
         tx.guard(source, Kind.IS, obj)
