@@ -13,12 +13,13 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
+from ...guards.iterators import ITERATORS
 from ...guards.source import AttrSource, DictItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .exception import ExceptionValue
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
-from .iterator import ListedIterator
+from .iterator import ExistingIterator, ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
 from .models import torch_policy
@@ -223,6 +224,14 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListValue([tx.wrap(item, None) for item in obj])
     raise GraphBreak("unsupported-value", "a dictionary view made elsewhere")
+
+
+@wraps(*ITERATORS)
+def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
+    tx.guard(source, Kind.TYPE, type(obj))
+    return tx.remember(obj, ExistingIterator(obj, source))
 
 
 # objects
