@@ -6,6 +6,7 @@ import collections.abc
 import enum
 import functools
 import types
+import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from ...guards.source import AttrSource, DictItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .exception import ExceptionValue
+from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
 from .iterator import ExistingIterator, ListedIterator
 from .klass import ClassValue
@@ -33,6 +35,7 @@ from .user_object import UserObject
 if TYPE_CHECKING:
     from .context import TraceContext
 
+TYPING_FORMS = tuple({type(form) for form in (typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.TypeVar("T"), collections.abc.Callable[[int], int])} - {type, types.GenericAlias})  # noqa: UP006, UP007
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
 
@@ -119,6 +122,12 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
             return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
         tx.guard(source, Kind.IS, obj)
     return BuiltinValue(obj, source)
+
+
+@wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
+def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    return Facts(obj)
 
 
 @wraps(types.CellType)
