@@ -129,7 +129,10 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
         guard for guard in unique.values()
         if not any(other is not guard and kind_of(other).implies(other, guard) for other in by_source[guard.source])
     ]
-    return [guard for guard in kept if not walked(guard, paths_of(kept, lifted))] if any(map(by_load, kept)) else kept
+    if not any(map(by_load, kept)):
+        return kept
+    paths = paths_of(kept, lifted)
+    return [guard for guard in kept if not walked(guard, paths)]
 
 
 def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:

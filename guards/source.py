@@ -5,10 +5,29 @@ Frozen and hashable, so equal paths are one path (CSE is a dictionary). They kno
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, dataclass_transform
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
+def path(cls: type) -> type:
+    """A frozen dataclass whose hash is computed once: paths are keys all over, and long."""
+    made = dataclass(frozen=True)(cls)
+    compute = made.__hash__
+
+    def remembered(self: Any) -> int:
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = compute(self)
+        return known
+
+    made.__hash__ = remembered
+    return made
+
+
+MODULE_TABLES = ("_modules", "_parameters", "_buffers")  # where torch.nn.Module keeps what reads as an attribute
+
+
+@path
 class Source:
     """A path. `name` is how a person would write it."""
 
@@ -22,7 +41,7 @@ class Source:
         return getattr(self, "of", None)
 
 
-@dataclass(frozen=True)
+@path
 class SlotSource(Source):
     """Root: the object in an argument slot of the frame (a continuation's only slot, 0, holds its state tuple)."""
 
@@ -34,7 +53,7 @@ class SlotSource(Source):
         return self.label
 
 
-@dataclass(frozen=True)
+@path
 class ClosureSource(Source):
     """Root: cell number `index` of the frame function's closure (the cell, not its contents)."""
 
@@ -46,7 +65,7 @@ class ClosureSource(Source):
         return f"<cell {self.label}>"
 
 
-@dataclass(frozen=True)
+@path
 class GlobalsSource(Source):
     """Root: the globals dictionary of the frame's function."""
 
@@ -55,7 +74,7 @@ class GlobalsSource(Source):
         return "globals()"
 
 
-@dataclass(frozen=True)
+@path
 class BuiltinsSource(Source):
     """Root: the builtins dictionary of the frame's function."""
 
@@ -64,7 +83,7 @@ class BuiltinsSource(Source):
         return "builtins"
 
 
-@dataclass(frozen=True)
+@path
 class ModuleSource(Source):
     """Root: sys.modules[module], looked up when the program is bound, not at every call."""
 
@@ -75,7 +94,7 @@ class ModuleSource(Source):
         return self.module
 
 
-@dataclass(frozen=True)
+@path
 class TorchStateSource(Source):
     """Root: torch's thread-local and global modes, for guards of kind TORCH_STATE; it has no object."""
 
@@ -84,7 +103,7 @@ class TorchStateSource(Source):
         return "torch state"
 
 
-@dataclass(frozen=True)
+@path
 class CellContents(Source):
     """What the cell `of` holds."""
 
@@ -95,7 +114,7 @@ class CellContents(Source):
         return self.of.label if isinstance(self.of, ClosureSource) else f"{self.of.name}.cell_contents"
 
 
-@dataclass(frozen=True)
+@path
 class AttrSource(Source):
     """getattr(of, attr), by the object's own protocol."""
 
@@ -107,7 +126,7 @@ class AttrSource(Source):
         return f"{self.of.name}.{self.attr}"
 
 
-@dataclass(frozen=True)
+@path
 class InstanceDict(Source):
     """The object's own `__dict__`, whatever its class says of attributes."""
 
@@ -118,7 +137,7 @@ class InstanceDict(Source):
         return f"{self.of.name}.__dict__"
 
 
-@dataclass(frozen=True)
+@path
 class TypeOf(Source):
     """type(of)."""
 
@@ -129,7 +148,7 @@ class TypeOf(Source):
         return f"type({self.of.name})"
 
 
-@dataclass(frozen=True)
+@path
 class ClassDict(Source):
     """The dictionary of the class `of` (its own entries, not its bases')."""
 
@@ -140,7 +159,7 @@ class ClassDict(Source):
         return f"vars({self.of.name})"
 
 
-@dataclass(frozen=True)
+@path
 class MroItem(Source):
     """type.__mro__[index] of the class `of`."""
 
@@ -152,7 +171,7 @@ class MroItem(Source):
         return f"{self.of.name}.__mro__[{self.index}]"
 
 
-@dataclass(frozen=True)
+@path
 class DictItem(Source):
     """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a tuple of such)."""
 
@@ -163,6 +182,9 @@ class DictItem(Source):
     def name(self) -> str:
         if isinstance(self.of, InstanceDict):
             return f"{self.of.of.name}.{self.key}"
+        if isinstance(self.of, DictItem) and isinstance(self.of.of, InstanceDict) and self.of.key in MODULE_TABLES:
+            owner = self.of.of.of.name
+            return f"{owner}[{self.key}]" if str(self.key).isdigit() else f"{owner}.{self.key}"
         if isinstance(self.of, GlobalsSource | BuiltinsSource):
             return str(self.key)
         return f"{self.of.name}[{self.key!r}]"
@@ -179,7 +201,7 @@ class DictItem(Source):
         )
 
 
-@dataclass(frozen=True)
+@path
 class DictKey(Source):
     """The index-th key of the dictionary `of`, in its order."""
 
@@ -191,7 +213,7 @@ class DictKey(Source):
         return f"list({self.of.name})[{self.index}]"
 
 
-@dataclass(frozen=True)
+@path
 class SequenceItem(Source):
     """list.__getitem__ or tuple.__getitem__(of, index); subclasses allowed, their own __getitem__ ignored."""
 
@@ -203,7 +225,7 @@ class SequenceItem(Source):
         return f"{self.of.name}[{self.index}]"
 
 
-@dataclass(frozen=True)
+@path
 class TensorProperty(Source):
     """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
 

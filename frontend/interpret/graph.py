@@ -55,7 +55,7 @@ class GraphBuilder:
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
         self._last_input = self.graph._root
-        self.random = False
+        self._names: set[str] = set()
 
     # inputs
 
@@ -71,7 +71,7 @@ class GraphBuilder:
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real)
         with self.graph.inserting_after(self._last_input):
-            node = self.graph.placeholder(_identifier(source.name))
+            node = self.graph.placeholder(self._identifier(source.name))
         self._last_input = node
         node.meta["example_value"] = fake
         value = TensorValue(node, fake, source, type(real), real)
@@ -79,6 +79,16 @@ class GraphBuilder:
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
         return value
+
+    def _identifier(self, name: str) -> str:
+        """A short name for an input, of its own."""
+        short = "_".join("".join(c if c.isalnum() else " " for c in name).split())[-80:].lstrip("_0123456789") or "input"
+        unique, n = short, 0
+        while unique in self._names:
+            n += 1
+            unique = f"{short}_{n}"
+        self._names.add(unique)
+        return unique
 
     def _fake_of(self, real: torch.Tensor) -> torch.Tensor:
         return self.fake_mode.from_tensor(real, static_shapes=True)
@@ -203,7 +213,3 @@ def _version(fake: torch.Tensor) -> int:
 
 def _target_name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name)[:120]

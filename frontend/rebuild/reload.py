@@ -17,6 +17,7 @@ from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import ManagerMethod, ModeManager, NullManager, NullMethod
 from ..values.exception import ExceptionValue
+from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
 from ..values.generator import GeneratorValue
 from ..values.handled import LastInstruction
@@ -77,7 +78,7 @@ class Reloader:
         if temp is not None:
             self.b.load_slot(temp)
             return
-        if isinstance(value, Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue):
+        if isinstance(value, Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue | Facts):
             self.b.load_const(value.constant() if value.is_constant() else value.real)
             return
         self._kept.append(value)  # ids stay taken while temps refer to them

@@ -74,7 +74,9 @@ class Cache:
     def _compile(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         try:
             self.compiles += 1
-            return convert(piece, function, slots, self.options, self.send, lambda capture: self._continue(capture, site, function))
+            entry = convert(piece, function, slots, self.options, self.send, lambda capture: self._continue(capture, site, function))
+            self._expect_to_hold(entry, function, slots)
+            return entry
         except SkipFrame as reason:
             self.send(Skipped(piece.name, f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}", str(reason)))
             if self.options.fullgraph:
@@ -83,14 +85,22 @@ class Cache:
             if not self.options.suppress_errors:
                 raise
             warnings.warn(f"framejit: {error}; {piece.name} runs in eager", stacklevel=2)
-        except FramejitError:
-            raise
+        except FramejitError as error:
+            if self.options.strict or not isinstance(error, InternalError):
+                raise
+            report_internal_failure(piece, error)
         except Exception as error:
             if self.options.strict:
                 raise InternalError(f"framejit failed on {piece.name}: {type(error).__name__}: {error}") from error
             report_internal_failure(piece, error)
         site.skip = True
         return None
+
+    def _expect_to_hold(self, entry: Entry, function: types.FunctionType, slots: tuple[Any, ...]) -> None:
+        """Guards made for a call hold for it; an entry whose own do not would be made again and again."""
+        failure = entry.data.failure(entry.program.first_failure(slots, function), FrameView(slots, function))
+        if failure is not None:
+            raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
     def send(self, event: Event) -> None:
         for sink in self.sinks:

@@ -71,7 +71,7 @@ static PyObject *
 make_function(Entry *entry, PyObject *like)
 {
     if (!PyFunction_Check(like)) {
-        PyErr_SetString(PyExc_SystemError, "framejit: an entry that has only code needs a function to take its closure from");
+        PyErr_SetString(PyExc_SystemError, "framejit: an entry of code alone needs a function to take its closure from");
         return NULL;
     }
     PyFunctionObject *model = (PyFunctionObject *)like;

@@ -51,7 +51,7 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
 /* ---- which frames ---- */
 
 static int
-is_candidate(PyThreadState *tstate, Mode *mode, Frame *frame, int throwflag)
+is_candidate(Mode *mode, Frame *frame, int throwflag)
 {
     const int not_plain = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
     const int plain = CO_OPTIMIZED | CO_NEWLOCALS; /* not a module's or a class's body */
@@ -67,7 +67,7 @@ is_candidate(PyThreadState *tstate, Mode *mode, Frame *frame, int throwflag)
         }
         return 0;
     }
-    return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled && !code_watched(tstate, code);
+    return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled;
 }
 
 /* on_frame's answer for a code object new to this handle; NULL: let its frames through. A new reference. */
@@ -176,7 +176,18 @@ eval_hook(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     Mode *mode = &thread_mode;
     Handle *handle = mode->current;
-    if (handle == NULL || mode->quiet || !is_candidate(tstate, mode, frame, throwflag)) {
+    if (handle == NULL || mode->quiet) {
+        return evaluate(tstate, frame, throwflag);
+    }
+    int candidate = is_candidate(mode, frame, throwflag);
+    if (code_watched(tstate, frame_code(frame))) {
+        /* Off altogether: under any hook CPython inlines no calls, and reports some events twice or not at all. */
+        mode_set_current(mode, NULL);
+        PyObject *result = evaluate(tstate, frame, throwflag);
+        mode_set_current(mode, handle);
+        return result;
+    }
+    if (!candidate) {
         return evaluate(tstate, frame, throwflag);
     }
     Site *site = frame_site(handle, frame);

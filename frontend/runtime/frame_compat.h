@@ -151,8 +151,8 @@ frame_dispose(PyThreadState *tstate, Frame *frame)
 #endif
 }
 
-/* After the default evaluator: drop what the frame's variables still hold. Only 3.11 leaves them to the caller, who would
- * keep them alive while a continuation runs. A frame object that someone took shares the slots and must keep them. */
+/* After the default evaluator: drop what the frame's variables still hold. Only 3.11 leaves them to the caller, who
+ * would keep them alive while a continuation runs. A frame object that someone took shares the slots and must keep them. */
 static inline void
 frame_release_slots(Frame *frame)
 {

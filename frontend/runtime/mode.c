@@ -39,7 +39,7 @@ measure_stack(Mode *mode)
         pthread_attr_destroy(&attributes);
     }
     if (size == 0) {
-        mode->stack_end = 0; /* unknown: CPython's own count of C levels has to do */
+        mode->stack_low = mode->stack_end = 0; /* unknown: the recursion limit has to do */
         return;
     }
     mode->stack_low = (uintptr_t)end + size / 4;

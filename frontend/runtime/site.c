@@ -102,6 +102,20 @@ site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fu
     return (Entry *)made;
 }
 
+/* entry_holds with the hook asleep: what guards run of the user's (a __getattribute__, say) is no frame to compile. */
+static int
+entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    Mode *mode = &thread_mode;
+    if (mode->current == NULL || mode->quiet != 0) {
+        return entry_holds(entry, slots, nslots, function, lifted);
+    }
+    mode_enter_quiet(mode);
+    int holds = entry_holds(entry, slots, nslots, function, lifted);
+    mode_leave_quiet(mode);
+    return holds;
+}
+
 static Entry *
 site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
 {
@@ -110,7 +124,7 @@ site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *funct
     if (made == NULL) {
         return NULL;
     }
-    if (!entry_holds(made, slots, nslots, function, lifted)) {
+    if (!entry_holds_quietly(made, slots, nslots, function, lifted)) {
         /* It would miss again and again: whoever made it can see this count and think. */
         self->rejected++;
         Py_DECREF(made);
@@ -130,7 +144,7 @@ site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fun
     for (Py_ssize_t i = 0; i < self->count; i++) {
         /* Guards may run Python, which may drop or reorder entries under us: hold this one, look at the list afresh. */
         Entry *entry = (Entry *)Py_NewRef(self->entries[i]);
-        if (entry_holds(entry, slots, nslots, function, lifted)) {
+        if (entry_holds_quietly(entry, slots, nslots, function, lifted)) {
             if (i > 0 && i < self->count && self->entries[i] == entry) {
                 site_to_front(self, i);
             }

@@ -18,7 +18,12 @@ LITERAL_TYPES = (
     int, float, complex, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented),
     torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo,
 )  # fmt: skip
-IMMUTABLE_CONTAINERS = (tuple, frozenset)
+IMMUTABLE_CONTAINERS = (tuple, frozenset, torch.Size)
+
+
+def is_literal(obj: Any) -> bool:
+    """Whether an object is a literal, or an immutable container of such."""
+    return type(obj) in LITERAL_TYPES or (type(obj) in IMMUTABLE_CONTAINERS and all(map(is_literal, obj)))
 
 
 class Constant(Value):
@@ -92,11 +97,6 @@ class ConstantMethod(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
-
-
-def plain(value: Value) -> Any:
-    """The Python object of a value made of literals all through; raises GraphBreak for anything else."""
-    return value.constant()
 
 
 def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:

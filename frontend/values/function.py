@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.source import AttrSource, CellContents, SequenceItem, Source
 from .base import Lazy, Value
-from .constant import Constant, fold, foldable
+from .constant import Constant, fold, foldable, is_literal
 from .mutable import Mutable
 from .registry import accepts, model_of
 from .tensor import Identity
@@ -270,3 +270,36 @@ class PartialValue(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, [tx.look(a) for a in self.args] + args, {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs})
+
+
+class CachedFunction(Value):
+    """A function under functools.lru_cache. On literals it is called for real: its maker says that equal arguments give
+    equal results, and what it does on the way it would do once in eager too. Otherwise what it wraps is inlined."""
+
+    __slots__ = ("real", "inner")
+
+    def __init__(self, real: Any, inner: Value, source: Source | None) -> None:
+        super().__init__(source)
+        self.real, self.inner = real, inner
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def describe(self) -> str:
+        return f"cached function {self.real.__qualname__}"
+
+    def key(self) -> Any:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return self.inner if name == "__wrapped__" else self.inner.attribute(tx, name)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if foldable(args, kwargs):
+            result = self.real(*(a.constant() for a in args), **{name: a.constant() for name, a in kwargs.items()})
+            if is_literal(result):
+                return tx.wrap(result, None)
+        return self.inner.call(tx, args, kwargs)

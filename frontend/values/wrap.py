@@ -17,7 +17,7 @@ from ...guards.source import AttrSource, DictItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .exception import ExceptionValue
-from .function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
+from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
 from .iterator import ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
@@ -104,11 +104,12 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if isinstance(obj, functools._lru_cache_wrapper) and isinstance(obj.__wrapped__, types.FunctionType):
-        tx.guard(source, Kind.IS, obj)  # what it computes is what it would remember
-        return tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
+        tx.guard(source, Kind.IS, obj)
+        inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
+        return CachedFunction(obj, inner, source)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
-        if isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(receiver, types.ModuleType | type | None):
+        if isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
             tx.guard(source, Kind.TYPE, type(obj))
             return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
         tx.guard(source, Kind.IS, obj)

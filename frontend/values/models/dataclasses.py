@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....guards.source import AttrSource
 from ..base import Value
 from ..constant import Constant
+from ..facts import Facts
 from ..klass import ClassValue
 from ..registry import models
 from ..sequence import TupleValue
@@ -20,28 +21,9 @@ def _class_of(obj: Value) -> type:
     return obj.cls if isinstance(obj, ClassValue) else obj.python_type()
 
 
-class FieldValue(Value):
-    """A dataclasses.Field: its name and whether it has a default."""
-
-    __slots__ = ("real",)
-
-    def __init__(self, real: dataclasses.Field) -> None:
-        super().__init__()
-        self.real = real
-
-    def python_type(self) -> type:
-        return dataclasses.Field
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        value: Any = getattr(self.real, name)
-        if name in ("name", "init", "repr", "compare", "hash", "kw_only"):
-            return Constant(value)
-        raise self.unsupported(f"attribute {name}")
-
-
 @models(dataclasses.fields)
 def fields(tx: TraceContext, obj: Value) -> Value:
-    return TupleValue([FieldValue(field) for field in dataclasses.fields(_class_of(obj))])
+    return TupleValue([Facts(field) for field in dataclasses.fields(_class_of(obj))])
 
 
 @models(dataclasses.is_dataclass)

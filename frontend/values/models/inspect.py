@@ -4,8 +4,10 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..facts import Facts
 from ..function import BuiltinValue, FunctionValue, MethodValue
 from ..klass import ClassValue
 from ..registry import models
@@ -32,3 +34,15 @@ def isclass(tx: TraceContext, obj: Value) -> Value:
 @models(inspect.isbuiltin)
 def isbuiltin(tx: TraceContext, obj: Value) -> Value:
     return Constant(isinstance(obj, BuiltinValue) and inspect.isbuiltin(obj.real))
+
+
+@models(inspect.signature)
+def signature(tx: TraceContext, obj: Value) -> Value:
+    bound = isinstance(obj, MethodValue)
+    function = obj.function if bound else obj
+    if not isinstance(function, FunctionValue) or function.real is None:
+        raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}")
+    real = inspect.signature(function.real)
+    if bound:
+        real = real.replace(parameters=list(real.parameters.values())[1:])
+    return Facts(real)

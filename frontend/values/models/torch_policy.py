@@ -97,7 +97,7 @@ def is_pure(function: Any) -> bool:
 
 
 OPAQUE_MODULES = frozenset(
-    "logging warnings threading subprocess socket asyncio multiprocessing importlib io os random time tempfile shutil pickle json "
+    "logging warnings threading subprocess socket asyncio multiprocessing importlib io random time tempfile shutil pickle json "
     "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo torch.multiprocessing torch.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script torch.jit._trace torch.onnx "
     "torch.serialization torch.random torch.cuda.random rich sympy networkx framejit".split()

@@ -1,7 +1,7 @@
 """The frame hook: handles, sites, entries, continuations and the evaluator, with hand-made "compiled" code.
 
 Compiled code is any function whose arguments are the slots of the original; it says that it ran by its result.
-Run as a script, this file makes the checks that need a process of their own (see `in_child`).
+Run as a script, this file makes the checks that need a process of their own (see `test_in_child`).
 """
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ import unittest
 import weakref
 
 import pytest
-
 from framejit.frontend.runtime import _hook as hook
 
 
@@ -263,20 +262,27 @@ def many(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7,
     return ("many", a0, a9, b0, b9)
 
 
-BINDINGS = [
-    (function, args, kwargs)
-    for function, args, kwargs in [
-        *[(plain, args, kw) for args, kw in [((1, 2), {}), ((1,), {"b": 2}), ((), {"b": 2, "a": 1}), ((1,), {}), ((1, 2, 3), {}), ((1, 2), {"a": 1}), ((1, 2), {"z": 1})]],
-        *[(defaults, args, kw) for args, kw in [((1,), {}), ((1, 5), {}), ((1, 5, 6), {}), ((1,), {"c": 9}), ((), {"a": 0}), ((), {}), ((1, 2, 3, 4), {})]],
-        *[(keyword_only, args, kw) for args, kw in [((1,), {"k": 2}), ((1,), {"k": 2, "m": 3}), ((), {"a": 1, "k": 2}), ((1,), {}), ((1, 2), {"k": 1})]],
-        *[(everything, args, kw) for args, kw in [((1, 2), {"k": 3}), ((1, 2, 3, 4, 5), {"k": 3, "z": 1}), ((1,), {"a": 2, "k": 3, "p": 9}), ((1, 2), {}), ((), {"p": 1, "a": 2, "k": 3}), ((1, 2), {"a": 3, "k": 1})]],
-        *[(only_rest, args, kw) for args, kw in [((), {}), ((1, 2), {}), ((), {"a": 1})]],
-        *[(only_kw, args, kw) for args, kw in [((), {}), ((), {"a": 1}), ((1,), {})]],
-        *[(nothing, args, kw) for args, kw in [((), {}), ((1,), {}), ((), {"a": 1})]],
-        *[(many, tuple(range(n)), {}) for n in (18, 19, 20, 21)],
-        (many, tuple(range(18)), {"b8": 1, "b9": 5}),
-    ]
-]  # fmt: skip
+CALLS = {
+    plain: [
+        ((1, 2), {}), ((1,), {"b": 2}), ((), {"b": 2, "a": 1}),
+        ((1,), {}), ((1, 2, 3), {}), ((1, 2), {"a": 1}), ((1, 2), {"z": 1}),
+    ],
+    defaults: [
+        ((1,), {}), ((1, 5), {}), ((1, 5, 6), {}), ((1,), {"c": 9}), ((), {"a": 0}), ((), {}), ((1, 2, 3, 4), {}),
+    ],
+    keyword_only: [
+        ((1,), {"k": 2}), ((1,), {"k": 2, "m": 3}), ((), {"a": 1, "k": 2}), ((1,), {}), ((1, 2), {"k": 1}),
+    ],
+    everything: [
+        ((1, 2), {"k": 3}), ((1, 2, 3, 4, 5), {"k": 3, "z": 1}), ((1,), {"a": 2, "k": 3, "p": 9}),
+        ((1, 2), {}), ((), {"p": 1, "a": 2, "k": 3}), ((1, 2), {"a": 3, "k": 1}),
+    ],
+    only_rest: [((), {}), ((1, 2), {}), ((), {"a": 1})],
+    only_kw: [((), {}), ((), {"a": 1}), ((1,), {})],
+    nothing: [((), {}), ((1,), {}), ((), {"a": 1})],
+    many: [*((tuple(range(n)), {}) for n in (18, 19, 20, 21)), (tuple(range(18)), {"b8": 1, "b9": 5})],
+}  # fmt: skip
+BINDINGS = [(function, *call) for function, calls in CALLS.items() for call in calls]
 
 
 def flat(function):
@@ -354,7 +360,7 @@ def test_handle_is_a_method():
 
     C.method = compiled(method, hook.Entry(None, lambda self, x: ("compiled", self, x)))
     c = C()
-    assert c.method(1) == ("compiled", c, 1) == C.method(c, 1) == getattr(c, "method")(1)
+    assert c.method(1) == ("compiled", c, 1) == C.method(c, 1) == c.method(1)
     assert type(c.method) is types.MethodType and C.method is C.__dict__["method"]
 
 
@@ -369,7 +375,7 @@ def test_handle_wears_the_functions_name():
     handle.anything = 1
     assert "anything" in handle.__dict__ and repr(handle).startswith("<framejit handle of test_handle")
     with pytest.raises(AttributeError):
-        handle.missing
+        _ = handle.missing
 
 
 def test_a_replaced_code_object_runs_plainly():
@@ -636,32 +642,26 @@ def test_f_back_and_frame_objects():
     assert inspect.getframeinfo(frame).function == "rebuilt"
 
 
-def test_needs_hook_decides_whether_nested_frames_are_met():
-    for needs_hook, expected in ((True, "compiled"), (False, "eager")):
-        on_frame, _ = frame_sites({inner.__code__: site_of(inner, hook.Entry(code=inner_compiled.__code__))})
-        seen = []
+@pytest.mark.parametrize("needs_hook, expected", [(True, "compiled"), (False, "eager")])
+def test_needs_hook_decides_whether_nested_frames_are_met(needs_hook, expected):
+    on_frame, _ = frame_sites({inner.__code__: site_of(inner, hook.Entry(code=inner_compiled.__code__))})
+    seen = []
 
-        def body(x):
-            seen.append((hook.installed(), hook.current_handle()))
-            return inner(x)
+    def body(x):
+        seen.append((hook.installed(), hook.current_handle()))
+        return inner(x)
 
-        handle = compiled(calls_inner, hook.Entry(None, body, needs_hook=needs_hook), on_frame=on_frame)
-        assert handle(1) == (expected, 1)
-        assert seen == [(needs_hook, handle if needs_hook else None)]
+    handle = compiled(calls_inner, hook.Entry(None, body, needs_hook=needs_hook), on_frame=on_frame)
+    assert handle(1) == (expected, 1)
+    assert seen == [(needs_hook, handle if needs_hook else None)]
 
 
-def test_frame_entries_decide_too():
-    def deepest(x):
-        return (hook.current_handle() is not None, x)
-
-    def rebuilt(x):
-        return deepest(x)
-
-    rebuilt.__globals__.setdefault("deepest", None)
-    for needs_hook in (True, False):
-        code = (lambda x: (hook.current_handle() is not None, x)).__code__
-        handle, _ = hooked(lambda x: (inner(x), hook.current_handle() is not None), hook.Entry(code=code, needs_hook=needs_hook))
-        assert handle(1) == ((needs_hook, 1), True)
+@pytest.mark.parametrize("needs_hook", [True, False])
+def test_frame_entries_decide_too(needs_hook):
+    code = (lambda x: (hook.current_handle() is not None, x)).__code__
+    entry = hook.Entry(code=code, needs_hook=needs_hook)
+    handle, _ = hooked(lambda x: (inner(x), hook.current_handle() is not None), entry)
+    assert handle(1) == ((needs_hook, 1), True)
 
 
 def test_nested_handles_and_restoring():
@@ -704,7 +704,7 @@ def test_disable_call_and_quiet_put_the_hook_to_sleep():
 
     for call in (hook.Quiet(fails), lambda: hook.quiet_call(fails), lambda: hook.disable_call(fails, ())):
         with pytest.raises(KeyError):
-            compiled(lambda: call())()
+            compiled(lambda call: call())(call)
 
 
 def test_installed_only_while_on():
@@ -816,7 +816,8 @@ def test_continuations_run_at_the_callers_depth():
     names = hook.ContinuationMaker(hook.Site(last, 1), eager=True)
     error = hook.ContinuationMaker(hook.Site(fails, 1))
     assert compiled(inner, hook.Entry(None, lambda x: names(x)))(1)[:2] == ["last", stack_names()[0]]
-    nested, _ = hooked(calls_inner, hook.Entry(code=with_constant("def rebuilt(x): names = 'K'; return names(x)", names)))
+    rebuilt = with_constant("def rebuilt(x): names = 'K'; return names(x)", names)
+    nested, _ = hooked(calls_inner, hook.Entry(code=rebuilt))
     assert nested(1)[:3] == ["last", "calls_inner", stack_names()[0]]
     with pytest.raises(ValueError) as caught:
         compiled(inner, hook.Entry(None, lambda x: error(x)))(1)
@@ -990,7 +991,8 @@ def test_hits_and_compiles_leak_nothing():
 
     def counts():
         gc.collect()
-        return [sys.getrefcount(o) for o in (marker, other, inner, inner_compiled, inner.__code__, inner_compiled.__code__)]
+        watched = marker, other, inner, inner_compiled, inner.__code__, inner_compiled.__code__
+        return [sys.getrefcount(o) for o in watched]
 
     def rounds(hits, compiles):
         nested, _ = hooked(lambda a, n: [inner(a) for _ in range(n)] and None, hook.Entry(code=inner_compiled.__code__))
@@ -1080,13 +1082,12 @@ def check_deep_recursion_is_pythons():
     handle = compiled(through_handles)
     for size in (0, 2**20, 2**24):
         threading.stack_size(size)
-        results = []
-        work = [lambda: results.append(depth_reached(compiled(descend))), lambda: results.append(depth_reached(handle))]
-        for target in work:
-            thread = threading.Thread(target=target)
+        for function, enough in ((compiled(descend), limit - 100), (handle, 300)):
+            results = []
+            thread = threading.Thread(target=lambda f=function, r=results: r.append(depth_reached(f)))
             thread.start()
             thread.join()
-        assert results[0] > limit - 100 and results[1] > 300, (size, results)
+            assert results[0] > enough, (size, results)
     threading.stack_size(0)
 
     def down(n):
@@ -1306,7 +1307,8 @@ CHILD_CHECKS = [name for name in dict(globals()) if name.startswith("check_")]
 
 @pytest.mark.parametrize("name", CHILD_CHECKS)
 def test_in_child(name, tmp_path):
-    done = subprocess.run([sys.executable, "-X", "faulthandler", __file__, name, str(tmp_path)], capture_output=True, text=True)
+    command = [sys.executable, "-X", "faulthandler", __file__, name, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,0 +1,60 @@
+"""Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .base import Value
+from .constant import LITERAL_TYPES, fold
+from .tensor import Identity
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class Facts(Value):
+    """An immutable object of the standard library's; its attributes are literals, classes or further facts."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: Any) -> None:
+        super().__init__()
+        self.real = real
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.real
+
+    def key(self) -> Any:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.real)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if not hasattr(self.real, name):
+            raise tx.throw(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
+        found = getattr(self.real, name)
+        if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
+            return tx.wrap(found, None)
+        return Facts(found)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return fold(tx, self.real, args, kwargs)  # a bound method of such an object
+
+    def length(self, tx: TraceContext) -> Value:
+        return fold(tx, len, [self], {})
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return fold(tx, lambda obj, other: other in obj, [self, item], {})
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return Facts(self.real[key.constant()])
+
+    def iterator(self, tx: TraceContext) -> Value:
+        items = [tx.wrap(item, None) if type(item) in LITERAL_TYPES else Facts(item) for item in self.real]
+        return tx.build_list(items).iterator(tx)
