@@ -13,7 +13,8 @@ LAYERS = (  # lowest first; folders of frontend by their own name
     {"errors", "options", "events"}, {"pycode", "guards", "backends"}, {"values"}, {"interpret"}, {"rebuild"}, {"runtime", "explain"},
     {"api"}, {"__init__"}, {"__main__"},
 )  # fmt: skip
-FILES = [path for top in ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py") for path in ROOT.glob(top) if path.name != "setup.py"]
+PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py")
+FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
 PARSED = {path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES}
 MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in PARSED}
 VERSION_TESTS = {"version_info", "hexversion", "python_version", "python_version_tuple"}
@@ -64,7 +65,8 @@ def test_a_file_keeps_the_rules(parts):
     broken = []
     for node in ast.walk(PARSED[parts]):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            broken += [f"import in a function, line {inner.lineno}" for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)]
+            inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)]
+            broken += [f"import in a function, line {inner.lineno}" for inner in inside]
         if isinstance(node, ast.Import | ast.ImportFrom) and not (parts[0] == "backends" and parts[-1] in ADAPTERS):
             names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
             if "torch._dynamo" in ast.unparse(node) or ("torch" in names and "_dynamo" in names):
