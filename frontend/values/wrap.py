@@ -21,6 +21,7 @@ from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, 
 from .iterator import ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
+from .models import torch_policy
 from .nn_module import ModuleValue
 from .python_module import PythonModule
 from .range import RangeValue
@@ -79,6 +80,9 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
         else:  # made anew by each call of its maker: the code and what it closes over are what counts
             tx.guard(source, Kind.TYPE, types.FunctionType)
             tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
+    inner = torch_policy.unwrapped(obj)
+    if inner is not obj:
+        return tx.wrap(inner, None)
     known = tx.known(obj)
     if isinstance(known, FunctionValue):
         return known

@@ -118,6 +118,15 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     return None
 
 
+def unwrapped(function: types.FunctionType) -> types.FunctionType:
+    """Past the bookkeeping that torch.compile, when it is used in the same process, puts around nn.Module's methods."""
+    if function.__module__ == "torch._dynamo.mutation_guard" and function.__closure__:
+        inner = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True)).get("init")
+        if inner is not None:
+            return inner.cell_contents
+    return function
+
+
 def is_plain_metaclass(meta: type) -> bool:
     """Whether a metaclass's __call__ makes instances as type does."""
     return meta.__call__ in (abc.ABCMeta.__call__, type.__call__) or issubclass(meta, enum.EnumMeta | typing.NamedTupleMeta)
