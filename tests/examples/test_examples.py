@@ -23,7 +23,7 @@ def test_quickstart(monkeypatch, capsys):
     pytest.importorskip("transformers")
     assert run("quickstart", monkeypatch, "--seconds", "0.1").main() == 0
     printed = capsys.readouterr().out
-    assert "graph breaks     │ 0" in printed and "3 graphs, 8 ops, 2 breaks" in printed and "if largest > 1:" in printed
+    assert "graph breaks     │ 0" in printed and "3 graphs, " in printed and "2 breaks" in printed and "if largest > 1:" in printed
 
 
 def test_quickstart_fails_on_a_wrong_result(monkeypatch, capsys):
