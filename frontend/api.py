@@ -134,7 +134,11 @@ class Control:
 
 
 def explain(
-    fn_or_module: Any, *, backend: str | Callable[..., Any] | None = None, dynamic: bool | None = None, options: dict[str, Any] | None = None
+    fn_or_module: Any,
+    *,
+    backend: str | Callable[..., Any] | None = None,
+    dynamic: bool | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Callable[..., Report]:
     """explain(f)(*args, **kwargs) compiles f anew, calls it once and returns a Report of what became of it.
 
