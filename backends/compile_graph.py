@@ -12,6 +12,7 @@ from torch._guards import TracingContext, tracing
 
 from ..errors import BackendError
 from ..options import Options
+from .passes.full_masks import drop_full_masks
 from .registry import lookup, name_of
 
 RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product")
@@ -34,6 +35,7 @@ def compile_graph(captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outp
         if node not in set(inputs):
             graph.erase_node(node)
     graph.output(tuple(outputs))
+    drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     modes = touches_modes(captured.nodes)
     random = draws_random_numbers(captured.nodes)
