@@ -1303,6 +1303,20 @@ def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
     assert swapped > 500 and sum(entry.hits for _, site in handle.sites() for entry in site.entries) > 100_000
 
 
+def check_a_failing_on_frame_is_reported_with_the_hook_off():
+    """In a child: an audit hook stays for good. It hears of sys.unraisablehook, and its frame is new to the handle too."""
+    heard = []
+
+    def audit(event, arguments):
+        if event == "sys.unraisablehook":
+            heard.append(event)
+
+    sys.addaudithook(audit)
+    sys.unraisablehook = lambda unraisable: heard.append("reported")
+    assert compiled(calls_inner, on_frame=lambda *a: 1 / 0)(1) == ("eager", 1)
+    assert heard == ["sys.unraisablehook", "reported"]
+
+
 def check_sub_interpreters_are_refused():
     """In a child: once another interpreter was made, PyGILState_Check is off, which torch's autograd engine takes for a bug."""
     interpreters = importlib.import_module("_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters")
