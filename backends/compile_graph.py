@@ -63,7 +63,7 @@ def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torc
 
 def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether the graph switches one of torch's modes on its way."""
-    return any(getattr(node.target, "__name__", "") in ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode") for node in nodes)
+    return any(getattr(node.target, "__name__", "") in ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting") for node in nodes)
 
 
 def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
@@ -78,13 +78,15 @@ class Restoring:
         self.compiled, self.random = compiled, random
 
     def __call__(self, *args: Any) -> Any:
-        grad = torch.is_grad_enabled()
+        grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
         state = torch.get_rng_state() if self.random else None
         cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
         try:
             return self.compiled(*args)
         except BaseException:
             torch._C._set_grad_enabled(grad)
+            while (torch._C._functorch.maybe_current_level() or 0) > level:
+                torch._C._functorch._vmap_decrement_nesting()
             if state is not None:
                 torch.set_rng_state(state)
             if cuda is not None:

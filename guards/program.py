@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from sys import modules
 from typing import Any
 
 from . import source as s
 from .failure import Failure
 from .guard import Guard, Kind
+from .iterators import peek
 from .kinds import Encoded, kind_of
 from .native import Program
 from .reference import TENSOR_PROPERTIES, FrameView, explain
@@ -269,6 +270,7 @@ LOADS: dict[type[Source], LoadKind] = {
     s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
     s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
     s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
+    s.IteratorItem: LoadKind(300, lambda source: Encoded("CALL", partial(peek, index=source.index), runs_python=True)),
     s.TensorProperty: LoadKind(5, lambda source: Encoded(
         f"TENSOR_{source.what.upper()}", TENSOR_PROPERTIES[source.what], source.dim, runs_python=True
     )),
@@ -287,6 +289,7 @@ def numbered(load: Load) -> str:
 ARGUMENTS: dict[str, Callable[[Load], str]] = {
     **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM"), numbered),
     "CONSTANT": lambda load: load.source.name,
+    "CALL": lambda load: str(load.object.keywords["index"]),
     **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),
 }
 

@@ -17,6 +17,7 @@ import torch
 from . import source as s
 from .failure import Failure
 from .guard import Guard
+from .iterators import peek
 from .kinds import kind_of
 from .kinds.containers import keys_of
 from .native import UNBOUND
@@ -127,6 +128,10 @@ def attribute(source: s.AttrSource, frame: FrameView) -> Any:
     return getattr(load(source.of, frame), source.attr)
 
 
+def iterator_item(source: s.IteratorItem, frame: FrameView) -> Any:
+    return peek(load(source.of, frame), source.index)
+
+
 def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
     """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
     of = load(source.of, frame)
@@ -216,6 +221,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.TorchStateSource: torch_state,
     s.CellContents: cell_contents,
     s.AttrSource: attribute,
+    s.IteratorItem: iterator_item,
     s.InstanceDict: instance_dict,
     s.TypeOf: type_of,
     s.ClassDict: class_dict,

@@ -226,6 +226,18 @@ class SequenceItem(Source):
 
 
 @path
+class IteratorItem(Source):
+    """The index-th item that the range, list or tuple iterator `of` would still give."""
+
+    of: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"next({self.of.name})" if self.index == 0 else f"next({self.of.name}, after {self.index})"
+
+
+@path
 class TensorProperty(Source):
     """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
 

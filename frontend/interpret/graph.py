@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._subclasses import fake_tensor
 
 from ...errors import GraphBreak
@@ -133,7 +134,7 @@ class GraphBuilder:
             known = self._by_fake.get(id(result))
             if known is not None:  # an in-place operation: the object is the one it was called on
                 return known
-            if not isinstance(result, fake_tensor.FakeTensor):
+            if not isinstance(result, fake_tensor.FakeTensor) and not is_functorch_wrapped_tensor(result):
                 raise GraphBreak("subclass", type(result).__name__)
             node.meta["example_value"] = result
             value = TensorValue(node, result)

@@ -1,6 +1,7 @@
 """Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
 from __future__ import annotations
 
+import operator
 import sys
 import types
 import typing
@@ -11,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ...errors import GraphBreak
 from ...guards.guard import Guard, Kind
+from ...guards.iterators import remaining
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
@@ -71,6 +73,19 @@ class Trace:
             key = (source, kind, expected if kind is not Kind.PYTHON else expected[0])
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, expected, self.where())
+
+    def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
+        """Relies on how many items an iterator has left; a later call of this says more than an earlier one."""
+        sentence = f"{source.name} has {'exactly' if exactly else 'at least'} {count} items left"
+        compare = operator.eq if exactly else operator.ge
+        self.guards[source, "remaining"] = Guard(
+            source, Kind.PYTHON, (sentence, lambda iterator: compare(remaining(iterator), count)), self.where()
+        )
+
+    def changed_under(self, iterator: Any) -> bool:
+        """Whether the traced program has changed the list that an existing iterator walks."""
+        walked = iterator.__reduce__()[1]
+        return bool(walked) and self.known(walked[0]) in self.effects.changed
 
     def where(self) -> str:
         """The user's line being interpreted."""

@@ -19,7 +19,7 @@ from ..pycode.resume import ResumePoint
 from ..values.base import Null, Value
 from ..values.function import CellValue
 from ..values.handled import Handled, LastInstruction
-from .effect import GroupEffect, group_effect
+from .effect import GroupEffect, group_effect, group_end
 from .reload import Reloader
 from .replay import replay
 
@@ -257,8 +257,11 @@ class BreakEmission:
         if self.effect.only_attribute:
             self.b.line(self.instr.line)
             self.b.load_attr(self.instr.arg)
-        else:
-            self.b.raw(self.instr, jumped if self.effect.target >= 0 else None)
+            return
+        for start in self.effect.starts:
+            instr = self.decoded.instrs[start]
+            jumps = any(i.target >= 0 for i in self.decoded.instrs[start : group_end(self.decoded, start)])
+            self.b.raw(instr, jumped if jumps else None)
 
     # after it
 

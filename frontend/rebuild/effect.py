@@ -64,8 +64,10 @@ VARIABLE = {
 
 @dataclass(frozen=True)
 class GroupEffect:
-    """A group as Python runs it: operands taken, kinds left when it falls through to `next` or jumps to `target`."""
+    """A group (and its tail) as Python runs it: the indices where its raw groups start, operands taken, kinds left when
+    it falls through to `next` or jumps to `target`."""
 
+    starts: tuple[int, ...]
     operands: int
     left: tuple[str, ...]
     next: int  # -1: it never falls through
@@ -77,12 +79,37 @@ class GroupEffect:
 ENDS = frozenset({Op.RAISE, Op.RERAISE})
 
 
+def group_end(decoded: DecodedCode, index: int) -> int:
+    """The index behind the raw group that starts at `index`."""
+    end = index + 1
+    while end < len(decoded.instrs) and not decoded.instrs[end].starts_group:
+        end += 1
+    return end
+
+
+def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
+    """The starts of the raw groups run together, and the index behind them. A result that is compared and branched on at
+    once (`if x.item() > 0`) is branched on in Python too: what follows then depends on the way taken, not on a number."""
+    first_end = end = group_end(decoded, index)
+    starts = [index]
+    for expected in TAIL:
+        if end >= len(decoded.instrs) or decoded.handlers[end] != decoded.handlers[index]:
+            break
+        if decoded.instrs[end].op in expected:
+            starts.append(end)
+            end = group_end(decoded, end)
+            if any(instr.op is Op.JUMP_IF for instr in decoded.instrs[starts[-1] : end]):
+                return tuple(starts), end
+    return (index,), first_end
+
+
+TAIL = (frozenset({Op.LOAD_CONST, Op.LOAD_FAST}), frozenset({Op.COMPARE, Op.IS_OP}), frozenset({Op.UNARY}), frozenset({Op.JUMP_IF}))
+
+
 def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
     """The effect of the raw group that starts at `index`. Raises Unsupported for one that cannot be run apart."""
     instrs = decoded.instrs
-    end = index + 1
-    while end < len(instrs) and not instrs[end].starts_group:
-        end += 1
+    starts, end = with_tail(decoded, index)
     stack: list[str] = []  # what the group has put on top of what was there
     operands, target, jumped = 0, -1, ()
     for instr in instrs[index:end]:
@@ -100,9 +127,9 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
             jumped = (*stack, V) if instr.op is Op.JUMP_IF_OR_POP else tuple(stack)
         stack += [V] * left
     ends = instrs[end - 1].op in ENDS
-    only_attribute = instrs[index].op is Op.LOAD_ATTR and end - index > 1
+    only_attribute = instrs[index].op is Op.LOAD_ATTR and group_end(decoded, index) - index > 1
     if instrs[index].op is Op.LOAD_SUPER_ATTR and end - index > 1:
         raise Unsupported(instrs[index])
-    return GroupEffect(operands, tuple(stack), -1 if ends else end, jumped, target, only_attribute)
+    return GroupEffect(starts, operands, tuple(stack), -1 if ends else end, jumped, target, only_attribute)
 
 

@@ -16,6 +16,7 @@ from ..pycode.assemble import CodeBuilder
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import ManagerMethod, ModeManager, NullManager, NullMethod
+from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
@@ -150,6 +151,11 @@ def make_list(r: Reloader, value: ListValue) -> None:
         raise Unreloadable(value)
     r.all(value.items)
     r.b.build_list(len(value.items))
+
+
+@makes(DequeValue)
+def make_deque(r: Reloader, value: DequeValue) -> None:
+    r.call(collections.deque, [lambda: make_list(r, value), r.const(value.maxlen)])
 
 
 @makes(TupleValue)

@@ -4,11 +4,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...guards.iterators import advance
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.function import CellValue, FunctionValue
+from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
 from ..values.nn_module import ModuleValue
 from ..values.sequence import ListValue
@@ -94,6 +96,11 @@ def replay_cell(r: Reloader, value: CellValue) -> None:
         r.b.store_attr("cell_contents")
 
 
+def replay_iterator(r: Reloader, value: ExistingIterator) -> None:
+    r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
+    r.b.pop_top()
+
+
 def replay_function(r: Reloader, value: FunctionValue) -> None:
     for name, item in value.attributes.items():
         r.reload(item)
@@ -109,4 +116,5 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ModuleValue: replay_object,
     CellValue: replay_cell,
     FunctionValue: replay_function,
+    ExistingIterator: replay_iterator,
 }

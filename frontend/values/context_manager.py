@@ -5,6 +5,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._functorch import predispatch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
@@ -144,9 +145,24 @@ class Modes:
             self.set_grad(tx, saved)
             return
         what, real = self.cleanups.pop()
-        leave = grad_mode._exit_inference_mode if what == "inference" else autocast_mode._exit_autocast
-        tx.graph.raw_call(leave, (saved,))
-        leave(real)
+        tx.graph.raw_call(UNDO[what], (saved,))
+        UNDO[what](real)
+
+    def enter_vmap(self, tx: TraceContext, batch_size: int, randomness: str) -> int:
+        """Opens a vmap level, here and in the graph; its number."""
+        tx.graph.raw_call(predispatch._vmap_increment_nesting, (batch_size, randomness))
+        level = predispatch._vmap_increment_nesting(batch_size, randomness)
+        self.cleanups.append(("vmap", level))
+        return level
+
+    def leave_vmap(self, tx: TraceContext) -> None:
+        self._undo(self.cleanups.pop())
+        tx.graph.raw_call(predispatch._vmap_decrement_nesting, ())
+
+    def _undo(self, cleanup: tuple[str, Any]) -> None:
+        """Leaves what was entered for real."""
+        what, real = cleanup
+        UNDO[what](real)
 
     def set_grad(self, tx: TraceContext, enabled: bool) -> None:
         if torch.is_grad_enabled() != enabled:
@@ -164,8 +180,7 @@ class Modes:
             raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
         del self.open[opened:]
         while len(self.cleanups) > entered:
-            what, real = self.cleanups.pop()
-            (grad_mode._exit_inference_mode if what == "inference" else autocast_mode._exit_autocast)(real)
+            self._undo(self.cleanups.pop())
         torch._C._set_grad_enabled(grad)
 
     def close(self, tx: TraceContext | None) -> None:
@@ -173,15 +188,20 @@ class Modes:
         opened = [(m.cls, m.saved[0]) for m in reversed(self.open) if m.saved and m.cls not in GRAD_MODES]
         while self.cleanups:
             what, real = self.cleanups.pop()
-            leave = grad_mode._exit_inference_mode if what == "inference" else autocast_mode._exit_autocast
             if tx is not None and opened:
-                tx.graph.raw_call(leave, (opened.pop(0)[1],))
-            leave(real)
+                tx.graph.raw_call(UNDO[what], (opened.pop(0)[1],))
+            UNDO[what](real)
         if torch.is_grad_enabled() != self.grad_at_start:
             if tx is not None:
                 tx.graph.raw_call(torch._C._set_grad_enabled, (self.grad_at_start,))
             torch._C._set_grad_enabled(self.grad_at_start)
 
+
+def _leave_level(level: int) -> None:
+    predispatch._vmap_decrement_nesting()
+
+
+UNDO = {"inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_level}
 
 GRAD_MODES = {
     torch.no_grad: lambda arguments, keywords: False,

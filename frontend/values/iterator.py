@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...guards.source import Source
-from .base import Observed, Value
+from ...guards.iterators import peek, remaining
+from ...guards.source import IteratorItem, Source
+from .base import Lazy, Observed, Value
 from .constant import Constant
 from .mutable import Mutable
 from .registry import method
@@ -63,6 +64,36 @@ class SequenceIterator(Iterator):
         item = self.sequence.at(tx, self.index)
         self.index += self.step
         return item
+
+
+class ExistingIterator(Iterator):
+    """A range's, list's or tuple's iterator that existed before the frame. What the trace takes from it is peeked at; the
+    real one moves when the effects are replayed. Guarded is only that so many items are left, and the items looked at."""
+
+    __slots__ = ("real", "cls", "taken", "exhausted", "left")
+
+    def __init__(self, real: Any, source: Source) -> None:
+        super().__init__(source)
+        self.real, self.cls = real, type(real)
+        self.taken, self.exhausted, self.left = 0, False, remaining(real)
+
+    def snapshot(self) -> Any:
+        return self.taken, self.exhausted
+
+    def restore(self, state: Any) -> None:
+        self.taken, self.exhausted = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if tx.changed_under(self.real):
+            raise self.unsupported("next() after its list was changed")
+        tx.effects.change(self)
+        if self.taken == self.left:
+            tx.guard_remaining(self.source, self.left, exactly=True)
+            self.exhausted = True
+            return None
+        self.taken += 1
+        tx.guard_remaining(self.source, self.taken, exactly=False)
+        return Lazy(peek(self.real, self.taken - 1), IteratorItem(self.source, self.taken - 1))
 
 
 class RangeIterator(Iterator):
@@ -186,7 +217,7 @@ class Map(Iterator):
             item = inner.next(tx)
             if item is None:
                 return None
-            items.append(item)
+            items.append(tx.look(item))
         return self.function.call(tx, items, {})
 
 
@@ -209,6 +240,7 @@ class Filter(Iterator):
     def next(self, tx: TraceContext) -> Value | None:
         by_truth = self.function.is_constant() and self.function.constant() is None
         while (item := self.inner.next(tx)) is not None:
+            item = tx.look(item)
             kept = item if by_truth else self.function.call(tx, [item], {})
             if kept.truth(tx):
                 return item
@@ -220,7 +252,7 @@ def take(tx: TraceContext, iterator: Value) -> list[Value]:
     items: list[Value] = []
     try:
         while (item := iterator.next(tx)) is not None:
-            items.append(item)
+            items.append(tx.look(item))
     except Observed as error:
         if error.cls is not StopIteration:
             raise

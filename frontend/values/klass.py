@@ -13,7 +13,7 @@ from .base import Value
 from .constant import fold
 from .function import MethodValue
 from .registry import accepts, model_of
-from .sequence import TupleValue
+from .sequence import Sequence, TupleValue
 from .tensor import Identity
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class ClassValue(Value):
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return fold(tx, lambda cls, name: cls[name], [self, key], {})
-        if key.is_constant():
-            return fold(tx, lambda cls, item: cls[item], [self, key], {})
+        if hasattr(self.cls, "__class_getitem__"):
+            return tx.wrap(self.cls[plain(tx, key)], None)  # an annotation: list[int], Callable[[int], int]
         return super().item(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -189,6 +189,14 @@ class ClassValue(Value):
         if set(given) != set(fields) or len(args) > len(fields):
             raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
         return TupleValue([given[name] for name in fields], None, self.cls)
+
+
+def plain(tx: TraceContext, value: Value) -> Any:
+    """The Python object of literals, classes and lists of such, as annotations hold them."""
+    value = tx.look(value)
+    if isinstance(value, Sequence):
+        return value.cls(plain(tx, item) for item in value.items)
+    return value.constant()
 
 
 def type_path(tx: TraceContext, value: Value) -> Source | None:

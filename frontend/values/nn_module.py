@@ -11,7 +11,7 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import DictItem, InstanceDict, ModuleSource, TypeOf
 from .base import Value
-from .klass import lookup, raw_attribute
+from .klass import ClassValue, lookup, raw_attribute
 from .user_object import UserObject, instance_dict
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ModuleValue(UserObject):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if lookup(self.cls, "__getattr__")[1] is torch.nn.Module.__getattr__ and type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType:
             if name == "__class__":
-                return tx.wrap(self.cls, self.source and TypeOf(self.source))
+                return ClassValue(self.cls, self.source and TypeOf(self.source))
             if name == "__dict__":
                 return self.dictionary(tx)
             return self.generic_attribute(tx, name)

@@ -10,7 +10,7 @@ from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Observed, Value
 from .constant import Constant
-from .klass import MISSING, bind, lookup, raw_attribute
+from .klass import MISSING, ClassValue, bind, lookup, raw_attribute
 from .mutable import Mutable
 from .sequence import BoundBuiltin
 from .tensor import Identity
@@ -66,7 +66,7 @@ class UserObject(Mutable):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__":
-            return tx.wrap(self.cls, self.source and TypeOf(self.source))
+            return ClassValue(self.cls, self.source and TypeOf(self.source))
         if name == "__dict__":
             return self.dictionary(tx)
         getter = lookup(self.cls, "__getattribute__")[1]
@@ -110,7 +110,7 @@ class UserObject(Mutable):
         if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             if issubclass(self.base.python_type(), raw.__objclass__) and raw.__objclass__ is not object:
                 return BoundBuiltin(self.base, name)
-        return bind(tx, raw, self, tx.wrap(self.cls, self.source and TypeOf(self.source)), source)
+        return bind(tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source)
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
         if name in self.attrs:
@@ -131,7 +131,7 @@ class UserObject(Mutable):
             if self.real is not None and name not in self.attrs:  # a C descriptor reads the object itself
                 return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
             raise self.unsupported(f"attribute {name}")
-        return tx.wrap(raw, source).method(tx, "__get__", [self, tx.wrap(self.cls, None)], {})
+        return tx.wrap(raw, source).method(tx, "__get__", [self, ClassValue(self.cls)], {})
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         setter = lookup(self.cls, "__setattr__")[1]
@@ -184,7 +184,7 @@ class UserObject(Mutable):
         if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             if raw.__objclass__ is not object:
                 return BoundBuiltin(self.base, name)
-        return bind(tx, raw, self, tx.wrap(self.cls, None), source)
+        return bind(tx, raw, self, ClassValue(self.cls), source)
 
     def _call_special(self, tx: TraceContext, name: str, args: list[Value], what: str) -> Value:
         found = self.special(tx, name)

@@ -6,6 +6,7 @@ import collections.abc
 import enum
 import functools
 import types
+import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
+from ...guards.iterators import ITERATORS
 from ...guards.source import AttrSource, DictItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .exception import ExceptionValue
+from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
-from .iterator import ListedIterator
+from .iterator import ExistingIterator, ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
 from .models import torch_policy
@@ -32,6 +35,7 @@ from .user_object import UserObject
 if TYPE_CHECKING:
     from .context import TraceContext
 
+TYPING_FORMS = tuple({type(form) for form in (typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.TypeVar("T"), collections.abc.Callable[[int], int])} - {type, types.GenericAlias})  # noqa: UP006, UP007
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
 
@@ -120,6 +124,12 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     return BuiltinValue(obj, source)
 
 
+@wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
+def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    return Facts(obj)
+
+
 @wraps(types.CellType)
 def wrap_cell(tx: TraceContext, obj: types.CellType, source: Source | None) -> Value:
     return existing_cell(tx, obj, source)
@@ -188,9 +198,12 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     raise GraphBreak("unsupported-value", "a mappingproxy")
 
 
+NAMED = (type, enum.Enum, types.FunctionType, types.BuiltinFunctionType)  # objects that stay what they are
+
+
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
-    if not all(map(_literal, obj)) and not all(isinstance(item, type | enum.Enum) for item in obj):
+    if not all(_literal(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
         tx.guard(source, Kind.TYPE, type(obj))
@@ -223,6 +236,14 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListValue([tx.wrap(item, None) for item in obj])
     raise GraphBreak("unsupported-value", "a dictionary view made elsewhere")
+
+
+@wraps(*ITERATORS)
+def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
+    tx.guard(source, Kind.TYPE, type(obj))
+    return tx.remember(obj, ExistingIterator(obj, source))
 
 
 # objects

@@ -13,8 +13,8 @@
 
 #define OPS(X)                                                                                                          \
     X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF)   \
-    X(CLASS_DICT) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(TENSOR_SIZE) X(TENSOR_STRIDE)                  \
-    X(TENSOR_STORAGE_OFFSET)                                                                                            \
+    X(CLASS_DICT) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(CALL) X(TENSOR_SIZE)                 \
+    X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET)                                                                           \
     X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
     X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)
 
@@ -263,6 +263,7 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
         case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint) : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
+        case OP_CALL: OWNED(PyObject_CallOneArg(step->object, OF));
         case OP_TENSOR_SIZE: OWNED(tensor_number(OF, FJ_SIZE, step));
         case OP_TENSOR_STRIDE: OWNED(tensor_number(OF, FJ_STRIDE, step));
         case OP_TENSOR_STORAGE_OFFSET: OWNED(tensor_number(OF, FJ_STORAGE_OFFSET, step));

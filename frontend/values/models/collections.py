@@ -1,4 +1,4 @@
-"""collections: OrderedDict, defaultdict, Counter."""
+"""collections: OrderedDict, defaultdict, Counter, deque."""
 from __future__ import annotations
 
 import collections
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import Constant
+from ..deque import DequeValue
 from ..mapping import DictValue
 from ..registry import models
 
@@ -24,6 +25,13 @@ def ordered_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
 def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value, **named: Value) -> Value:
     made = DictValue({}, cls=collections.defaultdict, default_factory=factory or Constant(None))
     made.method(tx, "update", list(others), named)
+    return made
+
+
+@models(collections.deque)
+def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
+    made = DequeValue([] if items is None else list(tx.unpack(items)), None if maxlen is None else maxlen.constant())
+    made.trim(left=True)
     return made
 
 

@@ -1,0 +1,58 @@
+"""torch.func's vmap: its Python is inlined; entering and leaving a level, and batching a tensor, are nodes of the graph."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch._functorch import predispatch
+
+from ..base import Value
+from ..constant import Constant
+from ..registry import models
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(predispatch.lazy_load_decompositions)
+def lazy_load_decompositions(tx: TraceContext) -> Value:
+    predispatch.lazy_load_decompositions()  # the fake run needs it here and now
+    tx.graph.raw_call(predispatch.lazy_load_decompositions, ())  # and the graph in whatever process runs it
+    return Constant(None)
+
+
+@models(predispatch._vmap_increment_nesting)
+def vmap_increment_nesting(tx: TraceContext, batch_size: Value, randomness: Value) -> Value:
+    return Constant(tx.modes.enter_vmap(tx, batch_size.constant(), randomness.constant()))
+
+
+@models(predispatch._vmap_decrement_nesting)
+def vmap_decrement_nesting(tx: TraceContext) -> Value:
+    tx.modes.leave_vmap(tx)
+    return Constant(None)
+
+
+@models(predispatch._add_batch_dim)
+def add_batch_dim(tx: TraceContext, tensor: Value, dim: Value, level: Value) -> Value:
+    return tx.graph.call("call_function", predispatch._add_batch_dim, [tensor, dim, level], {})
+
+
+@models(predispatch._remove_batch_dim)
+def remove_batch_dim(tx: TraceContext, tensor: Value, level: Value, size: Value, out_dim: Value) -> Value:
+    return tx.graph.call("call_function", predispatch._remove_batch_dim, [tensor, level, size, out_dim], {})
+
+
+@models(torch._C._functorch.is_batchedtensor)
+def is_batchedtensor(tx: TraceContext, tensor: Value) -> Value:
+    return Constant(isinstance(tensor, TensorValue) and torch._C._functorch.is_batchedtensor(tensor.fake))
+
+
+@models(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message)
+def hooks_disabled_message(tx: TraceContext) -> Value:
+    return Constant(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message())
+
+
+@models(torch._C._autograd._saved_tensors_hooks_disable, torch._C._autograd._saved_tensors_hooks_enable)
+def hooks_switch(tx: TraceContext, *args: Value) -> Value:
+    return Constant(None)  # says only that saving hooks cannot be set inside; nothing captured sets any
