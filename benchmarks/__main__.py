@@ -36,9 +36,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--train", action="store_true", help="forward and backward")
     parser.add_argument("--seconds", type=float, default=2, help="of steady state, a model and system")
     parser.add_argument("--limit", type=float, default=300, help="seconds after which one process is given up")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)")
     parser.add_argument("--rounds", type=int, default=200, help="of the dispatch cases")
     parser.add_argument("--out", type=Path, help="write the tables to this file too")
     chosen = parser.parse_args()
+    if chosen.threads is None:
+        chosen.threads = 1 if chosen.size == "small" else 0
     names = chosen.systems.split(",") if chosen.systems else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
     unknown = [name for name in names if name not in systems.SYSTEMS]
     if unknown:
@@ -68,7 +71,8 @@ def main() -> int:
 
 
 def run_models(chosen: argparse.Namespace, progress: Progress) -> dict[str, dict[str, measure.Result]]:
-    plan = measure.Plan(chosen.systems, chosen.size, chosen.device, chosen.dtype, chosen.train, chosen.seconds, chosen.limit)
+    size = (chosen.size, chosen.device, chosen.dtype)
+    plan = measure.Plan(chosen.systems, *size, chosen.train, chosen.seconds, chosen.limit, chosen.threads)
     names = chosen.models.split(",")
     if any(name.startswith("hf:") for name in names):
         import transformers.models.auto.modeling_auto  # noqa: F401, PLC0415 - once, before the forks

@@ -36,6 +36,7 @@ class Plan:
     train: bool = False
     seconds: float = 2.0  # of steady state, a system
     limit: float = 300.0  # seconds that one process may take
+    threads: int = 1  # of torch on the CPU; 0 for torch's own choice
 
 
 @dataclass
@@ -57,6 +58,8 @@ class Subject:
     def __init__(self, plan: Plan, name: str) -> None:
         self.plan = plan
         torch.set_float32_matmul_precision("high")
+        if plan.threads:
+            torch.set_num_threads(plan.threads)
         scale = zoo.Scale.named(plan.size, plan.device, getattr(torch, plan.dtype))
         self.model, (self.args, self.kwargs) = zoo.build(name, scale)
         self.model.train(plan.train)

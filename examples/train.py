@@ -67,6 +67,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=5)
     steps = parser.parse_args().steps
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and on a busy machine they wait for each other
     eager = Classifier()
     compiled = framejit.compile(copy.deepcopy(eager), backend="aot_eager")
     plain, fast = Training(eager), Training(compiled)
