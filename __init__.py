@@ -1,11 +1,31 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
-from .backends.registry import register_backend
 from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileLimitError
-from .frontend.api import allow_in_graph, compile, disable, explain, graph_break, is_compiling, list_backends, reset
+from .frontend.support import usable
 from .options import config
+
+if usable():
+    from .backends.registry import register_backend
+    from .frontend.api import allow_in_graph, compile, disable, explain, graph_break, is_compiling, list_backends, reset
+    from .frontend.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+else:
+    from .frontend.eager_only import (  # type: ignore[assignment]
+        allow_in_graph,
+        compile,
+        disable,
+        explain,
+        graph_break,
+        is_compiling,
+        list_backends,
+        mark_dynamic,
+        mark_static,
+        maybe_mark_dynamic,
+        register_backend,
+        reset,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
     "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileLimitError", "allow_in_graph", "compile",
-    "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "register_backend", "reset",
+    "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic", "mark_static",
+    "maybe_mark_dynamic", "register_backend", "reset",
 ]  # fmt: skip

@@ -1,6 +1,8 @@
 """The repository root is the package `framejit`; its two C extensions need no torch to build."""
+import ast
 import os
 import sysconfig
+from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
@@ -10,6 +12,11 @@ internal = [f"{sysconfig.get_path('include')}/internal"]
 # FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env `native`)
 sanitize = bool(os.environ.get("FRAMEJIT_SANITIZE"))
 checks = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g"] if sanitize else []
+
+# Under a Python that framejit does not know the extensions may fail to build: it then warns and runs everything in eager.
+dialect = ast.parse(Path("frontend/pycode/dialect.py").read_text())
+versions = next(ast.literal_eval(node.value) for node in dialect.body if ast.unparse(node).startswith("VERSIONS ="))
+optional = sysconfig.get_python_version() not in {f"{major}.{minor}" for major, minor in versions}
 
 setup(
     script_name="setup.py",  # setuptools leaves the setup script out of the package by this name, which front ends do not set
@@ -29,6 +36,7 @@ setup(
             libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", *checks],
             extra_link_args=checks,
+            optional=optional,
         ),
         Extension(
             "framejit.frontend.runtime._hook",
@@ -37,6 +45,7 @@ setup(
             depends=["frontend/runtime/hook.h", "frontend/runtime/frame_compat.h", "guards/native/guard_api.h"],
             extra_compile_args=["-O3", "-std=c11", *checks],
             extra_link_args=checks,
+            optional=optional,
         ),
     ],
 )

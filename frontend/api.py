@@ -2,9 +2,7 @@
 from __future__ import annotations
 
 import functools
-import sys
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,7 +15,6 @@ from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config
 from .explain.report import Report, make_report
-from .pycode.dialect import VERSIONS, supported
 from .runtime import _hook
 from .runtime.cache import Cache
 from .runtime.module import compile_module
@@ -25,7 +22,6 @@ from .values.models import torch_policy
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-TORCH_VERSIONS = ((2, 11), (2, 14))
 HISTORY = 256  # records that a handle keeps of what happened to it
 _caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 
@@ -58,7 +54,7 @@ def compile(  # noqa: A001 - the name users know
         return lambda function: compile(
             function, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options, disable=disable
         )
-    if disable or config.disable or not _usable():
+    if disable or config.disable:
         return fn_or_module
     if isinstance(fn_or_module, torch.nn.Module):
         return compile_module(fn_or_module, lambda function: make_handle(function, chosen))
@@ -152,7 +148,7 @@ def explain(
 
     def explained(*args: Any, **kwargs: Any) -> Report:
         function, bound = underlying(fn_or_module)
-        if config.disable or not _usable():
+        if config.disable:
             return make_report((), guard_text, function(*bound, *args, **kwargs))
         handle = make_handle(function, chosen)
         recorder = Recorder()
@@ -227,20 +223,3 @@ def reset() -> None:
 def list_backends() -> list[str]:
     """Names of the backends that compile() takes."""
     return registry.list_backends()
-
-
-@functools.cache
-def _usable() -> bool:
-    """Whether this Python and torch are supported; warns once if not."""
-    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    if supported() and TORCH_VERSIONS[0] <= release < TORCH_VERSIONS[1]:
-        return True
-    known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
-    warnings.warn(
-        f"framejit supports Python {known} with torch 2.11 to 2.13; this is Python {sys.version.split()[0]} with torch "
-        f"{torch.__version__}, so everything runs in eager",
-        stacklevel=3,
-    )
-    return False
-
-

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import framejit
 import pytest
-from framejit.frontend.api import TORCH_VERSIONS
 from framejit.frontend.pycode.dialect import VERSIONS
+from framejit.frontend.support import TORCH_VERSIONS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("frontend", "guards", "backends")

@@ -1,0 +1,59 @@
+"""The public functions under a Python or torch that is not supported: everything runs in eager, nothing fails."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def compile(fn_or_module: Any = None, **asked: Any) -> Any:  # noqa: A001 - the name users know
+    """Returns what it is given."""
+    return (lambda function: function) if fn_or_module is None else fn_or_module
+
+
+def disable(function: Any = None, recursive: bool = True) -> Any:
+    """Returns what it is given."""
+    return (lambda f: f) if function is None else function
+
+
+def allow_in_graph(function: Any) -> Any:
+    """Returns what it is given."""
+    return function
+
+
+def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
+    """Raises RuntimeError when called: there is nothing to explain."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("framejit runs everything in eager under this Python and torch: there is nothing to explain")
+
+    return refuse
+
+
+def graph_break(message: str = "") -> None:
+    """Does nothing."""
+
+
+def is_compiling() -> bool:
+    """False."""
+    return False
+
+
+def list_backends() -> list[str]:
+    """Nothing is compiled, so there are none."""
+    return []
+
+
+def register_backend(name: Any = None, fn: Any = None) -> Any:
+    """Returns what it is given."""
+    return name if callable(name) else fn if fn is not None else (lambda function: function)
+
+
+def reset() -> None:
+    """Does nothing."""
+
+
+def mark(*args: Any, **kwargs: Any) -> None:
+    """Does nothing."""
+
+
+mark_dynamic = maybe_mark_dynamic = mark_static = mark

@@ -1,0 +1,63 @@
+"""Marks that users put on tensors: which dimensions vary, which never do. Kept on the tensor itself, under our own name."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+ATTRIBUTE = "_framejit_marks"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is said of one dimension: "dynamic" (with an inclusive range), "maybe" or "static"."""
+
+    kind: str
+    min: int | None = None
+    max: int | None = None
+
+
+def mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int], *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
+    """Says that the size of a dimension varies between calls, between `min` and `max` inclusive when given.
+
+    Raises TypeError for what is no tensor, IndexError for a dimension that it lacks, ValueError for an empty range.
+    Captures are static in this version: a mark is recorded and checked, and a new size costs a compile.
+    """
+    if min is not None and max is not None and min > max:
+        raise ValueError(f"mark_dynamic: min ({min}) is greater than max ({max})")
+    for one in _dims("mark_dynamic", tensor, dim):
+        size = tensor.shape[one]
+        if (min is not None and size < min) or (max is not None and size > max):
+            raise ValueError(f"mark_dynamic: dimension {one} has size {size}, outside [{min}, {max}]")
+        _put(tensor, one, Mark("dynamic", min, max))
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int]) -> None:
+    """As mark_dynamic, where the code may still decide otherwise."""
+    for one in _dims("maybe_mark_dynamic", tensor, dim):
+        _put(tensor, one, Mark("maybe"))
+
+
+def mark_static(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int] | None = None) -> None:
+    """Says that the size of a dimension (all of them for None) never becomes dynamic."""
+    for one in range(tensor.dim()) if dim is None else _dims("mark_static", tensor, dim):
+        _put(tensor, one, Mark("static"))
+
+
+def marks_of(tensor: torch.Tensor) -> dict[int, Mark]:
+    """The marks of a tensor by dimension."""
+    return getattr(tensor, ATTRIBUTE, {})
+
+
+def _dims(function: str, tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int]) -> list[int]:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{function} takes a tensor, not a {type(tensor).__name__}")
+    dims = list(dim) if isinstance(dim, tuple | list) else [dim]
+    for one in dims:
+        if not -tensor.dim() <= one < tensor.dim():
+            raise IndexError(f"{function}: dimension {one} is out of range for a tensor of {tensor.dim()} dimensions")
+    return [one % tensor.dim() for one in dims]
+
+
+def _put(tensor: torch.Tensor, dim: int, mark: Mark) -> None:
+    setattr(tensor, ATTRIBUTE, {**marks_of(tensor), dim: mark})
