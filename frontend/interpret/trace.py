@@ -7,7 +7,6 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ...errors import GraphBreak
 from ...guards.guard import Guard, Kind
@@ -48,7 +47,7 @@ class Trace:
         ensure_models()
         self.options = options
         self.function = function  # whose globals are the root frame's
-        self.graph = GraphBuilder(self, FakeTensorMode(shape_env=ShapeEnv()))
+        self.graph = GraphBuilder(self, FakeTensorMode())
         self.effects = EffectLog()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
