@@ -45,7 +45,8 @@ def compile_graph(captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outp
     except Exception as error:
         raise BackendError(name_of(options.backend), error) from error
     if not callable(compiled):
-        raise BackendError(name_of(options.backend), TypeError(f"it returned a {type(compiled).__name__}, not a callable"))
+        wrong = TypeError(f"it returned a {type(compiled).__name__}, not a callable")
+        raise BackendError(name_of(options.backend), wrong) from wrong
     return Restoring(compiled, random) if modes or random else compiled
 
 
