@@ -65,7 +65,7 @@ class RootInterpreter(Interpreter):
         tx = self.tx
         tx.step += 1
         tx.effects.next_epoch()
-        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark())
+        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards))
 
     def _unwind_at_root(self, error: Observed, index: int) -> None:
         if self.decoded.handlers[index] is None:
@@ -78,11 +78,12 @@ class RootInterpreter(Interpreter):
     def _broken(self, reason: GraphBreak) -> Break:
         if self.caught and self.tx.handled is not None and self.tx.handled.source is None:
             raise Restart(self.caught[0], reason)
-        index, stack, slots, graph, modes = self._mark_state
+        index, stack, slots, graph, modes, guards = self._mark_state
         tx = self.tx
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)
+        tx.forget_guards(guards)
         self.stack, self.slots = stack, slots
         self.current = self.decoded.instrs[index]
         reason.chain.append(self.where())
