@@ -15,7 +15,10 @@ from ..options import Options
 from .passes.full_masks import drop_full_masks
 from .registry import lookup, name_of
 
-RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product")
+RANDOM = (
+    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
+)  # fmt: skip
+MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting")
 
 
 class CapturedGraph(Protocol):
@@ -27,7 +30,9 @@ class CapturedGraph(Protocol):
     fake_mode: Any
 
 
-def compile_graph(captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options) -> Callable[..., Any]:
+def compile_graph(
+    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options
+) -> Callable[..., Any]:
     """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError."""
     graph = captured.graph
     examples = {item.value.node: item.real for item in captured.inputs}
@@ -64,7 +69,7 @@ def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torc
 
 def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether the graph switches one of torch's modes on its way."""
-    return any(getattr(node.target, "__name__", "") in ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting") for node in nodes)
+    return any(getattr(node.target, "__name__", "") in MODES for node in nodes)
 
 
 def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:

@@ -90,7 +90,9 @@ class RootInterpreter(Interpreter):
         return Break(index, tuple(stack), tuple(slots), reason, reason.chain[0])
 
 
-def capture_call(options: Options, decoded: DecodedCode, function: types.FunctionType, arguments: Sequence[Any], stop: Restart | None) -> Capture:
+def capture_call(
+    options: Options, decoded: DecodedCode, function: types.FunctionType, arguments: Sequence[Any], stop: Restart | None
+) -> Capture:
     """Captures a frame from its start, given its argument slots as they are at entry."""
     tx = Trace(options, function)
     slots: list[Value | None] = [None] * len(decoded.slots)

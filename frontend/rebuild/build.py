@@ -202,7 +202,8 @@ class BreakEmission:
         """Whether a slot already holds its value."""
         if isinstance(value, CellValue):
             return value.slot == slot or (self.e.capture.entry == "args" and slot in self.decoded.frees)
-        return self.e.capture.entry == "args" and value.source is not None and getattr(value.source, "index", None) == slot and value.source.base is None
+        source = value.source
+        return self.e.capture.entry == "args" and source is not None and getattr(source, "index", None) == slot and source.base is None
 
     def _prepare(self) -> None:
         """Makes every value first: loads read the argument slots, which storing overwrites."""

@@ -258,7 +258,8 @@ def _make_elsewhere(r: Reloader, value: FunctionValue) -> None:
         return push if values else r.const(None)
 
     name = value.code.co_name
-    r.call(types.FunctionType, [r.const(value.code), r.const(value.globals), r.const(name), tuple_of(value.defaults), tuple_of(value.closure)])
+    parts = [r.const(value.code), r.const(value.globals), r.const(name), tuple_of(value.defaults), tuple_of(value.closure)]
+    r.call(types.FunctionType, parts)
     if value.kwdefaults:
         r.b.copy(1)
         _named(r, value.kwdefaults)

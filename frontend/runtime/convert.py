@@ -46,7 +46,12 @@ MAX_RESTARTS = 20
 
 
 def convert(
-    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, sink: Sink, continuations: Callable[[Capture], Continuations]
+    piece: Piece,
+    function: types.FunctionType,
+    slots: tuple[Any, ...],
+    options: Options,
+    sink: Sink,
+    continuations: Callable[[Capture], Continuations],
 ) -> Entry:
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
     clock = Clock()
@@ -120,7 +125,8 @@ def captured_event(piece: Piece, capture: Capture, program: GuardProgram, second
     graph = capture.trace.graph
     code = piece.decoded.code
     line = code.co_firstlineno if piece.point is None else piece.decoded.instrs[piece.point.index].line
-    return Captured(piece.name, f"{code.co_filename}:{line}", len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
+    where = f"{code.co_filename}:{line}"
+    return Captured(piece.name, where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
 
 
 def make_entry(

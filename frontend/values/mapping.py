@@ -4,15 +4,13 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import DictItem, DictKey, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .iterator import ListedIterator
 from .registry import method
-from .sequence import BuiltinContainer, ListValue, TupleValue
-from .tensor import Identity
+from .sequence import BuiltinContainer, TupleValue
 
 if TYPE_CHECKING:
     from .context import TraceContext

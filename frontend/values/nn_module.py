@@ -49,7 +49,8 @@ class ModuleValue(UserObject):
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if lookup(self.cls, "__getattr__")[1] is torch.nn.Module.__getattr__ and type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType:
+        plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType
+        if plain and lookup(self.cls, "__getattr__")[1] is torch.nn.Module.__getattr__:
             if name == "__class__":
                 return ClassValue(self.cls, self.source and TypeOf(self.source))
             if name == "__dict__":

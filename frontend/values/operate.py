@@ -78,8 +78,10 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
     """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that answers."""
     attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
-    if isinstance(right, UserObject) and right.python_type() is not left.python_type() and issubclass(right.python_type(), left.python_type()):
-        attempts.reverse()
+    if isinstance(right, UserObject):
+        mine, other = left.python_type(), right.python_type()
+        if other is not mine and issubclass(other, mine):
+            attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))
     for receiver, method, argument in attempts:

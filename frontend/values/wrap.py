@@ -35,7 +35,8 @@ from .user_object import UserObject
 if TYPE_CHECKING:
     from .context import TraceContext
 
-TYPING_FORMS = tuple({type(form) for form in (typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.TypeVar("T"), collections.abc.Callable[[int], int])} - {type, types.GenericAlias})  # noqa: UP006, UP007
+FORMS = (typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.TypeVar("T"), collections.abc.Callable[[int], int])  # noqa: UP006, UP007
+TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
 
@@ -117,7 +118,8 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         return CachedFunction(obj, inner, source)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
-        if isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
+        bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
+        if bound and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
             tx.guard(source, Kind.TYPE, type(obj))
             return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
         tx.guard(source, Kind.IS, obj)

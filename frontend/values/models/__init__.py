@@ -4,7 +4,10 @@ from __future__ import annotations
 import functools
 import importlib
 
-FILES = ("builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "functorch", "inspect", "itertools", "operator", "torch", "typing")
+FILES = (
+    "builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "functorch", "inspect", "itertools", "operator", "torch",
+    "typing",
+)  # fmt: skip
 
 
 @functools.cache

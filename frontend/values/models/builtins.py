@@ -82,8 +82,8 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
 @models(callable)
 def builtin_callable(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
-        return Constant(callable(obj.real) if obj.real is not None else hasattr(obj.cls, "__call__"))
-    return Constant(hasattr(obj.python_type(), "__call__"))
+        return Constant(callable(obj.real) if obj.real is not None else hasattr(obj.cls, "__call__"))  # noqa: B004 - asks the class
+    return Constant(hasattr(obj.python_type(), "__call__"))  # noqa: B004 - asks the class
 
 
 @models(type)
@@ -430,7 +430,7 @@ def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
     raise GraphBreak("unknown-call", "a function that looks at the frame")
 
 
-FRAME_CALLS = {super: _zero_argument_super, locals: _frame_reader, globals: _frame_reader, dir: _frame_reader, eval: _frame_reader, exec: _frame_reader}
+FRAME_CALLS = {super: _zero_argument_super, **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader)}
 
 
 def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:

@@ -186,7 +186,8 @@ def tensor_numpy(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
     raise GraphBreak("data-dependent-value", f"numpy() of {self.describe()}")
 
 
-@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__", "register_hook", "register_post_accumulate_grad_hook")
+@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__")
+@method(torch.Tensor, "register_hook", "register_post_accumulate_grad_hook")
 def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise self.unsupported("memory or hooks")
 
