@@ -14,9 +14,10 @@ import torch.fx
 from ...guards.source import Source
 from ..interpret.capture import Break, Capture, Return
 from ..pycode.assemble import CodeBuilder, Label
-from ..pycode.instr import DecodedCode
+from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint
 from ..values.base import Null, Value
+from ..values.constant import Constant
 from ..values.function import CellValue
 from ..values.handled import Handled, LastInstruction
 from .effect import GroupEffect, group_effect, group_end
@@ -162,7 +163,8 @@ class BreakEmission:
         self.effect: GroupEffect = group_effect(self.decoded, exit_.index)
         depth = len(exit_.stack) - self.effect.operands
         self.kept, self.operands = exit_.stack[:depth], exit_.stack[depth:]
-        self.handled = [value for value in self.kept if isinstance(value, Handled)]
+        self.open = open_handlers(self.kept, exit_.handled)
+        self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
         self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
 
@@ -212,9 +214,11 @@ class BreakEmission:
             if not self._in_place(slot, value):
                 self._make(value)
         for value in self.exit.stack:
-            self._make(value.current if isinstance(value, Handled) else value)
+            self._make(value)
 
     def _make(self, value: Value) -> None:
+        if isinstance(value, Handled):
+            value = value.current
         if not isinstance(value, Null) and not value.is_constant():
             self.r.reload(value)
             self.b.pop_top()
@@ -239,12 +243,34 @@ class BreakEmission:
             self.r.reload(value.current)
             b.push_exc_info()
             b.pop_top()
-        for value in reversed(self.carried):
-            self.r.reload(value.current if isinstance(value, Handled) else value)
+        for position in reversed(range(len(self.kept))):
+            self._carry(position)
         b.build_tuple(len(self.carried))
         self.pushed = len(self.handled) + 1
         for value in self.operands:
             self.r.reload(value)
+        if self.instr.op is Op.WITH_EXCEPT_START:
+            self._exit_call()
+
+    def _carry(self, position: int) -> None:
+        value = self.kept[position]
+        if isinstance(value, Handled):
+            self.r.reload(value.current if position in self.open else Constant(None))
+        elif not isinstance(value, Null):
+            self.r.reload(value)
+
+    def _exit_call(self) -> None:
+        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START finds deep in the stack
+        lies in the tuple of what is kept, so it is spelled out."""
+        b, r = self.b, self.r
+        leave, error = self.exit.stack[-4], self.exit.stack[-1]
+        b.push_null_before_callee()
+        r.reload(leave)
+        b.push_null_after_callee()
+        r.call(type, [r.push(error)])
+        r.reload(error)
+        r.reload(error)
+        b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:
         """What rebuilt code held for itself is gone while the user's code runs."""
@@ -257,6 +283,14 @@ class BreakEmission:
         if self.effect.only_attribute:
             self.b.line(self.instr.line)
             self.b.load_attr(self.instr.arg)
+            return
+        if self.instr.op is Op.WITH_EXCEPT_START:
+            self.b.line(self.instr.line)
+            self.b.call(3)
+            return
+        if self.instr.op is Op.RERAISE:
+            self.b.line(self.instr.line)
+            self.b.reraise()  # the original's would look for the index of the raising instruction deep in the stack
             return
         for start in self.effect.starts:
             instr = self.decoded.instrs[start]
@@ -283,7 +317,7 @@ class BreakEmission:
         for temp in results:
             b.load_slot(temp)
         b.build_tuple(len(bound) + len(self.carried) + len(results))
-        self._return(index, (*self._kept_kinds(self.kept), *kinds), bound)
+        self._return(index, (*self._kinds(len(self.kept)), *kinds), bound)
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""
@@ -302,7 +336,7 @@ class BreakEmission:
             b.load_const(self.instr.offset // 2)
         b.load_slot(error)
         b.build_tuple(len(bound) + carried + lasti + 1)
-        kinds = (*self._kept_kinds(below), *(("lasti",) if lasti else ()), "value")
+        kinds = (*self._kinds(depth), *(("lasti",) if lasti else ()), "value")
         self._return(index, kinds, bound)
 
     def _load_bound(self, index: int) -> list[int]:
@@ -313,10 +347,11 @@ class BreakEmission:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
         return bound
 
-    def _kept_kinds(self, values: tuple[Value, ...]) -> tuple[str, ...]:
+    def _kinds(self, depth: int) -> tuple[str, ...]:
+        """The kinds of the lowest items that are kept."""
         return tuple(
-            "null" if isinstance(v, Null) else "exc" if isinstance(v, Handled) else "lasti" if isinstance(v, LastInstruction) else "value"
-            for v in values
+            "null" if isinstance(v, Null) else "exc" if i in self.open else "lasti" if isinstance(v, LastInstruction) else "value"
+            for i, v in enumerate(self.kept[:depth])
         )
 
     def _return(self, index: int, kinds: tuple[str, ...], bound: list[int]) -> None:
@@ -333,6 +368,17 @@ class BreakEmission:
         b.load_slot(state)
         b.call(1)
         b.return_value()
+
+
+def open_handlers(stack: tuple[Value, ...], handled: Value | None) -> frozenset[int]:
+    """Positions of the open handlers' items. A handler's cleanup copies its item and pops the copy: the other is dead."""
+    found = set()
+    for position in reversed(range(len(stack))):
+        value = stack[position]
+        if isinstance(value, Handled) and handled is not None and value.current is handled:
+            found.add(position)
+            handled = value.previous
+    return frozenset(found)
 
 
 def enter(manager: Any) -> None:
