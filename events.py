@@ -1,6 +1,7 @@
 """Typed records of what happened to a frame, and the sinks that take them. Nothing is printed or counted elsewhere."""
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,10 +54,10 @@ Sink = Callable[[Event], None]
 
 
 class Recorder:
-    """A sink that keeps its records in order."""
+    """A sink that keeps its records in order; with a limit, the last so many."""
 
-    def __init__(self) -> None:
-        self.events: list[Event] = []
+    def __init__(self, limit: int | None = None) -> None:
+        self.events: deque[Event] = deque(maxlen=limit)
 
     def __call__(self, event: Event) -> None:
         self.events.append(event)

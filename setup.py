@@ -1,4 +1,5 @@
 """The repository root is the package `framejit`; its two C extensions need no torch to build."""
+import os
 import sysconfig
 
 from setuptools import Extension, find_packages, setup
@@ -6,10 +7,16 @@ from setuptools import Extension, find_packages, setup
 folders = find_packages(".", include=["frontend*", "guards*", "backends*"])
 runtime = ["continuation", "entry", "eval_hook", "frame_hook", "handle", "links", "mode", "site"]
 internal = [f"{sysconfig.get_path('include')}/internal"]
+# FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env `native`)
+sanitize = bool(os.environ.get("FRAMEJIT_SANITIZE"))
+checks = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g"] if sanitize else []
 
 setup(
+    script_name="setup.py",  # setuptools leaves the setup script out of the package by this name, which front ends do not set
     package_dir={"framejit": "."},
     packages=["framejit", *(f"framejit.{name}" for name in folders)],
+    package_data={"": ["*.pyi", "py.typed"]},
+    options={"build": {"build_base": "build/sanitized"}} if sanitize else {},
     ext_modules=[
         Extension(
             "framejit.guards.native._guards",
@@ -20,14 +27,16 @@ setup(
                 for name in ("constants", "guard_api", "object_compat", "tensor_layout", "torch_state")
             ],
             libraries=["dl"],
-            extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden"],
+            extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", *checks],
+            extra_link_args=checks,
         ),
         Extension(
             "framejit.frontend.runtime._hook",
             [f"frontend/runtime/{name}.c" for name in runtime],
             include_dirs=["guards/native", *internal],
             depends=["frontend/runtime/hook.h", "frontend/runtime/frame_compat.h", "guards/native/guard_api.h"],
-            extra_compile_args=["-O3", "-std=c11"],
+            extra_compile_args=["-O3", "-std=c11", *checks],
+            extra_link_args=checks,
         ),
     ],
 )

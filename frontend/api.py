@@ -12,7 +12,11 @@ from typing import Any, TypeVar
 import torch
 
 from ..backends import registry
+from ..events import Recorder
+from ..guards.guard import Guard
+from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config
+from .explain.report import Report, make_report
 from .pycode.dialect import VERSIONS, supported
 from .runtime import _hook
 from .runtime.cache import Cache
@@ -22,6 +26,7 @@ from .values.models import torch_policy
 T = TypeVar("T", bound=Callable[..., Any])
 
 TORCH_VERSIONS = ((2, 11), (2, 14))
+HISTORY = 256  # records that a handle keeps of what happened to it
 _caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
@@ -106,19 +111,76 @@ class Control:
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
+        self.history = Recorder(HISTORY)
+        cache.sinks.append(self.history)
+
+    def explain(self) -> Report:
+        """What was captured so far, where it broke and why; nothing is run or compiled again for it."""
+        return make_report(self.history.events, guard_text)
 
     def wait(self) -> None:
         """Returns when nothing compiles in the background."""
         self.cache.wait()
 
     def reset(self) -> None:
-        """Forgets every entry."""
+        """Forgets every entry, and what happened so far."""
         self.cache.clear()
+        self.history.events.clear()
 
     @property
     def compiles(self) -> int:
         """How often something was compiled for this handle."""
         return self.cache.compiles
+
+
+def explain(
+    fn_or_module: Any,
+    *,
+    backend: str | Callable[..., Any] | None = None,
+    dynamic: bool | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable[..., Report]:
+    """explain(f)(*args, **kwargs) compiles f anew, calls it once and returns a Report of what became of it.
+
+    fn_or_module: what compile() takes; a module or a handle that is compiled already keeps its own compiled code.
+    backend, dynamic, options: as for compile().
+
+    The report has graphs, ops, breaks (reason, file:line, source text, hint), guards, seconds by phase, and the result of
+    the call, which ran for real: its side effects happened, once. Exceptions of the call pass through.
+    """
+    chosen = make_options(backend, dynamic, False, None, options)
+
+    def explained(*args: Any, **kwargs: Any) -> Report:
+        function, bound = underlying(fn_or_module)
+        if config.disable or not _usable():
+            return make_report((), guard_text, function(*bound, *args, **kwargs))
+        handle = make_handle(function, chosen)
+        recorder = Recorder()
+        handle.framejit.cache.sinks.append(recorder)
+        result = handle(*bound, *args, **kwargs)
+        return make_report(recorder.events, guard_text, result)
+
+    return explained
+
+
+def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
+    """The plain function behind something compile() takes, and the arguments that are bound to it."""
+    bound: tuple[Any, ...] = ()
+    if isinstance(fn_or_module, torch.nn.Module):
+        fn_or_module, bound = type(fn_or_module)._call_impl, (fn_or_module,)
+    elif isinstance(fn_or_module, types.MethodType):
+        fn_or_module, bound = fn_or_module.__func__, (fn_or_module.__self__,)
+    if isinstance(fn_or_module, _hook.Handle):
+        fn_or_module = fn_or_module.function
+    if not isinstance(fn_or_module, types.FunctionType):
+        raise TypeError(f"framejit.explain takes a Python function, a method or a torch.nn.Module, not a {type(fn_or_module).__name__}")
+    return fn_or_module, bound
+
+
+def guard_text(guard: Guard) -> str:
+    """A guard as a person would write it, and the line that asked for it."""
+    line = f"  # {guard.line}" if guard.line else ""
+    return kind_of(guard).expression(guard) + line
 
 
 def disable(function: T | None = None, recursive: bool = True) -> Any:

@@ -31,6 +31,7 @@ class Kind(enum.Enum):
     TENSOR = enum.auto()  # TensorSpec
     SAME = enum.auto()  # a Source: both are one object
     DISTINCT = enum.auto()  # tuple of Sources: no two of obj and theirs are one object
+    REMAINING = enum.auto()  # (count, exactly): so many items left in a range, list or tuple iterator, or at least so many
     TORCH_STATE = enum.auto()  # TorchState
     SHAPE = enum.auto()  # ShapeExpr: holds for the sizes named in it
     PYTHON = enum.auto()  # (sentence, predicate): predicate(obj) is true; slow, for what is rare

@@ -11,7 +11,7 @@ from typing import Any, dataclass_transform
 @dataclass_transform(frozen_default=True)
 def path(cls: type) -> type:
     """A frozen dataclass whose hash is computed once: paths are keys all over, and long."""
-    made = dataclass(frozen=True)(cls)
+    made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__
 
     def remembered(self: Any) -> int:

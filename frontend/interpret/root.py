@@ -67,7 +67,7 @@ class RootInterpreter(Interpreter):
         tx = self.tx
         tx.step += 1
         tx.effects.next_epoch()
-        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), tx.handled)
+        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled)
 
     def _unwind_at_root(self, error: Observed, index: int) -> None:
         if self.decoded.handlers[index] is None:
@@ -81,10 +81,11 @@ class RootInterpreter(Interpreter):
         if self.caught and self.tx.handled is not None and self.tx.handled.source is None:
             raise Restart(self.caught[0], reason)
         tx = self.tx
-        index, stack, slots, graph, modes, tx.handled = self._mark_state
+        index, stack, slots, graph, modes, guards, tx.handled = self._mark_state
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)
+        tx.forget_guards(guards)
         self.stack, self.slots = stack, slots
         self.current = self.decoded.instrs[index]
         reason.chain.append(self.where())

@@ -1,7 +1,6 @@
 """Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
 from __future__ import annotations
 
-import operator
 import sys
 import types
 import typing
@@ -12,7 +11,6 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ...errors import GraphBreak
 from ...guards.guard import Guard, Kind
-from ...guards.iterators import remaining
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
@@ -77,16 +75,17 @@ class Trace:
 
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an iterator has left; a later call of this says more than an earlier one."""
-        sentence = f"{source.name} has {'exactly' if exactly else 'at least'} {count} items left"
-        compare = operator.eq if exactly else operator.ge
-        self.guards[source, "remaining"] = Guard(
-            source, Kind.PYTHON, (sentence, lambda iterator: compare(remaining(iterator), count)), self.where()
-        )
+        self.guards[source, Kind.REMAINING] = Guard(source, Kind.REMAINING, (count, exactly), self.where())
 
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
         walked = iterator.__reduce__()[1]
         return bool(walked) and self.known(walked[0]) in self.effects.changed
+
+    def forget_guards(self, mark: int) -> None:
+        """Drops what was relied on since there were `mark` guards: a break took back what relied on it."""
+        for key in list(self.guards)[mark:]:
+            del self.guards[key]
 
     def where(self) -> str:
         """The user's line being interpreted."""

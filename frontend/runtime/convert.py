@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.fx
 
 from ...backends.compile_graph import compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
@@ -57,7 +58,7 @@ def convert(
         compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options)
         code = rebuilt.bind(Quiet(compiled))
     clock.lap("backend")
-    program = GuardProgram.build(all_guards(capture), rebuilt.lifted)
+    program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
     native = program.native()
     clock.lap("guards")
     sink(captured_event(piece, capture, program, clock.laps))
@@ -104,10 +105,10 @@ def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -
     sink(BreakEvent(piece.name, capture.exit.where, tuple(reason.chain), reason.reason.id, reason.sentence, reason.reason.hint))
 
 
-def all_guards(capture: Capture) -> list[Guard]:
-    """The guards of a capture, and that distinct tensor inputs stay distinct objects."""
+def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
+    """The guards of a capture, and that the distinct tensors its graph takes stay distinct objects."""
     guards = list(capture.trace.guards.values())
-    inputs = capture.trace.graph.inputs
+    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
     if len(sources) > 1:

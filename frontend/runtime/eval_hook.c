@@ -90,7 +90,9 @@ ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
         Py_CLEAR(site);
     }
     if (site == NULL) {
+        mode_enter_quiet(&thread_mode); /* sys.unraisablehook and audit hooks have frames, for which on_frame fails again */
         PyErr_WriteUnraisable(on_frame); /* the user's call must not fail for it */
+        mode_leave_quiet(&thread_mode);
     }
     else if (site == Py_None) {
         Py_CLEAR(site);

@@ -52,9 +52,13 @@ class ModuleControl:
             self._control.wait()
 
     def reset(self) -> None:
-        """Forgets every entry."""
+        """Forgets every entry, and what happened so far."""
         if self._control is not None:
             self._control.reset()
+
+    def explain(self) -> Any:
+        """What was captured so far, where it broke and why, as framejit.explain tells it; None where not compiled."""
+        return None if self._control is None else self._control.explain()
 
     @property
     def compiles(self) -> int:

@@ -198,9 +198,12 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     raise GraphBreak("unsupported-value", "a mappingproxy")
 
 
+NAMED = (type, enum.Enum, types.FunctionType, types.BuiltinFunctionType)  # objects that stay what they are
+
+
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
-    if not all(map(_literal, obj)) and not all(isinstance(item, type | enum.Enum) for item in obj):
+    if not all(_literal(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
         tx.guard(source, Kind.TYPE, type(obj))

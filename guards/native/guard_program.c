@@ -16,7 +16,8 @@
     X(CLASS_DICT) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(CALL) X(TENSOR_SIZE)                 \
     X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET)                                                                           \
     X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
-    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)
+    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)                \
+    X(EXACTLY_LEFT) X(AT_LEAST_LEFT)
 
 typedef enum {
 #define X(name) OP_##name,
@@ -295,6 +296,8 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
         case OP_TORCH_STATE: REQUIRE(fj_torch_state_holds(step->object, step->state));
         case OP_SHAPE: REQUIRE(relation_holds(step, temps));
         case OP_PYTHON: REQUIRE(call_is_true(step->object, &OF, 1));
+        case OP_EXACTLY_LEFT: REQUIRE(PyObject_LengthHint(OF, -1) == step->number);
+        case OP_AT_LEAST_LEFT: REQUIRE(PyObject_LengthHint(OF, -1) >= step->number);
         case OP_COUNT: goto failed;
         }
     }

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @models(predispatch.lazy_load_decompositions)
 def lazy_load_decompositions(tx: TraceContext) -> Value:
-    predispatch.lazy_load_decompositions()  # once a process, and needed by the fake run as well
+    predispatch.lazy_load_decompositions()  # the fake run needs it here and now
+    tx.graph.raw_call(predispatch.lazy_load_decompositions, ())  # and the graph in whatever process runs it
     return Constant(None)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import ctypes
 import functools
 import gc
+import importlib
 import importlib.util
 import inspect
 import os
@@ -1302,24 +1303,30 @@ def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
     assert swapped > 500 and sum(entry.hits for _, site in handle.sites() for entry in site.entries) > 100_000
 
 
-CHILD_CHECKS = [name for name in dict(globals()) if name.startswith("check_")]
+def check_a_failing_on_frame_is_reported_with_the_hook_off():
+    """In a child: an audit hook stays for good. It hears of sys.unraisablehook, and its frame is new to the handle too."""
+    heard = []
+
+    def audit(event, arguments):
+        if event == "sys.unraisablehook":
+            heard.append(event)
+
+    sys.addaudithook(audit)
+    sys.unraisablehook = lambda unraisable: heard.append("reported")
+    assert compiled(calls_inner, on_frame=lambda *a: 1 / 0)(1) == ("eager", 1)
+    assert heard == ["sys.unraisablehook", "reported"]
 
 
-@pytest.mark.parametrize("name", CHILD_CHECKS)
-def test_in_child(name, tmp_path):
-    command = [sys.executable, "-X", "faulthandler", __file__, name, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_sub_interpreters_are_refused():
-    interpreters = pytest.importorskip("_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters")
+def check_sub_interpreters_are_refused():
+    """In a child: once another interpreter was made, PyGILState_Check is off, which torch's autograd engine takes for a bug."""
+    interpreters = importlib.import_module("_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters")
     script = f"""if True:
-        import sys
-        sys.path[:] = {sys.path!r}
+        from importlib.machinery import ExtensionFileLoader
+        from importlib.util import module_from_spec, spec_from_loader
+        loader = ExtensionFileLoader({hook.__name__!r}, {hook.__file__!r})  # without the package: torch dies in such interpreters
         try:
-            from framejit.frontend.runtime import _hook
-        except ImportError as error:
+            loader.exec_module(module_from_spec(spec_from_loader(loader.name, loader)))
+        except ImportError:
             pass
         else:
             raise AssertionError("imported")
@@ -1329,6 +1336,16 @@ def test_sub_interpreters_are_refused():
         assert interpreters.run_string(interpreter, script) is None
     finally:
         interpreters.destroy(interpreter)
+
+
+CHILD_CHECKS = [name for name in dict(globals()) if name.startswith("check_")]
+
+
+@pytest.mark.parametrize("name", CHILD_CHECKS)
+def test_in_child(name, tmp_path):
+    command = [sys.executable, "-X", "faulthandler", __file__, name, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Benchmarks of framejit beside eager and torch.compile; run with `python -m benchmarks`. Not installed."""

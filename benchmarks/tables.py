@@ -1,0 +1,77 @@
+"""Results to markdown."""
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from .measure import Result
+
+Models = Mapping[str, Mapping[str, Result]]  # model, system
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["--"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def models_table(models: Models, wanted: Sequence[str]) -> str:
+    """A row a model: eager's ms, then for each system its speed-up, first call, graphs and ops, and error."""
+    others = [system for system in wanted if system != "eager"]
+    rows = [[name, ms(row["eager"]), *(cell(row[system], row["eager"]) for system in others)] for name, row in models.items()]
+    return table(["model", "eager ms", *others], rows)
+
+
+def ms(result: Result) -> str:
+    return result.failure or ("" if result.steady_ms is None else f"{result.steady_ms:.2f}")
+
+
+def cell(result: Result, eager: Result) -> str:
+    """x1.20, 0.3 s, 1 graph(s) / 65 ops, error 0"""
+    if result.failure:
+        return result.failure.replace("|", "/")
+    parts = []
+    if result.steady_ms and eager.steady_ms:
+        parts.append(f"x{eager.steady_ms / result.steady_ms:.2f}")
+    if result.first_s is not None:
+        parts.append(f"{result.first_s:.2f} s")
+    if result.graphs is not None:
+        parts.append(f"{result.graphs} / {result.ops}" + (f" (+{result.later} later)" if result.later else ""))
+    if result.error is not None:
+        parts.append(f"err {result.error:.0e}" if result.error else "equal")
+    return ", ".join(parts)
+
+
+def summary_table(models: Models, wanted: Sequence[str]) -> str:
+    """Over all models: how many ran, speed-up, seconds of a first call, graphs and ops."""
+    rows = []
+    for system in wanted:
+        results = [(row["eager"], row[system]) for row in models.values()]
+        speed = [eager.steady_ms / mine.steady_ms for eager, mine in results if eager.steady_ms and mine.steady_ms]
+        first = [mine.first_s for _, mine in results if mine.first_s is not None]
+        equal = sum(not mine.failure and mine.error is not None and mine.error < 1e-3 for _, mine in results)
+        ratios = (statistics.geometric_mean(speed), min(speed), fifth_percentile(speed)) if speed else ()
+        seconds = f"{statistics.mean(first):.2f} s" if first else ""
+        captured = [total([getattr(mine, what) for _, mine in results]) for what in ("graphs", "ops")]
+        rows.append([system, f"{equal} of {len(results)}", *([f"x{ratio:.3f}" for ratio in ratios] or [""] * 3), seconds, *captured])
+    return table(["system", "ran, equal", "geomean", "worst", "5th percentile", "mean first call", "graphs", "ops"], rows)
+
+
+def fifth_percentile(values: Sequence[float]) -> float:
+    return min(values) if len(values) < 2 else statistics.quantiles(values, n=20, method="inclusive")[0]
+
+
+def total(numbers: Sequence[int | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    return str(sum(known)) if known else ""
+
+
+def dispatch_table(cases: Mapping[str, Mapping[str, float | str]], wanted: Sequence[str]) -> str:
+    """A row a case: the plain call's microseconds, then what each system adds."""
+    others = [system for system in wanted if system != "eager"]
+    rows = []
+    for case, times in cases.items():
+        plain = times["eager"]
+        assert isinstance(plain, float)
+        added = [f"{value - plain:+.2f}" if isinstance(value, float) else value for value in (times[system] for system in others)]
+        rows.append([case.replace("_", " "), f"{plain:.2f}", *added])
+    return table(["case", "eager us", *(f"{system}, us more" for system in others)], rows)

@@ -1,0 +1,29 @@
+"""REMAINING: how many items a builtin iterator has left."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..guard import Guard, Kind
+from ..iterators import remaining
+from .registry import Encoded, GuardKind, guard_kind
+
+
+@guard_kind(Kind.REMAINING)
+class Remaining(GuardKind):
+    cost = 30
+
+    def holds(self, expected: tuple[int, bool], subject: Any) -> bool:
+        count, exactly = expected
+        return remaining(subject) == count if exactly else remaining(subject) >= count
+
+    def encode(self, guard: Guard) -> Encoded:
+        count, exactly = guard.expected
+        return Encoded("EXACTLY_LEFT" if exactly else "AT_LEAST_LEFT", number=count, runs_python=True)
+
+    def expression(self, guard: Guard) -> str:
+        count, exactly = guard.expected
+        return f"length_hint({guard.source.name}) {'==' if exactly else '>='} {count}"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        count, exactly = guard.expected
+        return f"items left in {guard.source.name}", f"{count}" if exactly else f"at least {count}", str(remaining(subject))

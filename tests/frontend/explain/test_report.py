@@ -1,0 +1,156 @@
+"""Reports of captures and breaks: what they hold, and how they read."""
+from __future__ import annotations
+
+import io
+
+import framejit
+import pytest
+import torch
+from framejit.events import Break, Captured, Miss, Recorder, Skipped
+from framejit.frontend.explain.report import make_report, source_line
+from rich.console import Console
+
+X = torch.arange(3.0)
+
+
+def two_breaks(x, more=1):
+    y = x.sin()
+    print("first")
+    z = y + 1
+    print("second")
+    return z * 2
+
+
+def whole(x):
+    return x.sin() + 1
+
+
+def rich_text(report):
+    console = Console(file=io.StringIO(), width=160)
+    console.print(report)
+    return console.file.getvalue()
+
+
+def test_a_function_in_one_graph():
+    report = framejit.explain(whole)(X)
+    assert torch.equal(report.result, whole(X))
+    assert (len(report.graphs), report.ops, report.breaks) == (1, 2, ())
+    assert "sin" in report.graphs[0].graph
+    assert report.graphs[0].where.endswith(f"{__file__}:{whole.__code__.co_firstlineno}")
+    assert any("float32[3]" in line for line in report.guards)
+    assert set(report.seconds) == {"trace", "backend", "guards"} and all(spent >= 0 for spent in report.seconds.values())
+
+
+def test_breaks_tell_place_text_reason_and_hint():
+    report = framejit.explain(two_breaks)(X)
+    assert torch.equal(report.result, two_breaks(X))
+    assert (len(report.graphs), report.ops) == (3, 3)
+    first, second = report.breaks
+    assert first.source == 'print("first")' and second.source == 'print("second")'
+    assert first.id == second.id == "output" and first.hint and first.times == 1
+    assert first.where == f"{__file__}:{two_breaks.__code__.co_firstlineno + 2}"
+
+
+@pytest.mark.parametrize("render", [str, rich_text])
+def test_it_prints_well(render):
+    text = render(framejit.explain(two_breaks)(X))
+    assert "3 graphs, 3 ops, 2 breaks" in text
+    assert 'print("second")' in text and "[output]" in text and "hint: move it out" in text
+
+
+def test_backend_and_keyword_arguments():
+    graphs = []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    assert framejit.explain(two_breaks, backend=backend)(X, more=1).ops == 3 and len(graphs) == 3
+
+
+def test_a_module_is_left_as_it_was():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    report = framejit.explain(module)(X)
+    assert torch.equal(report.result, module(X)) and report.ops == 2
+    assert module._compiled_call_impl is None
+    compiled = framejit.compile(module)
+    compiled(X)
+    before = compiled.framejit.compiles
+    assert framejit.explain(compiled)(X).ops == 2 and compiled.framejit.compiles == before
+
+
+def test_a_method_and_a_handle():
+    class Scale:
+        def by(self, x):
+            return x * 3
+
+    assert torch.equal(framejit.explain(Scale().by)(X).result, X * 3)
+    assert framejit.explain(framejit.compile(whole))(X).ops == 2
+
+
+def test_what_a_handle_did_so_far():
+    handle = framejit.compile(whole)
+    assert handle.framejit.explain().captures == ()
+    handle(X)
+    handle(X)
+    assert len(handle.framejit.explain().captures) == 1
+    handle(torch.ones(4))
+    report = handle.framejit.explain()
+    assert len(report.captures) == 2 and "was 3 when compiled" in report.misses[0].failures[0]
+    assert "compiled again: whole" in str(report)
+    handle.framejit.reset()
+    assert handle.framejit.explain().captures == ()
+
+
+def test_a_compiled_module_tells_too():
+    module = framejit.compile(torch.nn.Linear(3, 3))
+    module(X)
+    assert module.framejit.explain().ops == 1
+
+
+def test_an_exception_of_the_call_passes_through():
+    def fails(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        framejit.explain(fails)(X)
+
+
+def test_what_cannot_be_explained():
+    with pytest.raises(TypeError, match="framejit.explain takes a Python function"):
+        framejit.explain(3)(X)
+    with pytest.raises(ValueError, match="unknown backend"):
+        framejit.explain(whole, backend="no such")
+
+
+def test_without_framejit_only_the_result_is_there():
+    with framejit.config.patch(disable=True):
+        report = framejit.explain(whole)(X)
+    assert torch.equal(report.result, whole(X)) and report.captures == ()
+
+
+def test_records_of_all_kinds_have_words():
+    events = [
+        Break("f", f"{__file__}:1", (f"{__file__}:1", f"{__file__}:2"), "output", "print() writes", "move it"),
+        Break("f", f"{__file__}:1", (f"{__file__}:1", f"{__file__}:2"), "output", "print() writes", "move it"),
+        Captured("f", "a.py:3", 0, None, tuple(range(20)), {"trace": 1.0}),
+        Skipped("g", "b.py:4", "a generator"),
+        Miss("f", "a.py:3", ("x is 2, was 1",)),
+    ]
+    report = make_report(events, lambda guard: f"guard {guard}")
+    text = str(report)
+    assert report.graphs == () and report.breaks[0].times == 2
+    assert "0 graphs, 0 ops, 1 break;" in text and "12 more in report.captures[0].guards" in text
+    assert "(2 times)" in text and "called from" in text and "left to Python: g" in text and "x is 2" in text
+    assert "left to Python: g" in rich_text(report)
+
+
+def test_source_lines_that_cannot_be_read():
+    assert source_line("<string>:3") == "" and source_line("?") == ""
+
+
+def test_a_recorder_may_be_bounded():
+    recorder = Recorder(2)
+    for n in range(3):
+        recorder(Skipped("f", str(n), ""))
+    assert [event.where for event in recorder.events] == ["1", "2"]

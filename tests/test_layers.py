@@ -1,0 +1,82 @@
+"""The design's layers, held by reading imports: lower may not import higher, siblings on a line not each other."""
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import networkx
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = (  # lowest first; folders of frontend by their own name
+    {"errors", "options", "events"}, {"pycode", "guards", "backends"}, {"values"}, {"interpret"}, {"rebuild"}, {"runtime", "explain"},
+    {"api"}, {"__init__"}, {"__main__"},
+)  # fmt: skip
+PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py")
+FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
+PARSED = {path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES}
+MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in PARSED}
+VERSION_TESTS = {"version_info", "hexversion", "python_version", "python_version_tuple"}
+ADAPTERS = {"aot_eager", "cudagraphs", "inductor", "torchscript", "training"}  # files of backends that may know torch's compilers
+
+
+def imports(parts: tuple[str, ...], tree: ast.AST) -> set[tuple[str, ...]]:
+    """Modules of framejit that a file imports when it is imported."""
+    found = set()
+    for node in runtime_nodes(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = parts[: len(parts) - node.level] + tuple(node.module.split(".") if node.module else ())
+            found |= {base + (name.name,) if base + (name.name,) in MODULES else base for name in node.names}
+    return found
+
+
+def runtime_nodes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`."""
+    hidden = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+              for statement in node.body for inner in ast.walk(statement)}  # fmt: skip
+    return [node for node in ast.walk(tree) if id(node) not in hidden]
+
+
+GRAPH = networkx.DiGraph([(parts[:-1] if parts[-1] == "__init__" else parts, target)
+                          for parts, tree in PARSED.items() for target in imports(parts, tree)])  # fmt: skip
+
+
+def group(module: tuple[str, ...]) -> str:
+    inner = module[1:] if module[:1] == ("frontend",) else module
+    return inner[0] if inner else "__init__"
+
+
+def level(module: tuple[str, ...]) -> int:
+    return next(height for height, names in enumerate(LAYERS) if group(module) in names)
+
+
+def test_lower_layers_do_not_import_higher_ones():
+    assert [f"{'.'.join(a)} imports {'.'.join(b)}" for a, b in sorted(GRAPH.edges) if group(a) != group(b) and level(a) <= level(b)] == []
+
+
+def test_imports_have_no_cycles():
+    assert [sorted(map(".".join, cycle)) for cycle in networkx.strongly_connected_components(GRAPH) if len(cycle) > 1] == []
+
+
+@pytest.mark.parametrize("parts", PARSED, ids="/".join)
+def test_a_file_keeps_the_rules(parts):
+    """No import inside a function, no torch._dynamo outside backend adapters, no version test outside pycode/."""
+    broken = []
+    for node in ast.walk(PARSED[parts]):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)]
+            broken += [f"import in a function, line {inner.lineno}" for inner in inside]
+        if isinstance(node, ast.Import | ast.ImportFrom) and not (parts[0] == "backends" and parts[-1] in ADAPTERS):
+            names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            if "torch._dynamo" in ast.unparse(node) or ("torch" in names and "_dynamo" in names):
+                broken.append(f"torch._dynamo, line {node.lineno}")
+        if isinstance(node, ast.Attribute) and node.attr in VERSION_TESTS and "pycode" not in parts:
+            broken.append(f"version test, line {node.lineno}")
+    assert broken == []
+
+
+@pytest.mark.parametrize("path", sorted((*ROOT.glob("frontend/**/*.[ch]"), *ROOT.glob("guards/**/*.[ch]"))), ids=lambda path: path.name)
+def test_c_files_ask_for_versions_only_in_the_compat_headers(path):
+    lines = [n for n, text in enumerate(path.read_text().splitlines(), 1) if re.search(r"PY_(VERSION_HEX|MINOR_VERSION)", text)]
+    assert lines == [] or path.name in ("frame_compat.h", "object_compat.h")

@@ -1,0 +1,61 @@
+"""What is installed, promised and documented fits together."""
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import inspect
+import re
+from pathlib import Path
+
+import framejit
+import pytest
+from framejit.frontend.api import TORCH_VERSIONS
+from framejit.frontend.pycode.dialect import VERSIONS
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("frontend", "guards", "backends")
+
+
+def test_every_folder_with_code_is_a_package():
+    folders = {path.parent for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+def test_all_c_files_are_built():
+    setup = (ROOT / "setup.py").read_text()
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.[ch]")]
+    assert [path.name for path in files if f'"{path.stem}"' not in setup and path.name not in setup] == []
+
+
+def test_the_build_needs_no_torch():
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    assert {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names} <= {"os", "sysconfig"}
+
+
+def test_stubs_and_the_type_marker_are_installed():
+    package = Path(framejit.__file__).parent
+    assert all((package / name).exists() for name in ("py.typed", "frontend/runtime/_hook.pyi", "guards/native/_guards.pyi"))
+
+
+def test_the_supported_torch_is_said_once():
+    (torch,) = (line for line in importlib.metadata.requires("framejit") if line.startswith("torch") and "extra" not in line)
+    low, high = (f"{major}.{minor}" for major, minor in TORCH_VERSIONS)
+    assert set(re.sub("^torch", "", torch).split(",")) == {f">={low}", f"<{high}"}
+
+
+def test_each_supported_python_has_a_tox_environment():
+    first, *_ = (line for line in (ROOT / "tox.ini").read_text().splitlines() if line.startswith("env_list"))
+    assert re.findall(r"py(\d)(\d+)", first) == [(str(major), str(minor)) for major, minor in sorted(VERSIONS)]
+
+
+def test_public_names_exist_and_are_documented():
+    assert [name for name in framejit.__all__ if not hasattr(framejit, name)] == []
+    assert [name for name in framejit.__all__ if not inspect.getdoc(getattr(framejit, name))] == []
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
+def test_the_readmes_code_runs(block, capsys, tmp_path, monkeypatch):
+    path = tmp_path / "readme.py"
+    path.write_text(block)
+    exec(compile(block, str(path), "exec"), {"__name__": "readme"})
+    assert "graph" in capsys.readouterr().out
