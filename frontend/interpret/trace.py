@@ -14,7 +14,6 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
-from ..pycode.instr import Op
 from ..values import operate
 from ..values.base import Lazy, Observed, Value
 from ..values.constant import Constant
@@ -165,11 +164,6 @@ class Trace:
 
     def new_object(self, cls: type, args: list[Value]) -> Value:
         return new_object(self, cls, args)
-
-    def next_is_with(self) -> bool:
-        """Whether the innermost frame goes on to enter what it is making now as a context manager."""
-        frame = self.frames[-1]
-        return frame.decoded.instrs[frame.pc].op is Op.BEFORE_WITH
 
     def bound(self, receiver: Value, name: str) -> Value:
         return BoundBuiltin(receiver, name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import torch
 import torch.fx
 
 from ...guards.source import Source
@@ -18,6 +19,7 @@ from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint
 from ..values.base import Null, Value
 from ..values.constant import Constant
+from ..values.context_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
 from ..values.function import CellValue
 from ..values.handled import Handled, LastInstruction
 from .effect import GroupEffect, group_effect, group_end
@@ -76,12 +78,23 @@ class Emission:
             self.b.line(self.capture.decoded.instrs[exit_.index].line)
         inputs = self._graph()
         replay(self.r, trace.effects)
+        self._modes(trace.modes)
         if isinstance(exit_, Return):
             self.r.reload(exit_.value)
             self.b.return_value()
         else:
             BreakEmission(self, exit_).run()
         return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted))
+
+    def _modes(self, modes: Modes) -> None:
+        """The modes that the program leaves behind, as they are under those that it has open."""
+        for manager in modes.left:
+            if manager.cls not in GRAD_MODES:
+                self.r.call(leave_for_real, [self.r.push(manager)])
+                self.b.pop_top()
+        if modes.lasting_grad is not None:
+            self.r.call(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
+            self.b.pop_top()
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:
         """Calls the graph, if it has anything to do; its results go into a temporary."""
@@ -171,7 +184,7 @@ class BreakEmission:
     def run(self) -> None:
         b = self.b
         for manager in self.e.capture.trace.modes.open:
-            self.r.call(enter, [self.r.push(manager)])
+            self.r.call(enter_for_real, [self.r.push(manager)])
             b.pop_top()
         self._prepare()
         self._slots()
@@ -284,16 +297,13 @@ class BreakEmission:
             self.b.line(self.instr.line)
             self.b.load_attr(self.instr.arg)
             return
-        if self.instr.op is Op.WITH_EXCEPT_START:
-            self.b.line(self.instr.line)
-            self.b.call(3)
-            return
-        if self.instr.op is Op.RERAISE:
-            self.b.line(self.instr.line)
-            self.b.reraise()  # the original's would look for the index of the raising instruction deep in the stack
-            return
         for start in self.effect.starts:
             instr = self.decoded.instrs[start]
+            spelled_out = SPELLED_OUT.get(instr.op)
+            if spelled_out is not None:
+                self.b.line(instr.line)
+                spelled_out(self.b)
+                continue
             jumps = any(i.target >= 0 for i in self.decoded.instrs[start : group_end(self.decoded, start)])
             self.b.raw(instr, jumped if jumps else None)
 
@@ -370,6 +380,13 @@ class BreakEmission:
         b.return_value()
 
 
+# Instructions that look deep into the stack, where rebuilt code has other things.
+SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
+    Op.WITH_EXCEPT_START: lambda b: b.call(3),
+    Op.RERAISE: lambda b: b.reraise(),
+}
+
+
 def open_handlers(stack: tuple[Value, ...], handled: Value | None) -> frozenset[int]:
     """Positions of the open handlers' items. A handler's cleanup copies its item and pops the copy: the other is dead."""
     found = set()
@@ -379,8 +396,3 @@ def open_handlers(stack: tuple[Value, ...], handled: Value | None) -> frozenset[
             found.add(position)
             handled = value.previous
     return frozenset(found)
-
-
-def enter(manager: Any) -> None:
-    """Enters a context manager that the trace had entered symbolically."""
-    manager.__enter__()

@@ -15,7 +15,7 @@ from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
-from ..values.context_manager import ManagerMethod, ModeManager, NullManager, NullMethod
+from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
 from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
@@ -389,6 +389,9 @@ def make_namespace(r: Reloader, value: Namespace) -> None:
 @makes(ModeManager)
 def make_manager(r: Reloader, value: ModeManager) -> None:
     named = value.keywords
+    if value.prev is not None:
+        r.call(set_grad_manager, [r.const(GRAD_MODES[value.cls](value.arguments, named)), r.const(value.prev)])
+        return
     r.call(value.cls, [*(r.const(a) for a in value.arguments), *(r.const(a) for a in named.values())], tuple(named))
 
 

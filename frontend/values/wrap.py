@@ -18,6 +18,7 @@ from ...guards.iterators import ITERATORS
 from ...guards.source import AttrSource, DictItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
+from .context_manager import ManagerMethod, ModeManager
 from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
@@ -102,6 +103,8 @@ def _is_definition(source: Source) -> bool:
 def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
     tx.guard(source, Kind.TYPE, types.MethodType)
     receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
+    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in ("__enter__", "__exit__"):
+        return ManagerMethod(receiver, obj.__func__.__name__)
     return MethodValue(receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-FILES = ("builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "functorch", "inspect", "itertools", "operator", "torch", "typing")
+FILES = ("builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect", "itertools", "operator", "torch", "typing")
 
 
 @functools.cache

@@ -319,8 +319,6 @@ def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
 @models(round)
 def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
     args = [obj] if digits is None else [obj, digits]
-    if isinstance(obj, TensorValue):
-        return obj.method(tx, "round", [], {} if digits is None else {"decimals": digits})
     return fold(tx, round, args, {})
 
 

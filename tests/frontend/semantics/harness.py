@@ -131,6 +131,7 @@ def run(fn: Callable[..., Any], world: World, calls: int, backward: bool) -> Run
     torch.manual_seed(0)
     random.seed(0)
     outcomes = [one_call(fn, inputs, kwargs) for _ in range(calls)]
+    assert sys.exc_info() == (None, None, None), "an exception is still being handled"
     left = Run(outcomes, inputs, kwargs, world.now(), (torch.get_rng_state(), random.getstate()), modes())
     if backward:
         left.grads = gradients(left)

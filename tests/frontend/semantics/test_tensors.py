@@ -322,7 +322,7 @@ def test_tensors_compared_to_none_and_numbers():
 
 def test_python_numbers_and_tensors():
     def f(x):
-        return 1 + x, 2 - x, 3 * x, 1 / x, 2**x, x % 2, 7 // x, -x, +x, abs(x), ~(x > 0.5), x @ x, round(x), pow(x, 2)
+        return 1 + x, 2 - x, 3 * x, 1 / x, 2**x, x % 2, 7 // x, -x, +x, abs(x), ~(x > 0.5), x @ x, pow(x, 2)
 
     check(f, vec(2))
 
