@@ -1,6 +1,7 @@
 """What users call: compile, disable, graph_break and their kin."""
 from __future__ import annotations
 
+import copyreg
 import functools
 import types
 import weakref
@@ -19,8 +20,14 @@ from .runtime import _hook
 from .runtime.cache import Cache
 from .runtime.module import compile_module
 from .values.models import torch_policy
+from .values.requests import graph_break, is_compiling
+
+__all__ = ["allow_in_graph", "compile", "disable", "explain", "graph_break", "is_compiling", "list_backends", "reset"]
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+# A handle is copied and pickled as a function is: by its name.
+copyreg.pickle(_hook.Handle, lambda handle: handle.__qualname__)
 
 HISTORY = 256  # records that a handle keeps of what happened to it
 _caches: weakref.WeakSet[Cache] = weakref.WeakSet()
@@ -63,7 +70,9 @@ def compile(  # noqa: A001 - the name users know
     if isinstance(fn_or_module, _hook.Handle):
         fn_or_module = fn_or_module.function
     if isinstance(fn_or_module, types.MethodType):
-        return types.MethodType(make_handle(fn_or_module.__func__, chosen), fn_or_module.__self__)
+        inner = fn_or_module.__func__
+        inner = inner.function if isinstance(inner, _hook.Handle) else inner
+        return types.MethodType(make_handle(inner, chosen), fn_or_module.__self__)
     if not isinstance(fn_or_module, types.FunctionType):
         raise TypeError(f"framejit.compile takes a Python function, a method or a torch.nn.Module, not a {type(fn_or_module).__name__}")
     return make_handle(fn_or_module, chosen)
@@ -187,6 +196,8 @@ def disable(function: T | None = None, recursive: bool = True) -> Any:
     if function is None:
         return lambda f: disable(f, recursive)
     inner = function.function if isinstance(function, _hook.Handle) else function
+    if not recursive:  # its own frames are left alone, also where it is called directly
+        inner._framejit_skip = True
 
     @functools.wraps(inner)
     def disabled(*args: Any, **kwargs: Any) -> Any:
@@ -194,15 +205,6 @@ def disable(function: T | None = None, recursive: bool = True) -> Any:
 
     disabled._framejit_disable = True  # type: ignore[attr-defined]
     return disabled
-
-
-def graph_break(message: str = "") -> None:
-    """Breaks the graph here when captured; does nothing otherwise. The message is part of the report."""
-
-
-def is_compiling() -> bool:
-    """True while framejit captures the code that asks, False in eager."""
-    return False
 
 
 def allow_in_graph(function: T) -> T:

@@ -26,6 +26,7 @@ class Break:
     index: int
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
+    handled: Value | None  # the exception that is being handled there
     reason: GraphBreak
     where: str
 

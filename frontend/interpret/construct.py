@@ -50,9 +50,15 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
         base = DictValue({}, cls=next(c for c in cls.__mro__ if c in DICT_BASES))
     elif issubclass(cls, list):
         base = ListValue([])
-    elif lookup(cls, "__new__")[0] is not object:
+    elif not lays_out_as_object(cls):
         raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
     return UserObject(cls, base=base)
+
+
+def lays_out_as_object(cls: type) -> bool:
+    """Whether instances are made by object.__new__: no base made in C has a layout of its own."""
+    makers = [vars(base).get("__new__") for base in cls.__mro__ if base is not object]
+    return not any(isinstance(maker, types.BuiltinFunctionType) for maker in makers)
 
 
 def initialise(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> None:

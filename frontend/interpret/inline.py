@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import inspect
+import types
 from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
+from ..pycode.assemble import GENERATORS, dummy_closure
 from ..pycode.decode import decode
 from ..values.base import Value
 from ..values.constant import Constant
@@ -52,27 +54,49 @@ def bind(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str
         if index is None:
             by_name[name] = value
         elif slots[index] is not None:
-            raise tx.throw(TypeError, f"{function.name}() got multiple values for argument '{name}'")
+            raise argument_error(tx, function, args, kwargs)
         else:
             slots[index] = value
-    _defaults(tx, function, slots)
+    if not _defaults(function, slots):
+        raise argument_error(tx, function, args, kwargs)
     after = positional + keyword_only
     if code.co_flags & inspect.CO_VARARGS:
         slots[after] = TupleValue(list(extra))
         after += 1
     elif extra:
-        raise tx.throw(TypeError, f"{function.name}() takes {positional} positional arguments but {len(args)} were given")
+        raise argument_error(tx, function, args, kwargs)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         slots[after] = DictValue({name: (Constant(name), value) for name, value in by_name.items()})
     elif by_name:
-        raise tx.throw(TypeError, f"{function.name}() got an unexpected keyword argument '{next(iter(by_name))}'")
+        raise argument_error(tx, function, args, kwargs)
     return slots
 
 
-def _defaults(tx: Trace, function: FunctionValue, slots: list[Value | None]) -> None:
+def argument_error(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Exception:
+    """What Python raises for arguments that do not fit, in its own words: a function of the same signature is called."""
+    code = function.code
+    empty = _empty.__code__
+    stub = types.FunctionType(
+        code.replace(co_code=empty.co_code, co_consts=empty.co_consts, co_exceptiontable=b"", co_flags=code.co_flags & ~GENERATORS),
+        {}, code.co_name, (None,) * len(function.defaults), dummy_closure(code),
+    )  # fmt: skip
+    stub.__kwdefaults__ = dict.fromkeys(function.kwdefaults)
+    stub.__qualname__ = function.name
+    try:
+        stub(*args, **kwargs)
+    except TypeError as error:
+        return tx.throw(TypeError, *error.args)
+    raise AssertionError(f"{function.name} takes these arguments")
+
+
+def _empty() -> None:
+    pass
+
+
+def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:
+    """Fills what was not given; False when something is missing."""
     code = function.code
     first_default = code.co_argcount - len(function.defaults)
-    missing = []
     for index in range(code.co_argcount + code.co_kwonlyargcount):
         if slots[index] is not None:
             continue
@@ -82,7 +106,5 @@ def _defaults(tx: Trace, function: FunctionValue, slots: list[Value | None]) -> 
         elif index >= code.co_argcount and name in function.kwdefaults:
             slots[index] = function.kwdefaults[name]
         else:
-            missing.append(name)
-    if missing:
-        listed = " and ".join(f"'{name}'" for name in missing)
-        raise tx.throw(TypeError, f"{function.name}() missing {len(missing)} required arguments: {listed}")
+            return False
+    return True

@@ -56,6 +56,8 @@ class RootInterpreter(Interpreter):
                     continue
                 except GraphBreak as stop:
                     return self._broken(stop)
+                except RecursionError:
+                    return self._broken(GraphBreak("too-deep", "more than Python's stack allows,"))
                 if isinstance(outcome, Returned):
                     return Return(outcome.value)
         finally:
@@ -65,7 +67,7 @@ class RootInterpreter(Interpreter):
         tx = self.tx
         tx.step += 1
         tx.effects.next_epoch()
-        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards))
+        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled)
 
     def _unwind_at_root(self, error: Observed, index: int) -> None:
         if self.decoded.handlers[index] is None:
@@ -78,8 +80,8 @@ class RootInterpreter(Interpreter):
     def _broken(self, reason: GraphBreak) -> Break:
         if self.caught and self.tx.handled is not None and self.tx.handled.source is None:
             raise Restart(self.caught[0], reason)
-        index, stack, slots, graph, modes, guards = self._mark_state
         tx = self.tx
+        index, stack, slots, graph, modes, guards, tx.handled = self._mark_state
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)
@@ -87,7 +89,7 @@ class RootInterpreter(Interpreter):
         self.stack, self.slots = stack, slots
         self.current = self.decoded.instrs[index]
         reason.chain.append(self.where())
-        return Break(index, tuple(stack), tuple(slots), reason, reason.chain[0])
+        return Break(index, tuple(stack), tuple(slots), tx.handled, reason, reason.chain[0])
 
 
 def capture_call(

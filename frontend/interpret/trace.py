@@ -13,7 +13,6 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
-from ..pycode.instr import Op
 from ..values import operate
 from ..values.base import Lazy, Observed, Value
 from ..values.constant import Constant
@@ -24,6 +23,7 @@ from ..values.iterator import take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
+from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.sequence import BoundBuiltin, ListValue, Sequence, TupleValue
 from ..values.user_object import UserObject
@@ -164,11 +164,6 @@ class Trace:
     def new_object(self, cls: type, args: list[Value]) -> Value:
         return new_object(self, cls, args)
 
-    def next_is_with(self) -> bool:
-        """Whether the innermost frame goes on to enter what it is making now as a context manager."""
-        frame = self.frames[-1]
-        return frame.decoded.instrs[frame.pc].op is Op.BEFORE_WITH
-
     def bound(self, receiver: Value, name: str) -> Value:
         return BoundBuiltin(receiver, name)
 
@@ -176,7 +171,7 @@ class Trace:
         """A method of a C class, called on a value: `dict.get(d, k)`, `object.__setattr__(o, n, v)`, `torch.Tensor.add(a, b)`."""
         owner, name = descriptor.__objclass__, descriptor.__name__
         if isinstance(receiver, UserObject):
-            if owner is object or owner is BaseException:
+            if owner is object or issubclass(owner, BaseException):
                 return self._object_method(receiver, name, args)
             if receiver.base is not None:
                 return receiver.base.method(self, name, args, kwargs)
@@ -190,7 +185,7 @@ class Trace:
         if name == "__getattribute__":
             return receiver.generic_attribute(self, args[0].constant())
         if name == "__delattr__":
-            receiver.del_attribute(self, args[0].constant())
+            receiver.generic_del_attribute(self, args[0].constant())
             return Constant(None)
         if name == "__init__":
             if isinstance(receiver, ExceptionValue):
@@ -199,8 +194,10 @@ class Trace:
             return Constant(None)
         if name in ("__eq__", "__ne__"):
             return Constant(receiver.same(args[0]) == (name == "__eq__")) if receiver.same(args[0]) else Constant(NotImplemented)
-        if name in ("__str__", "__repr__") and isinstance(receiver, ExceptionValue):
-            return receiver.text(self)
+        if name == "__str__":
+            return receiver.text(self) if isinstance(receiver, ExceptionValue) else receiver.method(self, "__repr__", [], {})
+        if name == "__format__" and args[0].is_constant() and args[0].constant() == "":
+            return receiver.method(self, "__str__", [], {})
         raise GraphBreak("unknown-call", f"object.{name}")
 
     def goes_into_graph(self, function: Any) -> bool:
@@ -271,10 +268,14 @@ class Trace:
         return ListValue(items)
 
     def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
-        return DictValue({key.key(): (key, value) for key, value in pairs})
+        entries: dict[Any, tuple[Value, Value]] = {}
+        for key, value in pairs:  # of equal keys the first stays, with the last value
+            old = entries.get(key.key())
+            entries[key.key()] = (old[0] if old else key, value)
+        return DictValue(entries)
 
-    def instance_dictionary(self, of: UserObject, pairs: list[tuple[Value, Value]]) -> Value:
-        return self.build_dict(pairs)
+    def namespace(self, of: UserObject) -> Value:
+        return Namespace(of)
 
     def table(self, module: ModuleValue, name: str) -> DictValue:
         """A module's _parameters, _buffers or _modules."""

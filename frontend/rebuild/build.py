@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import torch
 import torch.fx
 
 from ...guards.source import Source
 from ..interpret.capture import Break, Capture, Return
 from ..pycode.assemble import CodeBuilder, Label
-from ..pycode.instr import DecodedCode
+from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint
 from ..values.base import Null, Value
+from ..values.constant import Constant
+from ..values.context_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
 from ..values.function import CellValue
 from ..values.handled import Handled, LastInstruction
 from .effect import GroupEffect, group_effect, group_end
@@ -75,12 +78,23 @@ class Emission:
             self.b.line(self.capture.decoded.instrs[exit_.index].line)
         inputs = self._graph()
         replay(self.r, trace.effects)
+        self._modes(trace.modes)
         if isinstance(exit_, Return):
             self.r.reload(exit_.value)
             self.b.return_value()
         else:
             BreakEmission(self, exit_).run()
         return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted))
+
+    def _modes(self, modes: Modes) -> None:
+        """The modes that the program leaves behind, as they are under those that it has open."""
+        for manager in modes.left:
+            if manager.cls not in GRAD_MODES:
+                self.r.call(leave_for_real, [self.r.push(manager)])
+                self.b.pop_top()
+        if modes.lasting_grad is not None:
+            self.r.call(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
+            self.b.pop_top()
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:
         """Calls the graph, if it has anything to do; its results go into a temporary."""
@@ -162,14 +176,15 @@ class BreakEmission:
         self.effect: GroupEffect = group_effect(self.decoded, exit_.index)
         depth = len(exit_.stack) - self.effect.operands
         self.kept, self.operands = exit_.stack[:depth], exit_.stack[depth:]
-        self.handled = [value for value in self.kept if isinstance(value, Handled)]
+        self.open = open_handlers(self.kept, exit_.handled)
+        self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
         self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
 
     def run(self) -> None:
         b = self.b
         for manager in self.e.capture.trace.modes.open:
-            self.r.call(enter, [self.r.push(manager)])
+            self.r.call(enter_for_real, [self.r.push(manager)])
             b.pop_top()
         self._prepare()
         self._slots()
@@ -213,9 +228,11 @@ class BreakEmission:
             if not self._in_place(slot, value):
                 self._make(value)
         for value in self.exit.stack:
-            self._make(value.current if isinstance(value, Handled) else value)
+            self._make(value)
 
     def _make(self, value: Value) -> None:
+        if isinstance(value, Handled):
+            value = value.current
         if not isinstance(value, Null) and not value.is_constant():
             self.r.reload(value)
             self.b.pop_top()
@@ -240,12 +257,34 @@ class BreakEmission:
             self.r.reload(value.current)
             b.push_exc_info()
             b.pop_top()
-        for value in reversed(self.carried):
-            self.r.reload(value.current if isinstance(value, Handled) else value)
+        for position in reversed(range(len(self.kept))):
+            self._carry(position)
         b.build_tuple(len(self.carried))
         self.pushed = len(self.handled) + 1
         for value in self.operands:
             self.r.reload(value)
+        if self.instr.op is Op.WITH_EXCEPT_START:
+            self._exit_call()
+
+    def _carry(self, position: int) -> None:
+        value = self.kept[position]
+        if isinstance(value, Handled):
+            self.r.reload(value.current if position in self.open else Constant(None))
+        elif not isinstance(value, Null):
+            self.r.reload(value)
+
+    def _exit_call(self) -> None:
+        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START finds deep in the stack
+        lies in the tuple of what is kept, so it is spelled out."""
+        b, r = self.b, self.r
+        leave, error = self.exit.stack[-4], self.exit.stack[-1]
+        b.push_null_before_callee()
+        r.reload(leave)
+        b.push_null_after_callee()
+        r.call(type, [r.push(error)])
+        r.reload(error)
+        r.reload(error)
+        b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:
         """What rebuilt code held for itself is gone while the user's code runs."""
@@ -261,6 +300,11 @@ class BreakEmission:
             return
         for start in self.effect.starts:
             instr = self.decoded.instrs[start]
+            spelled_out = SPELLED_OUT.get(instr.op)
+            if spelled_out is not None:
+                self.b.line(instr.line)
+                spelled_out(self.b)
+                continue
             jumps = any(i.target >= 0 for i in self.decoded.instrs[start : group_end(self.decoded, start)])
             self.b.raw(instr, jumped if jumps else None)
 
@@ -284,7 +328,7 @@ class BreakEmission:
         for temp in results:
             b.load_slot(temp)
         b.build_tuple(len(bound) + len(self.carried) + len(results))
-        self._return(index, (*self._kept_kinds(self.kept), *kinds), bound)
+        self._return(index, (*self._kinds(len(self.kept)), *kinds), bound)
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""
@@ -303,7 +347,7 @@ class BreakEmission:
             b.load_const(self.instr.offset // 2)
         b.load_slot(error)
         b.build_tuple(len(bound) + carried + lasti + 1)
-        kinds = (*self._kept_kinds(below), *(("lasti",) if lasti else ()), "value")
+        kinds = (*self._kinds(depth), *(("lasti",) if lasti else ()), "value")
         self._return(index, kinds, bound)
 
     def _load_bound(self, index: int) -> list[int]:
@@ -314,10 +358,11 @@ class BreakEmission:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
         return bound
 
-    def _kept_kinds(self, values: tuple[Value, ...]) -> tuple[str, ...]:
+    def _kinds(self, depth: int) -> tuple[str, ...]:
+        """The kinds of the lowest items that are kept."""
         return tuple(
-            "null" if isinstance(v, Null) else "exc" if isinstance(v, Handled) else "lasti" if isinstance(v, LastInstruction) else "value"
-            for v in values
+            "null" if isinstance(v, Null) else "exc" if i in self.open else "lasti" if isinstance(v, LastInstruction) else "value"
+            for i, v in enumerate(self.kept[:depth])
         )
 
     def _return(self, index: int, kinds: tuple[str, ...], bound: list[int]) -> None:
@@ -336,6 +381,19 @@ class BreakEmission:
         b.return_value()
 
 
-def enter(manager: Any) -> None:
-    """Enters a context manager that the trace had entered symbolically."""
-    manager.__enter__()
+# Instructions that look deep into the stack, where rebuilt code has other things.
+SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
+    Op.WITH_EXCEPT_START: lambda b: b.call(3),
+    Op.RERAISE: lambda b: b.reraise(),
+}
+
+
+def open_handlers(stack: tuple[Value, ...], handled: Value | None) -> frozenset[int]:
+    """Positions of the open handlers' items. A handler's cleanup copies its item and pops the copy: the other is dead."""
+    found = set()
+    for position in reversed(range(len(stack))):
+        value = stack[position]
+        if isinstance(value, Handled) and handled is not None and value.current is handled:
+            found.add(position)
+            handled = value.previous
+    return frozenset(found)

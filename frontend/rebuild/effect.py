@@ -16,6 +16,7 @@ FIXED: dict[Op, tuple[int, int]] = {
     Op.GET_ITER: (1, 1), Op.GET_LEN: (1, 2), Op.MATCH_MAPPING: (1, 2), Op.MATCH_SEQUENCE: (1, 2), Op.MATCH_KEYS: (2, 3),
     Op.MATCH_CLASS: (3, 1), Op.CHECK_EXC_MATCH: (2, 2), Op.CHECK_EG_MATCH: (2, 2), Op.BEFORE_WITH: (1, 2), Op.NOP: (0, 0),
     Op.LOAD_ASSERTION_ERROR: (0, 1), Op.PREP_RERAISE_STAR: (2, 1), Op.RERAISE: (1, 0), Op.GET_YIELD_FROM_ITER: (1, 1),
+    Op.WITH_EXCEPT_START: (0, 1),  # it reads four items and leaves them
 }  # fmt: skip
 
 

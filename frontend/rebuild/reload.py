@@ -15,7 +15,7 @@ from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
-from ..values.context_manager import ManagerMethod, ModeManager, NullManager, NullMethod
+from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
 from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
@@ -26,10 +26,11 @@ from ..values.iterator import Enumerate, Filter, ListedIterator, Map, RangeItera
 from ..values.klass import ClassValue
 from ..values.mapping import DictValue, SetValue, ViewValue
 from ..values.models.itertools import Chain, Count, Cycle
+from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
 from ..values.range import RangeValue
-from ..values.sequence import BoundBuiltin, ListValue, SliceValue, TupleValue
+from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
 from ..values.tensor import TensorMethod, TensorValue
 from ..values.user_object import SuperValue, UserObject
 
@@ -71,6 +72,8 @@ class Reloader:
 
     def reload(self, value: Value) -> None:
         """Pushes a value."""
+        if isinstance(value, BuiltinContainer) and value.outer is not None:
+            value = value.outer
         if isinstance(value, Null):
             self.b.push_null()
             return
@@ -201,7 +204,10 @@ def make_set(r: Reloader, value: SetValue) -> None:
         r.all(list(value.members.values()))
         r.b.build_set(len(value.members))
 
-    members() if value.cls is set else r.call(frozenset, [members])
+    if value.is_known():  # a copy iterates in the same order
+        r.call(set.copy, [r.const(set(value.order))]) if value.cls is set else r.b.load_const(value.order)
+    else:
+        members() if value.cls is set else r.call(frozenset, [members])
 
 
 @makes(ViewValue)
@@ -297,7 +303,16 @@ def make_method(r: Reloader, value: MethodValue) -> None:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
 
 
-@makes(BoundBuiltin, ConstantMethod, TensorMethod)
+@makes(BoundBuiltin)
+def make_bound_builtin(r: Reloader, value: BoundBuiltin) -> None:
+    outer = getattr(value.receiver, "outer", None)
+    if outer is None:
+        make_bound(r, value)
+    else:  # the container's own method, past the one that the object's class may have
+        r.call(getattr(value.receiver.python_type(), value.name).__get__, [r.push(outer)])
+
+
+@makes(ConstantMethod, TensorMethod)
 def make_bound(r: Reloader, value: Any) -> None:
     r.reload(value.receiver)
     r.b.load_attr(value.name)
@@ -325,11 +340,15 @@ def make_module(r: Reloader, value: PythonModule) -> None:
 @makes(UserObject, ModuleValue, ExceptionValue)
 def make_object(r: Reloader, value: UserObject) -> None:
     if isinstance(value, ExceptionValue):
-        r.call(BaseException.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
+        builtin = builtin_exception(value.cls)
+        r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
         maker = object.__new__ if value.base is None else value.base.python_type().__new__
         r.call(maker, [r.const(value.cls)])
     r.keep(value)
+    if isinstance(value, ExceptionValue):  # some builtin exceptions take their arguments apart there
+        r.call(builtin.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), *(r.push(arg) for arg in value.args)])
+        r.b.pop_top()
     if isinstance(value.base, DictValue):
         for key, item in (value.base.entries or {}).values():
             r.call(value.base.cls.__setitem__, [lambda: r.b.load_slot(r.temps[id(value)]), r.push(key), r.push(item)])
@@ -342,11 +361,27 @@ def make_object(r: Reloader, value: UserObject) -> None:
             store_attribute(r, value, name, item)
 
 
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+
+
+def builtin_exception(cls: type) -> type:
+    """The nearest exception class made in C, whose __new__ and __init__ lay out an instance."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE or base in C_HEAP_EXCEPTIONS)
+
+
+C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
+
+
 def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> None:
     """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches."""
     setter = setattr if isinstance(obj, ExceptionValue) else object.__setattr__
     r.call(setter, [r.push(obj), r.const(name), r.push(item)])
     r.b.pop_top()
+
+
+@makes(Namespace)
+def make_namespace(r: Reloader, value: Namespace) -> None:
+    r.call(object.__getattribute__, [r.push(value.of), r.const("__dict__")])
 
 
 # context managers
@@ -355,6 +390,9 @@ def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> Non
 @makes(ModeManager)
 def make_manager(r: Reloader, value: ModeManager) -> None:
     named = value.keywords
+    if value.prev is not None:
+        r.call(set_grad_manager, [r.const(GRAD_MODES[value.cls](value.arguments, named)), r.const(value.prev)])
+        return
     r.call(value.cls, [*(r.const(a) for a in value.arguments), *(r.const(a) for a in named.values())], tuple(named))
 
 
@@ -406,9 +444,25 @@ def make_range_iterator(r: Reloader, value: RangeIterator) -> None:
 
 @makes(ListedIterator)
 def make_listed_iterator(r: Reloader, value: ListedIterator) -> None:
-    r.all(value.rest)
-    r.b.build_list(len(value.rest))
-    r.b.get_iter()
+    again = ITERATORS.get(value.cls)
+
+    def items() -> None:
+        r.all(value.rest)
+        r.b.build_list(len(value.rest))
+
+    if again is None:
+        items()
+        r.b.get_iter()
+    else:
+        r.call(again, [items])
+
+
+# Iterators over what is left, of the class that the program sees.
+ITERATORS: dict[type, Callable[[list[Any]], Any]] = {
+    type(iter({})): lambda items: iter(dict.fromkeys(items)),
+    type(iter({}.values())): lambda items: iter(dict(enumerate(items)).values()),
+    type(iter({}.items())): lambda items: iter(dict(items).items()),
+}
 
 
 @makes(Enumerate)

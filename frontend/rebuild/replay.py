@@ -65,15 +65,22 @@ def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
 
 
 def replay_set(r: Reloader, value: SetValue) -> None:
-    r.call(set.clear, [r.push(value)])
-    r.b.pop_top()
-    if value.members:
-        r.call(set.update, [r.push(value), r.push(SetValue(value.members))])
-        r.b.pop_top()
+    before = set(value.initial)
+    for key in value.initial:
+        if key not in value.members:
+            r.call(set.discard, [r.push(value), r.const(key)])
+            r.b.pop_top()
+    for key, member in value.members.items():
+        if key not in before:
+            r.call(set.add, [r.push(value), r.push(member)])
+            r.b.pop_top()
 
 
 def replay_object(r: Reloader, value: UserObject) -> None:
     for name, item in value.attrs.items():
+        if name in value.renewed:
+            r.call(object.__delattr__, [r.push(value), r.const(name)])
+            r.b.pop_top()
         if item is None:
             r.call(object.__delattr__, [r.push(value), r.const(name)])
             r.b.pop_top()

@@ -16,13 +16,21 @@ OURS = tuple(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "bac
 LIBRARIES = ("numpy", "sympy", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas")
 
 
+def written_by_library(function: types.FunctionType) -> bool:
+    """Whether code without a file belongs to torch or to a class that a library wrote: namedtuple, dataclass."""
+    module = str(function.__globals__.get("__name__", ""))
+    return module.startswith("namedtuple_") or module.partition(".")[0] in ("torch", *LIBRARIES)
+
+
 def worth_compiling(code: types.CodeType, function: types.FunctionType) -> bool:
     """Whether frames of a code object may hold tensor work that a compile could take over."""
     if code.co_flags & GENERATORS or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
-    if getattr(function, "_framejit_disable", False):
+    if getattr(function, "_framejit_disable", False) or getattr(function, "_framejit_skip", False):
         return False
     name = code.co_filename
+    if name == "<string>" and written_by_library(function):
+        return False
     if name.startswith("<frozen") or name.startswith(OURS):
         return False
     if name.startswith(TORCH):

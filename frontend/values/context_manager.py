@@ -10,27 +10,32 @@ from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
 from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import AttrSource, Source
 from .base import Value
 from .constant import Constant
 from .mutable import Mutable
+from .registry import wraps
 
 if TYPE_CHECKING:
     from .context import TraceContext
 
 
 class ModeManager(Mutable):
-    """A manager of a torch mode, as the traced program made it. `make` and `arguments` say how to make the real one;
-    `saved` is what entering it gave (None before and after)."""
+    """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an existing one (`real`).
+    `saved` is the state that entering it found, or the node that entered it (None before and after). `prev` is what
+    torch.set_grad_enabled, which switches when it is made, found then."""
 
-    __slots__ = ("cls", "arguments", "keywords", "saved")
+    __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev")
 
-    def __init__(self, cls: type, arguments: list[Any], keywords: dict[str, Any]) -> None:
-        super().__init__()
-        self.cls, self.arguments, self.keywords = cls, arguments, keywords
+    def __init__(self, cls: type, arguments: list[Any], keywords: dict[str, Any], source: Source | None = None, real: Any = None) -> None:
+        super().__init__(source)
+        self.cls, self.arguments, self.keywords, self.real = cls, arguments, keywords, real
         self.saved: Any = None
+        self.prev: bool | None = None
 
     def python_type(self) -> type:
-        return self.cls
+        return self.cls if self.real is None else type(self.real)
 
     def snapshot(self) -> Any:
         return self.saved
@@ -49,13 +54,22 @@ class ModeManager(Mutable):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator made inside")
 
+    def switch(self, tx: TraceContext) -> None:
+        """What making a torch.set_grad_enabled does."""
+        self.prev = torch.is_grad_enabled()
+        tx.modes.set_grad(tx, GRAD_MODES[self.cls](self.arguments, self.keywords))
+
     def enter(self, tx: TraceContext) -> Value:
         tx.effects.change(self)
-        self.saved = (tx.modes.enter(tx, self.cls, self.arguments, self.keywords),)
+        found = tx.modes.enter(tx, self.cls, self.arguments, self.keywords)
+        self.saved = (found if self.prev is None else self.prev,)
         tx.modes.open.append(self)
         return Constant(None)
 
     def exit(self, tx: TraceContext) -> Value:
+        if self.real is not None and self.saved is None and not tx.modes.open:  # entered before the frame, or before a break
+            tx.modes.leave_existing(tx, self)
+            return Constant(None)
         if not tx.modes.open or tx.modes.open[-1] is not self:
             raise GraphBreak("unsupported-value", f"{self.cls.__name__} left out of order")
         tx.effects.change(self)
@@ -117,12 +131,15 @@ class NullMethod(Value):
 
 class Modes:
     """torch's modes while a frame is traced: changed for real (fake tensors must see them), mirrored in the graph, put
-    back when the capture ends. `open` are the managers entered and not left, outermost first."""
+    back when the capture ends. `open` are the managers entered and not left, outermost first; `left` those that were
+    entered before the capture began and left in it."""
 
     def __init__(self) -> None:
         self.open: list[ModeManager] = []
+        self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
-        self.cleanups: list[Any] = []  # real context managers entered while tracing
+        self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where it is another one
+        self.cleanups: list[tuple[str, Any, Any]] = []  # what was entered for real while tracing: kind, object, node
 
     def enter(self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
         if cls in GRAD_MODES:
@@ -133,64 +150,80 @@ class Modes:
             enabled = bool({**dict(zip(("mode",), arguments, strict=False)), **keywords}.get("mode", True))
             node = tx.graph.raw_call(grad_mode._enter_inference_mode, (enabled,))
             real = grad_mode._enter_inference_mode(enabled)
-            self.cleanups.append(("inference", real))
+            self.cleanups.append(("inference", real, node))
             return node
         node = tx.graph.raw_call(autocast_mode._enter_autocast, autocast_arguments(cls, arguments, keywords))
         real = autocast_mode._enter_autocast(*autocast_arguments(cls, arguments, keywords))
-        self.cleanups.append(("autocast", real))
+        self.cleanups.append(("autocast", real, node))
         return node
 
     def leave(self, tx: TraceContext, cls: type, saved: Any) -> None:
         if cls in GRAD_MODES:
             self.set_grad(tx, saved)
             return
-        what, real = self.cleanups.pop()
-        tx.graph.raw_call(UNDO[what], (saved,))
-        UNDO[what](real)
+        self._undo(self.cleanups.pop(), tx)
+
+    def leave_existing(self, tx: TraceContext, manager: ModeManager) -> None:
+        """Leaves a manager that was entered before the capture began: the state that it found then comes back."""
+        source, real = manager.source, manager.real
+        names = FOUND[manager.cls]
+        if any(not hasattr(real, name) for name in names):
+            raise GraphBreak("unsupported-value", f"{manager.describe()} that was not entered")
+        found = [getattr(real, name) for name in names]
+        for name, value in zip(names, found, strict=True):
+            tx.guard(AttrSource(source, name), Kind.EQUALS, value)
+        if manager.cls in GRAD_MODES:
+            self.set_grad(tx, found[0])
+        elif manager.cls is torch.inference_mode:
+            self.enter(tx, torch.inference_mode, found, {})
+        else:
+            self.enter(tx, torch.autocast, [manager.arguments[0], *found], {})
+        self.left.append(manager)
 
     def enter_vmap(self, tx: TraceContext, batch_size: int, randomness: str) -> int:
         """Opens a vmap level, here and in the graph; its number."""
         tx.graph.raw_call(predispatch._vmap_increment_nesting, (batch_size, randomness))
         level = predispatch._vmap_increment_nesting(batch_size, randomness)
-        self.cleanups.append(("vmap", level))
+        self.cleanups.append(("vmap", level, level))
         return level
 
     def leave_vmap(self, tx: TraceContext) -> None:
-        self._undo(self.cleanups.pop())
-        tx.graph.raw_call(predispatch._vmap_decrement_nesting, ())
+        self._undo(self.cleanups.pop(), tx)
 
-    def _undo(self, cleanup: tuple[str, Any]) -> None:
-        """Leaves what was entered for real."""
-        what, real = cleanup
+    def _undo(self, cleanup: tuple[str, Any, Any], tx: TraceContext | None) -> None:
+        """Leaves what was entered for real, in the graph too when a context is given."""
+        what, real, node = cleanup
         UNDO[what](real)
+        if tx is not None:
+            tx.graph.raw_call(UNDO[what], (node,))
 
     def set_grad(self, tx: TraceContext, enabled: bool) -> None:
         if torch.is_grad_enabled() != enabled:
             tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
             torch._C._set_grad_enabled(enabled)
 
-    def mark(self) -> tuple[int, int, bool]:
+    def mark(self) -> tuple[int, int, int, bool]:
         """A point to roll back to."""
-        return len(self.open), len(self.cleanups), torch.is_grad_enabled()
+        return len(self.open), len(self.left), len(self.cleanups), torch.is_grad_enabled()
 
-    def rollback(self, mark: tuple[int, int, bool]) -> None:
+    def rollback(self, mark: tuple[int, int, int, bool]) -> None:
         """Takes back what was entered since; what was left since cannot be entered again."""
-        opened, entered, grad = mark
+        opened, left, entered, grad = mark
         if len(self.open) < opened or len(self.cleanups) < entered:
             raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
         del self.open[opened:]
+        del self.left[left:]
         while len(self.cleanups) > entered:
-            self._undo(self.cleanups.pop())
+            self._undo(self.cleanups.pop(), None)
         torch._C._set_grad_enabled(grad)
 
     def close(self, tx: TraceContext | None) -> None:
         """Ends the capture: leaves what is open, in the graph too when a context is given."""
-        opened = [(m.cls, m.saved[0]) for m in reversed(self.open) if m.saved and m.cls not in GRAD_MODES]
+        found = [manager.saved[0] for manager in self.open if manager.cls in GRAD_MODES]
+        grad = found[0] if found else torch.is_grad_enabled()
+        self.lasting_grad = None if grad == self.grad_at_start else grad
         while self.cleanups:
-            what, real = self.cleanups.pop()
-            if tx is not None and opened:
-                tx.graph.raw_call(UNDO[what], (opened.pop(0)[1],))
-            UNDO[what](real)
+            self._undo(self.cleanups.pop(), tx)
         if torch.is_grad_enabled() != self.grad_at_start:
             if tx is not None:
                 tx.graph.raw_call(torch._C._set_grad_enabled, (self.grad_at_start,))
@@ -202,6 +235,9 @@ def _leave_level(level: int) -> None:
 
 
 UNDO = {"inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_level}
+
+OUTER = "_framejit_outer"  # where an inference_mode entered at a break keeps whether that mode was on already
+AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
 
 GRAD_MODES = {
     torch.no_grad: lambda arguments, keywords: False,
@@ -216,6 +252,12 @@ AUTOCASTS = {
 }
 
 
+# Where a manager that was entered keeps the state it found.
+FOUND: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys(GRAD_MODES, ("prev",)), torch.inference_mode: (OUTER,), **dict.fromkeys(AUTOCASTS, AUTOCAST_FOUND),
+}  # fmt: skip
+
+
 def autocast_arguments(cls: type, arguments: list[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """(device_type, dtype, enabled, cache_enabled), as _enter_autocast takes them."""
     names = ["device_type", "dtype", "enabled", "cache_enabled"]
@@ -224,3 +266,39 @@ def autocast_arguments(cls: type, arguments: list[Any], keywords: dict[str, Any]
     given = {"device_type": AUTOCASTS[cls], "dtype": None, "enabled": True, "cache_enabled": None}
     given |= dict(zip(names, arguments, strict=False)) | keywords
     return given["device_type"], given["dtype"], given["enabled"], given["cache_enabled"]
+
+
+def enter_for_real(manager: Any) -> None:
+    """Enters, at a break, a manager that the trace had entered symbolically."""
+    if type(manager) is torch.inference_mode:
+        setattr(manager, OUTER, torch.is_inference_mode_enabled())
+    manager.__enter__()
+
+
+def leave_for_real(manager: Any) -> None:
+    """Leaves a manager that the trace had left symbolically."""
+    manager.__exit__(None, None, None)
+
+
+def set_grad_manager(mode: bool, prev: bool) -> torch.set_grad_enabled:
+    """A torch.set_grad_enabled as it was made when the mode was `prev`; making this one switches nothing."""
+    manager = object.__new__(torch.set_grad_enabled)
+    manager.mode, manager.prev = mode, prev
+    return manager
+
+
+# The arguments that make managers like an existing one: names of its attributes.
+SETTINGS: dict[type, tuple[str, ...]] = {
+    torch.no_grad: (), torch.enable_grad: (), torch.set_grad_enabled: ("mode",), torch.inference_mode: ("mode",),
+    **dict.fromkeys(AUTOCASTS, ("device", "fast_dtype", "_enabled", "_cache_enabled")),
+}  # fmt: skip
+
+
+@wraps(*SETTINGS)
+def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guard(source, Kind.TYPE, type(obj))
+    settings = [tx.wrap(getattr(obj, name), AttrSource(source, name)).constant() for name in SETTINGS[type(obj)]]
+    cls = torch.autocast if type(obj) in AUTOCASTS else type(obj)
+    return tx.remember(obj, ModeManager(cls, settings, {}, source, obj))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ...guards.source import Source
 from .base import Value
 from .constant import Constant
+from .klass import lookup
 from .user_object import UserObject
 
 if TYPE_CHECKING:
@@ -41,5 +42,16 @@ class ExceptionValue(UserObject):
         return super().method(tx, name, args, kwargs)
 
     def text(self, tx: TraceContext) -> Value:
-        """str(exception)."""
-        return tx.wrap(str(self.cls(*(arg.constant() for arg in self.args))), None)
+        """str(exception), where its class leaves that to the builtin ones."""
+        owner = lookup(self.cls, "__str__")[0]
+        owner = BaseException if owner in (NameError, AttributeError) else owner  # they have it from BaseException
+        if owner not in TEXTS:
+            raise self.unsupported("text")
+        args = tx.look(self.attribute(tx, "args"))
+        return tx.wrap(TEXTS[owner](args.constant()), None)
+
+
+TEXTS = {
+    BaseException: lambda args: "" if not args else str(args[0] if len(args) == 1 else args),
+    KeyError: lambda args: repr(args[0]) if len(args) == 1 else TEXTS[BaseException](args),
+}

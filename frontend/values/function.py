@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -96,11 +97,11 @@ class FunctionValue(Mutable):
             if not hasattr(self.real, name):
                 raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
-        if name in ("__name__", "__qualname__"):
-            return Constant(getattr(self.code, name.replace("__", "co_", 1).rstrip("_")))
+        if name in MADE_ATTRIBUTES:
+            return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__get__":
             return super().attribute(tx, name)
-        if name in ("__doc__", "__wrapped__") or not hasattr(types.FunctionType, name):
+        if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
         return super().attribute(tx, name)
 
@@ -120,6 +121,20 @@ class FunctionValue(Mutable):
             if tx.goes_into_graph(self.real):
                 return tx.graph.call("call_function", self.real, args, kwargs)
         return tx.inline(self, args, kwargs)
+
+
+def _docstring(function: FunctionValue) -> str | None:
+    first = function.code.co_consts[0] if function.code.co_consts else None
+    return first if isinstance(first, str) else None
+
+
+# Attributes of a function made in the trace that its code and globals say.
+MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
+    "__name__": lambda function: function.code.co_name,
+    "__qualname__": lambda function: function.code.co_qualname,
+    "__module__": lambda function: function.globals.get("__name__"),
+    "__doc__": _docstring,
+}
 
 
 def existing_function(tx: TraceContext, real: types.FunctionType, source: Source | None) -> FunctionValue:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...guards.guard import Kind
@@ -100,6 +101,11 @@ class DictValue(BuiltinContainer):
             del self.entries[key.key()]
         return value
 
+    def clear(self, tx: TraceContext) -> None:
+        self.whole(tx)
+        tx.effects.change(self)
+        self.entries = {}
+
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), looked at."""
         entries = self.whole(tx)
@@ -186,22 +192,25 @@ class ViewValue(Value):
 
 
 class SetValue(BuiltinContainer):
-    """A set or frozenset, by key. Iteration order is Python's for literals, else break."""
+    """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes its own, so it iterates
+    in the same order; `initial` is what an existing one gave when it was met."""
 
-    __slots__ = ("members", "cls")
+    __slots__ = ("members", "cls", "order", "initial")
 
-    def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set) -> None:
+    def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set, order: Any = None) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
+        self.order = cls(members) if order is None else order
+        self.initial = tuple(self.order)
 
     def python_type(self) -> type:
         return self.cls
 
     def snapshot(self) -> Any:
-        return dict(self.members)
+        return dict(self.members), self.order.copy()
 
     def restore(self, state: Any) -> None:
-        self.members = state
+        self.members, self.order = state
 
     def key(self) -> Any:
         if self.cls is frozenset:
@@ -209,22 +218,35 @@ class SetValue(BuiltinContainer):
         return super().key()
 
     def is_constant(self) -> bool:
-        return self.cls is frozenset and all(m.is_constant() for m in self.members.values())
+        return self.cls is frozenset and self.is_known()
+
+    def is_known(self) -> bool:
+        """Whether all members are literals, classes and the like."""
+        return all(m.is_constant() for m in self.members.values())
 
     def constant(self) -> Any:
-        return frozenset(m.constant() for m in self.members.values())
+        return self.order
 
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.members))
 
+    def ordered(self, tx: TraceContext) -> list[Value]:
+        """The members as Python would give them; guarded for an existing set."""
+        if len(self.members) > 1:
+            if not self.is_known():
+                raise self.unsupported("iteration in an order that depends on addresses")
+            tx.guard(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
+        return [self.members[key] for key in self.order]
+
     def iterator(self, tx: TraceContext) -> Value:
-        if len(self.members) > 1 and not all(m.is_constant() for m in self.members.values()):
-            raise self.unsupported("iteration in an order that depends on addresses")
-        ordered = [self.members[key] for key in set(self.members)] if len(self.members) > 1 else list(self.members.values())
-        return ListedIterator(ordered, type(iter(set())))
+        return ListedIterator(self.ordered(tx), type(iter(set())))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(item.key() in self.members)
+
+
+def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:
+    return lambda obj: tuple(obj) == expected
 
 
 @method(dict, "get")
@@ -327,6 +349,13 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
     return Constant(None)
 
 
+@method(dict, "__init__")
+def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
+    if self.cls is Counter or self.cls is defaultdict:
+        raise self.unsupported("__init__")
+    return dict_update(tx, self, *others, **named)
+
+
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
     return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
@@ -334,9 +363,7 @@ def dict_copy(tx: TraceContext, self: DictValue) -> Value:
 
 @method(dict, "clear")
 def dict_clear(tx: TraceContext, self: DictValue) -> Value:
-    self.whole(tx)
-    tx.effects.change(self)
-    self.entries = {}
+    self.clear(tx)
     return Constant(None)
 
 
@@ -359,15 +386,19 @@ def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
 
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    key = item.key()
     tx.effects.change(self)
-    self.members.setdefault(item.key(), item)
+    self.members.setdefault(key, item)
+    self.order.add(key)
     return Constant(None)
 
 
 @method(set, "discard")
 def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    key = item.key()
     tx.effects.change(self)
-    self.members.pop(item.key(), None)
+    self.members.pop(key, None)
+    self.order.discard(key)
     return Constant(None)
 
 
@@ -378,91 +409,82 @@ def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
     return set_discard(tx, self, item)
 
 
+@method(set, "pop")
+def set_pop(tx: TraceContext, self: SetValue) -> Value:
+    if not self.members:
+        raise tx.throw(KeyError, "pop from an empty set")
+    self.ordered(tx)
+    tx.effects.change(self)
+    return self.members.pop(self.order.pop())
+
+
 @method(set, "clear")
 def set_clear(tx: TraceContext, self: SetValue) -> Value:
     tx.effects.change(self)
-    self.members = {}
-    return Constant(None)
-
-
-@method(set, "update")
-def set_update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-    new = [item for other in others for item in tx.unpack(other)]
-    tx.effects.change(self)
-    for item in new:
-        self.members.setdefault(item.key(), item)
+    self.members, self.order = {}, set()
     return Constant(None)
 
 
 @method(set, "copy")
 @method(frozenset, "copy")
 def set_copy(tx: TraceContext, self: SetValue) -> Value:
-    return SetValue(dict(self.members), None, self.cls)
+    return SetValue(dict(self.members), None, self.cls, self.order.copy())
 
 
-def _as_members(tx: TraceContext, other: Value) -> dict[Any, Value]:
+def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
+    """An operand's keys, in the form that Python would meet, and its members."""
     if isinstance(other, SetValue):
-        return other.members
-    return {item.key(): item for item in tx.unpack(other)}
+        return other.order, other.members
+    members = {item.key(): item for item in tx.unpack(other)}
+    return list(members), members
 
 
-@method(set, "union")
-@method(frozenset, "union")
-def set_union(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-    members = dict(self.members)
-    for other in others:
-        members = {**_as_members(tx, other), **members}
-    return SetValue(members, None, self.cls)
+def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]) -> tuple[Any, Any, dict[Any, Value]]:
+    """(a set changed by its own method `name`, the method's result, the members that either may hold)."""
+    parts = [as_members(tx, other) for other in others]
+    order = self.order.copy()
+    result = getattr(order, name)(*(keys for keys, _ in parts))
+    pool = {key: item for _, members in reversed(parts) for key, item in members.items()} | self.members
+    return order, result, pool
 
 
-@method(set, "intersection")
-@method(frozenset, "intersection")
-def set_intersection(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-    kept = dict(self.members)
-    for other in others:
-        allowed = _as_members(tx, other)
-        kept = {key: item for key, item in kept.items() if key in allowed}
-    return SetValue(kept, None, self.cls)
+def _combining(name: str) -> Callable[..., Value]:
+    @method(set, name)
+    @method(frozenset, name)
+    def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+        _, made, pool = _apply(tx, self, name, others)
+        return SetValue({key: pool[key] for key in made}, None, self.cls, made)
+
+    return combine
 
 
-@method(set, "difference")
-@method(frozenset, "difference")
-def set_difference(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-    kept = dict(self.members)
-    for other in others:
-        gone = _as_members(tx, other)
-        kept = {key: item for key, item in kept.items() if key not in gone}
-    return SetValue(kept, None, self.cls)
+def _updating(name: str) -> Callable[..., Value]:
+    @method(set, name)
+    def update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+        order, _, pool = _apply(tx, self, name, others)
+        tx.effects.change(self)
+        kept = {key: item for key, item in self.members.items() if key in order}
+        self.members, self.order = kept | {key: pool[key] for key in order if key not in kept}, order
+        return Constant(None)
+
+    return update
 
 
-@method(set, "symmetric_difference")
-@method(frozenset, "symmetric_difference")
-def set_symmetric_difference(tx: TraceContext, self: SetValue, other: Value) -> Value:
-    theirs = _as_members(tx, other)
-    kept = {key: item for key, item in self.members.items() if key not in theirs}
-    kept.update({key: item for key, item in theirs.items() if key not in self.members})
-    return SetValue(kept, None, self.cls)
+def _asking(name: str) -> None:
+    @method(set, name)
+    @method(frozenset, name)
+    def ask(tx: TraceContext, self: SetValue, other: Value) -> Value:
+        return Constant(_apply(tx, self, name, (other,))[1])
 
 
-@method(set, "issubset")
-@method(frozenset, "issubset")
-def set_issubset(tx: TraceContext, self: SetValue, other: Value) -> Value:
-    return Constant(set(self.members) <= set(_as_members(tx, other)))
+for _name in ("issubset", "issuperset", "isdisjoint"):
+    _asking(_name)
 
-
-@method(set, "issuperset")
-@method(frozenset, "issuperset")
-def set_issuperset(tx: TraceContext, self: SetValue, other: Value) -> Value:
-    return Constant(set(self.members) >= set(_as_members(tx, other)))
-
-
-@method(set, "isdisjoint")
-@method(frozenset, "isdisjoint")
-def set_isdisjoint(tx: TraceContext, self: SetValue, other: Value) -> Value:
-    return Constant(set(self.members).isdisjoint(_as_members(tx, other)))
-
-
-SET_OPERATORS = {"|": set_union, "&": set_intersection, "-": set_difference, "^": set_symmetric_difference}
+SET_OPERATORS = {op: _combining(name) for op, name in {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}.items()}
+SET_UPDATES = {
+    op: _updating(name)
+    for op, name in {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}.items()
+}
 
 
 def merge(tx: TraceContext, left: DictValue, right: DictValue) -> DictValue:

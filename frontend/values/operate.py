@@ -1,15 +1,18 @@
 """Operators: what `a + b`, `a < b`, `-a` mean for two families of values."""
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, fold
 from .function import MethodValue
-from .mapping import SET_OPERATORS, DictValue, SetValue, ViewValue, dict_update, merge
+from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .sequence import ListValue, Sequence, SliceValue, list_extend
 from .tensor import TensorValue
 from .user_object import UserObject
@@ -99,7 +102,8 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
         list_extend(tx, left, right)
         return left
     if op == "+" and isinstance(left, Sequence) and isinstance(right, Sequence) and type(left) is type(right):
-        return type(left)([*left.items, *right.items], None, left.default_class)
+        cls = list if isinstance(left, ListValue) else sum_class(left.cls, right.cls)
+        return type(left)([*left.items, *right.items], None, cls)
     if op == "*" and isinstance(left, Sequence) and right.is_constant():
         if in_place and isinstance(left, ListValue):
             tx.effects.change(left)
@@ -111,18 +115,23 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
     if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
         first = left.as_set(tx) if isinstance(left, ViewValue) else left
         second = right.as_set(tx) if isinstance(right, ViewValue) else right
-        result = SET_OPERATORS[op](tx, first, second)
         if in_place and isinstance(left, SetValue) and left.cls is set:
-            tx.effects.change(left)
-            left.members = result.members
+            SET_UPDATES[op](tx, left, second)
             return left
-        return result
+        return SET_OPERATORS[op](tx, first, second)
     if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
         if in_place:
             dict_update(tx, left, right)
             return left
         return merge(tx, left, right)
     return None
+
+
+@functools.cache
+def sum_class(left: type, right: type) -> type:
+    """type(left() + right()) of tuples: torch.Size keeps its class or not, by torch's version."""
+    made = [cls() if cls in (tuple, torch.Size) else () for cls in (left, right)]
+    return type(made[0] + made[1])
 
 
 def unary(tx: TraceContext, op: str, value: Value) -> Value:

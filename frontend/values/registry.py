@@ -68,9 +68,8 @@ def accepts(handler: Callable[..., Any], given: int, names: Any) -> bool:
     """Whether a handler takes `given` positional arguments (the context among them) and keywords `names`."""
     code = handler.__code__
     defaults = len(handler.__defaults__ or ())
-    if code.co_flags & 0x08:  # **kwargs
-        names = ()
-    elif any(name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] for name in names):
+    takes_any = code.co_flags & 0x08  # **kwargs
+    if not takes_any and any(name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] for name in names):
         return False
     if code.co_flags & 0x04:  # *args
         return True

@@ -38,9 +38,14 @@ class BoundBuiltin(Value):
 
 
 class BuiltinContainer(Mutable):
-    """What lists, tuples, dictionaries and sets share: methods come from the registry."""
+    """What lists, tuples, dictionaries and sets share: methods come from the registry. `outer` is the object, of a class
+    written in Python, whose container this is; None where it stands for itself."""
 
-    __slots__ = ()
+    __slots__ = ("outer",)
+
+    def __init__(self, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.outer: Value | None = None
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__":
@@ -207,7 +212,9 @@ class SliceValue(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("start", "stop", "step"):
-            return self.parts[("start", "stop", "step").index(name)]
+            return tx.look(self.parts[("start", "stop", "step").index(name)])
+        if name == "indices":
+            return BoundBuiltin(self, name)
         return super().attribute(tx, name)
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -325,6 +332,14 @@ def sequence_contains(tx: TraceContext, self: Sequence, item: Value) -> Value:
 @method(tuple, "__iter__")
 def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
     return self.iterator(tx)
+
+
+@method(list, "__init__")
+def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
+    new = [] if items is None else tx.unpack(items)
+    tx.effects.change(self)
+    self.items = list(new)
+    return Constant(None)
 
 
 @method(list, "__setitem__")

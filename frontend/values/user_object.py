@@ -12,7 +12,7 @@ from .base import Observed, Value
 from .constant import Constant
 from .klass import MISSING, ClassValue, bind, lookup, raw_attribute
 from .mutable import Mutable
-from .sequence import BoundBuiltin
+from .sequence import BoundBuiltin, BuiltinContainer
 from .tensor import Identity
 
 if TYPE_CHECKING:
@@ -24,22 +24,26 @@ class UserObject(Mutable):
     its instance dictionary: what the traced program stored (None: deleted). `base` holds the builtin container inside
     an instance of a subclass of one."""
 
-    __slots__ = ("cls", "real", "attrs", "seen", "base")
+    __slots__ = ("cls", "real", "attrs", "renewed", "seen", "base", "namespace")
 
-    def __init__(self, cls: type, real: Any = None, source: Source | None = None, base: Value | None = None) -> None:
+    def __init__(self, cls: type, real: Any = None, source: Source | None = None, base: BuiltinContainer | None = None) -> None:
         super().__init__(source)
         self.cls, self.real, self.base = cls, real, base
+        if base is not None:
+            base.outer = self
         self.attrs: dict[str, Value | None] = {}
+        self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
+        self.namespace: Value | None = None  # the instance dictionary as an object, once somebody asked for it
         self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
 
     def python_type(self) -> type:
         return self.cls
 
     def snapshot(self) -> Any:
-        return dict(self.attrs)
+        return dict(self.attrs), set(self.renewed)
 
     def restore(self, state: Any) -> None:
-        self.attrs = state
+        self.attrs, self.renewed = state
 
     def key(self) -> Any:
         if lookup(self.cls, "__hash__")[1] is not object.__hash__:
@@ -155,24 +159,59 @@ class UserObject(Mutable):
             return
         if name in ("__class__", "__dict__"):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        self.store(tx, name, value)
+
+    def store(self, tx: TraceContext, name: str, value: Value) -> None:
+        """Binds a name in the instance dictionary (or a slot)."""
         tx.effects.change(self)
+        if name in self.attrs and self.attrs[name] is None:
+            del self.attrs[name]
+            self.renewed.add(name)
         self.attrs[name] = value
 
+    def remove(self, tx: TraceContext, name: str) -> None:
+        """Unbinds a name that is bound."""
+        tx.effects.change(self)
+        if self.real is None:
+            del self.attrs[name]
+        else:
+            self.attrs[name] = None
+
     def del_attribute(self, tx: TraceContext, name: str) -> None:
-        if type(lookup(self.cls, "__delattr__")[1]) is types.FunctionType or isinstance(lookup(self.cls, name)[1], property):
+        deleter = lookup(self.cls, "__delattr__")[1]
+        if type(deleter) is types.FunctionType:
+            tx.wrap(deleter, None).call(tx, [self, Constant(name)], {})
+        else:
+            self.generic_del_attribute(tx, name)
+
+    def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
+        """object.__delattr__."""
+        raw = lookup(self.cls, name)[1]
+        if isinstance(raw, property) and raw.fdel is not None:
+            tx.wrap(raw.fdel, None).call(tx, [self], {})
+            return
+        if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
         if self.own_attribute(tx, name) is None:
-            raise tx.throw(AttributeError, name)
-        tx.effects.change(self)
-        self.attrs[name] = None
+            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        self.remove(tx, name)
+
+    def names(self, tx: TraceContext) -> list[str]:
+        """The names in the instance dictionary, in order."""
+        own = instance_dict(self.real) or {}
+        if self.real is not None:
+            tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
+        kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
+        stored = [name for name, value in self.attrs.items() if value is not None and not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)]
+        return kept + [name for name in stored if name not in kept]
 
     def dictionary(self, tx: TraceContext) -> Value:
-        """object.__dict__: a copy is all that most readers need; writing through it is not captured."""
-        names = [n for n in (instance_dict(self.real) or {}) if self.attrs.get(n, MISSING) is not None]
-        if self.real is not None:
-            tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(instance_dict(self.real) or {}))
-        names += [n for n in self.attrs if n not in names and self.attrs[n] is not None]
-        return tx.instance_dictionary(self, [(Constant(name), self.own_attribute(tx, name)) for name in names])
+        """object.__dict__."""
+        if self.namespace is None:
+            if self.real is not None and instance_dict(self.real) is None:
+                raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'")
+            self.namespace = tx.namespace(self)
+        return self.namespace
 
     # special methods
 

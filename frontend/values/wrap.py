@@ -18,6 +18,7 @@ from ...guards.iterators import ITERATORS
 from ...guards.source import AttrSource, DictItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
+from .context_manager import ManagerMethod, ModeManager
 from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
@@ -80,9 +81,9 @@ def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source |
 @wraps(types.FunctionType)
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
     if source is not None:
-        if obj.__closure__ is None or _is_definition(source):
+        if _is_definition(source):
             tx.guard(source, Kind.IS, obj)
-        else:  # made anew by each call of its maker: the code and what it closes over are what counts
+        else:  # may be made anew by each call of its maker: the code and what it closes over are what counts
             tx.guard(source, Kind.TYPE, types.FunctionType)
             tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
     inner = torch_policy.unwrapped(obj)
@@ -103,6 +104,8 @@ def _is_definition(source: Source) -> bool:
 def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
     tx.guard(source, Kind.TYPE, types.MethodType)
     receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
+    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in ("__enter__", "__exit__"):
+        return ManagerMethod(receiver, obj.__func__.__name__)
     return MethodValue(receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source)
 
 
@@ -211,7 +214,8 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
         tx.guard(source, Kind.TYPE, type(obj))
         tx.guard(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
     members = {value.key(): value for value in (tx.wrap(item, None) for item in obj)}
-    value = SetValue(members, source, type(obj))
+    value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
+    value.initial = tuple(obj)
     return tx.remember(obj, value) if source is not None and type(obj) is set else value
 
 

@@ -55,51 +55,57 @@ def build_slice(frame: Interpreter, instr: Instr) -> None:
     frame.push(SliceValue(parts if len(parts) == 3 else [*parts, Constant(None)]))
 
 
+def target(frame: Interpreter, instr: Instr) -> Value:
+    """The container under construction, `instr.arg` items from the top; behind a break it is an existing one."""
+    value = frame.stack[-instr.arg] = frame.tx.look(frame.stack[-instr.arg])
+    return value
+
+
 @handles(Op.LIST_EXTEND)
 def list_extend(frame: Interpreter, instr: Instr) -> None:
     items = frame.tx.look(frame.pop())
-    frame.stack[-instr.arg].method(frame.tx, "extend", [items], {})
+    target(frame, instr).method(frame.tx, "extend", [items], {})
 
 
 @handles(Op.LIST_APPEND)
 def list_append(frame: Interpreter, instr: Instr) -> None:
     item = frame.pop()
-    frame.stack[-instr.arg].method(frame.tx, "append", [item], {})
+    target(frame, instr).method(frame.tx, "append", [item], {})
 
 
 @handles(Op.SET_UPDATE)
 def set_update(frame: Interpreter, instr: Instr) -> None:
     items = frame.tx.look(frame.pop())
-    frame.stack[-instr.arg].method(frame.tx, "update", [items], {})
+    target(frame, instr).method(frame.tx, "update", [items], {})
 
 
 @handles(Op.SET_ADD)
 def set_add(frame: Interpreter, instr: Instr) -> None:
     item = frame.pop()
-    frame.stack[-instr.arg].method(frame.tx, "add", [item], {})
+    target(frame, instr).method(frame.tx, "add", [item], {})
 
 
 @handles(Op.DICT_UPDATE)
 def dict_update(frame: Interpreter, instr: Instr) -> None:
     other = frame.tx.look(frame.pop())
-    frame.stack[-instr.arg].method(frame.tx, "update", [other], {})
+    target(frame, instr).method(frame.tx, "update", [other], {})
 
 
 @handles(Op.DICT_MERGE)
 def dict_merge(frame: Interpreter, instr: Instr) -> None:
     other = frame.tx.look(frame.pop())
-    target = frame.stack[-instr.arg]
-    assert isinstance(target, DictValue)
+    made = target(frame, instr)
+    assert isinstance(made, DictValue)
     for key, value in frame.tx.mapping_pairs(other):
-        if target.get(frame.tx, key) is not None:
+        if made.get(frame.tx, key) is not None:
             raise GraphBreak("exception-leaves", "TypeError: multiple values for a keyword argument")
-        target.put(frame.tx, key, value)
+        made.put(frame.tx, key, value)
 
 
 @handles(Op.MAP_ADD)
 def map_add(frame: Interpreter, instr: Instr) -> None:
     value, key = frame.pop(), frame.pop()
-    frame.stack[-instr.arg].set_item(frame.tx, key, value)
+    target(frame, instr).set_item(frame.tx, key, value)
 
 
 @handles(Op.LIST_TO_TUPLE)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
 from ..base import Observed, Value
@@ -44,32 +45,41 @@ def _classes(tx: TraceContext, spec: Value) -> Any:
         return spec.cls
     if spec.is_constant():
         return spec.constant()
-    if isinstance(spec, BuiltinValue):  # X | Y
-        return spec.real
     raise spec.unsupported("isinstance")
 
 
 @models(isinstance)
 def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     classes = _classes(tx, spec)
+    try:
+        isinstance(None, classes)
+    except TypeError as error:
+        raise tx.throw(TypeError, *error.args) from None
     if isinstance(obj, TensorValue) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
     if isinstance(obj, UserObject) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
     if isinstance(obj, TensorValue):
-        return Constant(isinstance(obj.fake, classes) if not _names_parameter(classes) else False)
+        return Constant(any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls)))
     return Constant(_is_subclass(obj.python_type(), classes))
 
 
-def _names_parameter(classes: Any) -> bool:
-    return classes is torch.nn.Parameter
+def _flat(classes: Any) -> list[Any]:
+    return [cls for part in classes for cls in _flat(part)] if isinstance(classes, tuple) else [classes]
+
+
+def _names_parameter(cls: Any) -> bool:
+    """Whether a fake tensor's answer would not be the real one's: parameters are never made by operators."""
+    return isinstance(cls, type) and issubclass(cls, torch.nn.Parameter | fake_tensor.FakeTensor)
 
 
 def _is_subclass(cls: type, classes: Any) -> bool:
     try:
         return issubclass(cls, classes)
     except TypeError:  # X | Y holds None, and the like
-        return any(cls is type(None) if c is None else issubclass(cls, c) for c in getattr(classes, "__args__", (classes,)))
+        if not hasattr(classes, "__args__"):
+            raise
+        return any(cls is type(None) if c is None else issubclass(cls, c) for c in classes.__args__)
 
 
 @models(issubclass)
@@ -238,7 +248,7 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
     items = tx.unpack(args[0]) if len(args) == 1 else list(args)
     if not items:
         if default is None:
-            raise tx.throw(ValueError, f"{'max' if op == '>' else 'min'}() iterable argument is empty")
+            return fold(tx, max if op == ">" else min, [TupleValue([])], {})  # raises what this Python says
         return default
     by_value = key is None or (key.is_constant() and key.constant() is None)
     best = items[0]
@@ -309,8 +319,6 @@ def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
 @models(round)
 def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
     args = [obj] if digits is None else [obj, digits]
-    if isinstance(obj, TensorValue):
-        return obj.method(tx, "round", [], {} if digits is None else {"decimals": digits})
     return fold(tx, round, args, {})
 
 
@@ -318,8 +326,6 @@ def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> 
 def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Value:
     if obj is None:
         return Constant("")
-    if isinstance(obj, ExceptionValue) and obj.real is None:
-        return obj.text(tx)
     if isinstance(obj, UserObject):
         return obj._call_special(tx, "__str__", [], "has no str()")
     return fold(tx, str, [obj, *rest], {})
@@ -391,11 +397,15 @@ def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
 
 @models(set)
 def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
+    if isinstance(items, SetValue):
+        return SetValue(dict(items.members), None, set, set(items.order))
     return SetValue(_members(tx, items))
 
 
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
+    if isinstance(items, SetValue):
+        return SetValue(dict(items.members), None, frozenset, frozenset(items.order))
     return SetValue(_members(tx, items), None, frozenset)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
 from ..base import Value
-from ..function import PartialValue
+from ..function import FunctionValue, PartialValue
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -32,9 +33,19 @@ def reduce(tx: TraceContext, function: Value, iterable: Value, initial: Value | 
 
 @models(functools.update_wrapper)
 def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: Value) -> Value:
-    tx.effects.change(wrapper)
-    wrapper.attributes["__wrapped__"] = wrapped  # type: ignore[attr-defined]
+    if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(wrapped, FunctionValue):
+        raise GraphBreak("unknown-call", "functools.update_wrapper() with these arguments")
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        if name in COPIED:
+            wrapper.set_attribute(tx, name, wrapped.attribute(tx, name))
+    for name in (*(wrapped.real.__dict__ if wrapped.real is not None else ()), *wrapped.attributes):
+        if name not in functools.WRAPPER_ASSIGNMENTS:
+            wrapper.set_attribute(tx, name, wrapped.attribute(tx, name))
+    wrapper.set_attribute(tx, "__wrapped__", wrapped)
     return wrapper
+
+
+COPIED = ("__module__", "__name__", "__qualname__", "__doc__")  # annotations and type parameters stay the wrapper's own
 
 
 @models(functools.wraps)

@@ -28,19 +28,19 @@ def _manager(cls: type) -> None:
         if args and not args[0].is_constant():  # used as a decorator without parentheses
             raise GraphBreak("unknown-call", f"{cls.__name__} as a decorator made inside")
         manager = ModeManager(cls, [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()})
-        if cls is torch.set_grad_enabled:  # as a function it takes effect at once; as a manager it is entered again
-            raise_unless_entered(tx, manager)
+        if cls is torch.set_grad_enabled:
+            manager.switch(tx)
         return manager
-
-
-def raise_unless_entered(tx: TraceContext, manager: ModeManager) -> None:
-    """torch.set_grad_enabled switches when it is made. Captured where a `with` follows at once; else a break."""
-    if not tx.next_is_with():
-        raise GraphBreak("unknown-call", "torch.set_grad_enabled() used as a function")
 
 
 for _cls in (*GRAD_MODES, torch.inference_mode, *dict.fromkeys(AUTOCASTS)):
     _manager(_cls)
+
+
+@models(torch._C._set_grad_enabled)
+def set_grad_enabled(tx: TraceContext, enabled: Value) -> Value:
+    tx.modes.set_grad(tx, enabled.truth(tx))
+    return Constant(None)
 
 
 @models(torch.is_grad_enabled)

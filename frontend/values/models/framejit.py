@@ -1,0 +1,24 @@
+"""framejit's own requests, inside a capture."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ..base import Value
+from ..constant import Constant
+from ..registry import models
+from ..requests import graph_break, is_compiling
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(graph_break)
+def break_here(tx: TraceContext, message: Value | None = None) -> Value:
+    text = message.constant() if message is not None and message.is_constant() else ""
+    raise GraphBreak("requested", f": {text}" if text else "")
+
+
+@models(is_compiling)
+def yes(tx: TraceContext) -> Value:
+    return Constant(True)

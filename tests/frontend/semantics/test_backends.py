@@ -1,0 +1,178 @@
+"""The same programs through aot_eager: values, mutations, aliases and gradients stay eager's."""
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .harness import check, vec
+
+BACKENDS = ["eager", "aot_eager"]
+
+
+def arithmetic(x, w):
+    y = x @ w
+    return (y.sin() * 2 + w.sum(), y)
+
+
+def views(x, w):
+    y = x + w
+    return y, y.view(-1), y.t(), y[0]
+
+
+def views_of_inputs(x, w):
+    return x.t(), x.view(-1), w * 2
+
+
+def in_place_on_input(x, w):
+    w2 = w.detach()
+    w2.add_(1)
+    return x * w2
+
+
+def in_place_on_intermediate(x, w):
+    y = x * 2
+    y[0] = 0
+    y.add_(w)
+    return y
+
+
+def input_returned(x, w):
+    return x, x + 1, w
+
+
+def no_grad_block(x, w):
+    with torch.no_grad():
+        scale = (x * w).sum()
+    return x * scale + w
+
+
+def break_inside(x, w):
+    y = x * w
+    print("break")
+    z = y.cos()
+    return z + y, z
+
+
+def break_in_no_grad(x, w):
+    with torch.no_grad():
+        s = (x * w).sum()
+        print("break")
+        t = s * 2
+    return x * t + w
+
+
+def loop(x, w):
+    for i in range(3):
+        x = torch.tanh(x @ w + i)
+    return x
+
+
+def dropout(x, w):
+    return F.dropout(x @ w, 0.5)
+
+
+def softmax_and_norms(x, w):
+    return F.layer_norm(x, (2,), w[0], w[1]).softmax(-1)
+
+
+def containers(x, w):
+    return {"a": x + w, "b": [x * w, (w, 3)]}
+
+
+def data_dependent(x, w):
+    if (x.sum() > 0).item():
+        return x * w
+    return x - w
+
+
+def detached(x, w):
+    return (x * w).detach() + w
+
+
+def exception_inside(x, w):
+    try:
+        raise ValueError
+    except ValueError:
+        return x @ w
+
+
+def closure(x, w):
+    def inner(k):
+        return x * k + w
+
+    return inner(2) + inner(3)
+
+
+PROGRAMS = [
+    arithmetic, views, views_of_inputs, in_place_on_input, in_place_on_intermediate, input_returned, no_grad_block, break_inside, break_in_no_grad, loop,
+    dropout, softmax_and_norms, containers, data_dependent, detached, exception_inside, closure,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_program(program, backend):
+    check(program, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, backend=backend, backward=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_without_gradients(backend):
+    def f(x, y, items):
+        x.add_(1)
+        items.append(x.t())
+        y[0] = x[1]
+        return x, y.sum(), x.view(-1)
+
+    check(f, vec(2, 2), vec(2, 2), [], backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_module_training(backend):
+    def f(m, x):
+        return m(x)
+
+    torch.manual_seed(0)
+    m = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.3), nn.Linear(4, 1))
+    check(f, m, vec(6, 2), backend=backend, backward=True)
+    check(f, m.eval(), vec(6, 2), backend=backend, backward=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_run_time_error(backend):
+    def f(w, i, log):
+        log.append(1)
+        return F.embedding(i, w) * 2
+
+    check(f, vec(2, 2), torch.tensor([5]), [], backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backward_twice_and_retained(backend):
+    from .harness import strict_compile
+
+    def f(x):
+        return (x * x).sum()
+
+    g, x = strict_compile(f, backend=backend), vec(3, grad=True)
+    y = g(x)
+    y.backward(retain_graph=True)
+    y.backward()
+    assert torch.allclose(x.grad, 4 * x.detach())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_grad_mode_switches(backend):
+    from .harness import strict_compile
+
+    def f(x):
+        return x * 2
+
+    g, x = strict_compile(f, backend=backend), vec(3, grad=True)
+    with torch.no_grad():
+        assert not g(x).requires_grad
+    assert g(x).requires_grad
+    with torch.inference_mode():
+        assert g(x).is_inference()
+    assert g(x.detach()).requires_grad is False

@@ -1,0 +1,639 @@
+"""User classes: attributes, descriptors, operators, protocols, construction, enumerations."""
+from __future__ import annotations
+
+import abc
+import enum
+import functools
+
+import torch
+
+from .harness import check, vec
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = "b"
+
+    @property
+    def low(self):
+        return self.name.lower()
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+class Bits(enum.Flag):
+    A = 1
+    B = 2
+
+
+class Point:
+    count = 0
+    shared: list = []
+
+    def __init__(self, x, y=1):
+        self.x, self.y = x, y
+
+    @property
+    def total(self):
+        return self.x + self.y
+
+    @total.setter
+    def total(self, value):
+        self.x = value - self.y
+
+    @classmethod
+    def origin(cls, x):
+        return cls(x * 0, 0)
+
+    @staticmethod
+    def scale(x, k):
+        return x * k
+
+    def __add__(self, other):
+        return Point(self.x + other.x, self.y + other.y) if isinstance(other, Point) else NotImplemented
+
+    def __radd__(self, other):
+        return Point(self.x + other, self.y)
+
+    def __iadd__(self, other):
+        self.y += other
+        return self
+
+    def __neg__(self):
+        return Point(-self.x, -self.y)
+
+    def __eq__(self, other):
+        return self.y == other.y
+
+    def __lt__(self, other):
+        return self.y < other.y
+
+    def __hash__(self):
+        return hash(self.y)
+
+    def __call__(self, k):
+        return self.x * k
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return (self.x, self.y)[index]
+
+    def __setitem__(self, index, value):
+        setattr(self, "xy"[index], value)
+
+    def __contains__(self, item):
+        return item == self.y
+
+    def __iter__(self):
+        yield self.x
+        yield self.y
+
+    def __bool__(self):
+        return self.y > 0
+
+    def __repr__(self):
+        return f"Point(y={self.y})"
+
+    def __format__(self, spec):
+        return f"<{spec}>"
+
+
+def test_construction_and_return():
+    def f(x):
+        p = Point(x + 1, 2)
+        q = Point(x, y=p)
+        return p, q
+
+    check(f, vec(2))
+
+
+def test_attributes_read_written_deleted():
+    def f(x, p):
+        p.x = p.x + x
+        p.new = [x * 2]
+        p.new.append(p)
+        del p.y
+        p.y = 7
+        return p, hasattr(p, "nothing"), getattr(p, "no", 3)
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_attribute_error_caught():
+    def f(x, p):
+        try:
+            return p.nothing
+        except AttributeError as error:
+            return str(error), x + 1
+
+    class Empty:
+        pass
+
+    check(f, vec(2), Empty())
+
+
+def test_properties():
+    def f(x, p):
+        before = p.total
+        p.total = x + 10
+        return before, p.total
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_class_and_static_methods():
+    def f(x, p):
+        return Point.origin(x).y, p.origin(x).x, p.scale(x, 2), Point.scale(x, k=3), type(p).origin(x).y
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_operators():
+    def f(x, p, q):
+        r = p + q
+        s = 5 + p
+        p += 3
+        return r, s, -p, p == q, p != q, p < q, p(4), len(p), p[1], 1 in q, list(q), bool(q), p
+
+    check(f, vec(2), Point(vec(2)), Point(vec(2), 5))
+
+
+def test_item_protocol():
+    def f(x, p):
+        p[0] = x + 1
+        a, b = p
+        return a, b, [*p]
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_text():
+    def f(x, p):
+        return f"{p} {p!r} {p:abc} {str(p)} {3:03d} {'a':>4} {x.shape[0]}", x + 1
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_class_attribute_is_shared():
+    def f(x, p):
+        p.shared.append(3)
+        return x + len(p.shared)
+
+    from .harness import strict_compile
+
+    g = strict_compile(f)
+    x = vec(2)
+    for n in range(1, 4):
+        assert torch.equal(g(x, Point(x)), x + n)
+    assert Point.shared == [3, 3, 3]
+    Point.shared.clear()
+
+
+def test_mutable_class_attribute_of_a_local_class():
+    class Local:
+        seen: list = []
+        table: dict = {"a": 1}
+
+        def add(self, x):
+            self.seen.append(x * 2)
+            self.table["n"] = len(self.seen)
+            return self.table
+
+    def f(x, obj):
+        return obj.add(x), Local.seen, obj.seen is Local.seen
+
+    from .harness import strict_compile
+
+    g = strict_compile(f)
+    x = vec(2)
+    for n in range(1, 4):
+        table, seen, same = g(x, Local())
+        assert same and seen is Local.seen and table is Local.table
+        assert len(Local.seen) == n == Local.table["n"]
+        assert torch.equal(Local.seen[-1], x * 2)
+
+
+def test_class_attribute_written():
+    def f(x, p):
+        type(p).count += 1
+        return x + p.count
+
+    from .harness import strict_compile
+
+    g = strict_compile(f)
+    x = vec(2)
+    Point.count = 0
+    for n in range(1, 4):
+        assert torch.equal(g(x, Point(x)), x + n)
+    assert Point.count == 3
+    Point.count = 0
+
+
+def test_class_attribute_changed_between_calls():
+    class Setting:
+        k = 2
+
+    def f(x, s):
+        return x * s.k * Setting.k
+
+    from .harness import strict_compile
+
+    g, x, s = strict_compile(f), vec(2), Setting()
+    assert torch.equal(g(x, s), x * 4)
+    Setting.k = 3
+    assert torch.equal(g(x, s), x * 9)
+    s.k = 5
+    assert torch.equal(g(x, s), x * 15)
+
+
+def test_method_changed_on_the_class_between_calls():
+    class Thing:
+        def go(self, x):
+            return x + 1
+
+    def f(x, thing):
+        return thing.go(x)
+
+    from .harness import strict_compile
+
+    g, x = strict_compile(f), vec(2)
+    assert torch.equal(g(x, Thing()), x + 1)
+    Thing.go = lambda self, x: x + 2
+    assert torch.equal(g(x, Thing()), x + 2)
+
+
+def test_slots():
+    class Slotted:
+        __slots__ = ("a", "b")
+
+        def __init__(self, a):
+            self.a = a
+
+    def f(x, s):
+        made = Slotted(x + 1)
+        s.b = made.a * 2
+        s.a += 1
+        try:
+            made.b  # noqa: B018
+        except AttributeError as error:
+            text = str(error)
+        return made, s.b, text
+
+    check(f, vec(2), Slotted(3))
+
+
+def test_getattr_and_setattr_methods():
+    class Lazy:
+        def __init__(self):
+            object.__setattr__(self, "table", {"a": 2})
+
+        def __getattr__(self, name):
+            if name in self.table:
+                return self.table[name]
+            raise AttributeError(name)
+
+        def __setattr__(self, name, value):
+            self.table[name] = value
+
+        def __delattr__(self, name):
+            del self.table[name]
+
+    def f(x, o):
+        o.n = x + 1
+        return o.a * x, o.n, hasattr(o, "zz"), getattr(o, "zz", None)
+
+    class Holder(Lazy):
+        def __deepcopy__(self, memo):
+            made = Holder()
+            made.table.update(self.table)
+            return made
+
+    check(f, vec(2), Holder())
+
+
+def test_getattribute():
+    class Logged:
+        def __init__(self):
+            self.seen = 0
+
+        def __getattribute__(self, name):
+            if name == "virtual":
+                return 42
+            return object.__getattribute__(self, name)
+
+    def f(x, o):
+        o.seen += 1
+        return x * o.virtual + o.seen
+
+    check(f, vec(2), Logged())
+
+
+def test_descriptors():
+    class Doubling:
+        def __set_name__(self, owner, name):
+            self.name = "_" + name
+
+        def __get__(self, obj, owner=None):
+            return self if obj is None else getattr(obj, self.name) * 2
+
+        def __set__(self, obj, value):
+            setattr(obj, self.name, value)
+
+    class Owner:
+        d = Doubling()
+
+        def __init__(self, v):
+            self.d = v
+
+    def f(x, o):
+        before = o.d
+        o.d = x + 1
+        return before, o.d, Owner(x).d
+
+    check(f, vec(2), Owner(vec(2)))
+
+
+def test_cached_property():
+    class Thing:
+        def __init__(self, k):
+            self.k = k
+
+        @functools.cached_property
+        def double(self):
+            return self.k * 2
+
+    def f(x, t):
+        return x * t.double + t.double
+
+    check(f, vec(2), Thing(3))
+
+
+def test_super_and_multiple_inheritance():
+    class A:
+        def __init__(self, x):
+            self.log = ["A"]
+            self.x = x
+
+        def go(self, x):
+            return x + 1
+
+        @classmethod
+        def make(cls, x):
+            return cls(x)
+
+    class B(A):
+        def __init__(self, x):
+            super().__init__(x)
+            self.log.append("B")
+
+        def go(self, x):
+            return super().go(x) * 2
+
+    class C(A):
+        def go(self, x):
+            return super(C, self).go(x) * 3
+
+    class D(B, C):
+        @classmethod
+        def make(cls, x):
+            return super().make(x + 1)
+
+        @property
+        def value(self):
+            return self.x
+
+    def f(x, d):
+        made = D.make(x)
+        return made.go(x), d.go(x), made.log, made.value, isinstance(d, C)
+
+    check(f, vec(2), D(vec(2)))
+
+
+def test_new():
+    class Single:
+        def __new__(cls, x):
+            self = super().__new__(cls)
+            self.tag = "new"
+            return self
+
+        def __init__(self, x):
+            self.x = x
+
+    def f(x):
+        s = Single(x + 1)
+        return s, s.tag
+
+    check(f, vec(2))
+
+
+def test_abstract_and_generic_classes():
+    class Base(abc.ABC):
+        @abc.abstractmethod
+        def go(self, x): ...
+
+    class Real(Base):
+        def go(self, x):
+            return x + 1
+
+    def f(x):
+        return Real().go(x), isinstance(Real(), Base)
+
+    check(f, vec(2))
+
+
+def test_iterator_class():
+    class Countdown:
+        def __init__(self, n):
+            self.n = n
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if self.n == 0:
+                raise StopIteration
+            self.n -= 1
+            return self.n
+
+    def f(x, c):
+        return [x + i for i in Countdown(3)], sum(c), next(c, "done")
+
+    check(f, vec(2), Countdown(4))
+
+
+def test_sequence_by_getitem():
+    class Items:
+        def __getitem__(self, i):
+            if i > 2:
+                raise IndexError
+            return i * 10
+
+    def f(x, items):
+        return [x + i for i in items], items[1]
+
+    check(f, vec(2), Items(), graphs=None, breaks=None)
+
+
+def test_user_context_manager():
+    class Scope:
+        def __init__(self):
+            self.log = []
+
+        def __enter__(self):
+            self.log.append("in")
+            return self
+
+        def __exit__(self, cls, error, tb):
+            self.log.append(cls and cls.__name__)
+            return cls is ValueError
+
+    def f(x, s):
+        with s as t:
+            y = x + 1
+        with s:
+            y = y * 2
+            raise ValueError("swallowed")
+        return y, t is s, s.log
+
+    check(f, vec(2), Scope())
+
+
+def test_enums():
+    def f(x, c):
+        if c is Color.RED:
+            x = x + 1
+        if c == Color.BLUE:
+            x = x * 5
+        return x * Level.HIGH, c.name, c.value, Color("b"), Color["RED"], [m.name for m in Color], c.low, isinstance(c, Color), Level.LOW < 3
+
+    check(f, vec(2), Color.RED)
+    check(f, vec(2), Color.BLUE)
+
+
+def test_flags():
+    def f(x, bits):
+        return x + 1 if bits & Bits.A else x, bits | Bits.B, Bits.A in bits
+
+    check(f, vec(2), Bits.A)
+
+
+def test_enum_as_key():
+    def f(x, table):
+        return x * table[Color.RED], {Color.BLUE: x}
+
+    check(f, vec(2), {Color.RED: 3})
+
+
+def test_instance_dictionary():
+    def f(x, p):
+        d = p.__dict__
+        return x + d["y"], list(vars(p)), "x" in d
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_instance_dictionary_written():
+    def f(x, p):
+        p.__dict__["z"] = x + 1
+        vars(p)["y"] = 9
+        p.__dict__.update(q=4)
+        return p.z, p.y, p.q
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_instance_dictionary_updated_of_a_made_object():
+    class Bag:
+        def __init__(self, **fields):
+            self.__dict__.update(fields)
+
+    def f(x):
+        b = Bag(a=x + 1, b=2)
+        b.__dict__.pop("b")
+        return b, b.a, vars(b)
+
+    check(f, vec(2))
+
+
+def test_object_mutated_and_returned_twice():
+    def f(x, p):
+        p.x = x * 2
+        p.self = p
+        return p, [p], p.x
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_identity():
+    def f(x, p, q):
+        return p is q, p is not q, p is p, x is x, None is None, x + 1
+
+    p = Point(vec(2))
+    check(f, vec(2), p, p)
+    check(f, vec(2), p, Point(vec(2)))
+
+
+def test_isinstance_with_metaclass_hook():
+    class Meta(type):
+        def __instancecheck__(cls, obj):
+            return hasattr(obj, "quack")
+
+    class Duck(metaclass=Meta):
+        pass
+
+    class Robot:
+        quack = 1
+
+    def f(x, r):
+        return isinstance(r, Duck), x + 1
+
+    check(f, vec(2), Robot(), graphs=None, breaks=None)
+
+
+def test_object_as_dictionary_key():
+    def f(x, p):
+        return {p: x + 1}[p]
+
+    class Plain:
+        pass
+
+    check(f, vec(2), Plain())
+
+
+def test_class_made_inside():
+    def f(x):
+        class Local:
+            def go(self, y):
+                return y + 1
+
+        return Local().go(x)
+
+    check(f, vec(2), graphs=None, breaks=None, again=False)  # another class at each call
+
+
+def test_setattr_and_delattr_builtins():
+    def f(x, p):
+        setattr(p, "dyn", x + 1)
+        delattr(p, "y")
+        return p.dyn, hasattr(p, "y")
+
+    check(f, vec(2), Point(vec(2)))
+
+
+def test_comparison_fallbacks():
+    class A:
+        pass
+
+    def f(x, a, b):
+        try:
+            a < b  # noqa: B015
+        except TypeError as error:
+            text = str(error)
+        return a == b, a != b, a == a, text, x + 1
+
+    check(f, vec(2), A(), A())

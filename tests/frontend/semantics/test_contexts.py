@@ -1,0 +1,341 @@
+"""torch's modes: as managers, decorators and functions; with breaks, exceptions and returns inside."""
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+from .harness import check, vec
+
+
+@pytest.mark.parametrize("name", ["no_grad", "enable_grad", "inference_mode"])
+def test_manager(name):
+    make = getattr(torch, name)
+
+    def f(x, p):
+        with make():
+            y = x * p
+        z = x + p
+        return y, z
+
+    check(f, vec(2), vec(2, grad=True))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_set_grad_enabled_as_manager(enabled):
+    def f(x, p):
+        with torch.set_grad_enabled(enabled):
+            y = x * p
+            with torch.set_grad_enabled(not enabled):
+                z = y * p
+            w = z + p
+        return y, z, w, torch.is_grad_enabled()
+
+    check(f, vec(2), vec(2, grad=True))
+
+
+def test_set_grad_enabled_as_function():
+    def f(x, p):
+        torch.set_grad_enabled(False)
+        y = x * p
+        torch.set_grad_enabled(True)
+        return y, x * p
+
+    check(f, vec(2), vec(2, grad=True), graphs=None, breaks=None)
+
+
+def test_set_grad_enabled_left_behind():
+    def f(x, p):
+        torch.set_grad_enabled(False)
+        return x * p
+
+    try:
+        check(f, vec(2), vec(2, grad=True), graphs=None, breaks=None, again=False)
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_decorators():
+    @torch.no_grad()
+    def quiet(x, p):
+        return x * p
+
+    @torch.inference_mode()
+    def frozen(x, p):
+        return x * p
+
+    @torch.no_grad
+    def bare(x, p):
+        return x * p
+
+    def f(x, p):
+        return quiet(x, p), bare(x, p), x * p, frozen(x, p)
+
+    check(f, vec(2), vec(2, grad=True))
+
+
+def test_decorated_function_compiled():
+    @torch.no_grad()
+    def f(x, p):
+        return x * p
+
+    check(f, vec(2), vec(2, grad=True), graphs=None, breaks=None)
+
+
+def test_nested_modes():
+    def f(x, p):
+        with torch.no_grad():
+            a = x * p
+            with torch.enable_grad():
+                b = x * p
+            c = b + p
+        return a, b, c
+
+    check(f, vec(2), vec(2, grad=True))
+
+
+def test_several_managers_in_one_with():
+    def f(x, p):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16), contextlib.nullcontext(3) as n:
+            y = x @ p * n
+        return y
+
+    check(f, vec(2, 2), vec(2, 2, grad=True))
+
+
+def test_autocast():
+    def f(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ w
+            with torch.autocast("cpu", enabled=False):
+                z = x @ w
+        return y, z, x @ w, torch.is_autocast_enabled("cpu")
+
+    check(f, vec(2, 2), vec(2, 2))
+
+
+def test_break_inside_no_grad():
+    def f(x, p):
+        with torch.no_grad():
+            y = x * p
+            print("in", torch.is_grad_enabled())
+            z = y + p
+        return y, z, z * p
+
+    check(f, vec(2), vec(2, grad=True), graphs=2, breaks=("output",))
+
+
+def test_break_inside_autocast():
+    def f(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ w
+            print("in", torch.is_autocast_enabled("cpu"))
+            z = x @ w
+        return y, z, x @ w
+
+    check(f, vec(2, 2), vec(2, 2), graphs=2, breaks=("output",))
+
+
+def test_break_inside_inference_mode():
+    def f(x, w):
+        with torch.inference_mode():
+            y = x @ w
+            print("in", torch.is_inference_mode_enabled())
+            z = x @ w
+        return y, z, x @ w
+
+    check(f, vec(2, 2), vec(2, 2), graphs=2, breaks=("output",))
+
+
+def test_break_inside_nested_modes():
+    def f(x, p):
+        with torch.no_grad():
+            with torch.enable_grad():
+                y = x * p
+                print("a", torch.is_grad_enabled())
+            print("b", torch.is_grad_enabled())
+            z = x * p
+        return y, z
+
+    check(f, vec(2), vec(2, grad=True), graphs=2, breaks=("output", "output"))
+
+
+def test_exception_through_a_mode_caught():
+    def f(x, p):
+        try:
+            with torch.no_grad():
+                y = x * p
+                raise ValueError("v")
+        except ValueError:
+            z = x * p
+        return y, z, torch.is_grad_enabled()
+
+    check(f, vec(2), vec(2, grad=True))
+
+
+def test_exception_through_a_mode_leaves():
+    def f(x, p):
+        with torch.no_grad():
+            y = x * p
+            raise ValueError(y.shape)
+
+    check(f, vec(2), vec(2, grad=True), graphs=None, breaks=None)
+
+
+def test_exception_through_a_mode_from_a_break():
+    def fails():
+        raise KeyError("k")
+
+    def f(x, p, g):
+        try:
+            with torch.no_grad():
+                y = x * p
+                g()
+        except KeyError:
+            return y, x * p
+
+    from framejit import disable
+
+    check(f, vec(2), vec(2, grad=True), disable(fails), graphs=2, breaks=None)
+
+
+def test_return_inside_a_mode():
+    def f(x, p):
+        with torch.no_grad():
+            return x * p
+
+    check(f, vec(2), vec(2, grad=True))
+
+
+def test_return_inside_a_mode_after_a_break():
+    def f(x, p):
+        with torch.no_grad():
+            y = x * p
+            print("p")
+            return y + p
+
+    check(f, vec(2), vec(2, grad=True), graphs=2, breaks=("output",))
+
+
+def test_loop_with_a_mode_and_a_break():
+    def f(x, p):
+        out = []
+        for i in range(3):
+            with torch.no_grad():
+                out.append(x * p)
+                print(i)
+                out.append(x + p)
+            out.append(x * p)
+        return out
+
+    check(f, vec(2), vec(2, grad=True), graphs=4, breaks=3)
+
+
+def test_mode_of_the_caller():
+    from .harness import strict_compile
+
+    def f(x, p):
+        return x * p, torch.is_grad_enabled()
+
+    g, p = strict_compile(f), vec(2, grad=True)
+    assert g(vec(2), p)[0].requires_grad
+    with torch.no_grad():
+        y, on = g(vec(2), p)
+        assert not y.requires_grad and not on
+    with torch.inference_mode():
+        y, on = g(vec(2), p)
+        assert y.is_inference()
+    y, on = g(vec(2), p)
+    assert y.requires_grad and on
+
+
+def test_autocast_of_the_caller():
+    from .harness import strict_compile
+
+    def f(x, w):
+        return x @ w
+
+    g, w = strict_compile(f), vec(2, 2)
+    assert g(w, w).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert g(w, w).dtype == torch.bfloat16
+    assert g(w, w).dtype == torch.float32
+
+
+def test_generator_based_manager():
+    @contextlib.contextmanager
+    def scope(log):
+        log.append("in")
+        try:
+            yield 5
+        finally:
+            log.append("out")
+
+    def f(x, log):
+        with scope(log) as k:
+            y = x * k
+        return y
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_mode_object_made_outside():
+    quiet = torch.no_grad()
+
+    def f(x, p):
+        with quiet:
+            y = x * p
+        return y, x * p
+
+    check(f, vec(2), vec(2, grad=True), graphs=None, breaks=None)
+
+
+def test_suppress_and_exit_stack():
+    def f(x):
+        with contextlib.suppress(KeyError):
+            x = x + 1
+            {}["k"]  # noqa: B018
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            x = x * 2
+        return x
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_mode_in_a_callee_with_a_break():
+    def inner(x, p):
+        with torch.no_grad():
+            y = x * p
+            print("inner")
+            return y + p
+
+    def f(x, p):
+        y = inner(x, p)
+        return y, x * p
+
+    check(f, vec(2), vec(2, grad=True), graphs=None, breaks=None)
+
+
+def test_user_manager_with_a_break_inside():
+    class Scope:
+        def __init__(self):
+            self.log = []
+
+        def __enter__(self):
+            self.log.append("in")
+            return self
+
+        def __exit__(self, *exc):
+            self.log.append("out")
+
+    def f(x, s):
+        with s:
+            y = x + 1
+            print(s.log)
+            z = y * 2
+        print(s.log)
+        return z
+
+    check(f, vec(2), Scope(), graphs=None, breaks=None)

@@ -1,0 +1,499 @@
+"""Exceptions: caught inside, leaving the frame, from the graph at run time, with their chains and lines.
+
+PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
+"""
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from .harness import check, vec
+
+
+class Custom(Exception):
+    def __init__(self, code, detail="d"):
+        super().__init__(code, detail)
+        self.code = code
+
+    def __str__(self):
+        return f"custom {self.code}"
+
+
+class Plain(ValueError):
+    pass
+
+
+def raises(depth, error):
+    if depth == 0:
+        raise error
+    return raises(depth - 1, error)
+
+
+def test_caught_at_once():
+    def f(x):
+        try:
+            y = x + 1
+            raise ValueError("v", 3)
+        except ValueError as error:
+            return y, error.args, str(error)
+
+    check(f, vec(2))
+
+
+def test_try_else_finally():
+    def f(x, fail):
+        log = []
+        try:
+            log.append("try")
+            if fail:
+                raise Plain("p")
+        except (KeyError, ValueError) as error:
+            log.append(type(error).__name__)
+            x = x + 1
+        else:
+            log.append("else")
+            x = x * 2
+        finally:
+            log.append("finally")
+            x = x - 1
+        return x, log
+
+    check(f, vec(2), True)
+    check(f, vec(2), False)
+
+
+def test_return_in_finally():
+    def f(x):
+        try:
+            raise ValueError
+        finally:
+            return x + 1  # noqa: B012
+
+    check(f, vec(2))
+
+
+def test_return_through_finally():
+    def f(x, log):
+        for i in range(3):
+            try:
+                if i == 1:
+                    return x + i
+            finally:
+                log.append(i)
+
+    check(f, vec(2), [])
+
+
+def test_nested_handlers_and_reraise():
+    def f(x, log):
+        try:
+            try:
+                raise KeyError("inner")
+            except KeyError:
+                log.append("first")
+                raise
+            finally:
+                log.append("finally")
+        except KeyError as error:
+            log.append(error.args[0])
+            try:
+                raise ValueError("second") from error
+            except ValueError as other:
+                return type(other.__cause__).__name__, type(other.__context__).__name__, x + 1
+
+    check(f, vec(2), [])
+
+
+def test_exception_from_a_callee_caught():
+    def f(x):
+        try:
+            raises(3, Plain("deep"))
+        except Plain as error:
+            return str(error), x + 1
+
+    check(f, vec(2))
+
+
+def test_exception_object_returned():
+    def f(x):
+        try:
+            raise Custom(3)
+        except Custom as error:
+            kept = error
+        return kept, kept.code, str(kept), x + 1
+
+    check(f, vec(2))
+
+
+def test_exception_made_and_returned():
+    def f(x):
+        return ValueError("a", 1), Custom(4), KeyError, x + 1
+
+    check(f, vec(2))
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize("error", [ValueError("v"), Custom(7), KeyError("k"), StopIteration(3)], ids=lambda e: type(e).__name__)
+def test_leaving(depth, error):
+    def f(x, error):
+        y = x + 1
+        raises(depth, error)
+        return y
+
+    check(f, vec(2), error, graphs=None, breaks=None)
+
+
+def test_leaving_made_inside():
+    def f(x, items):
+        items.append(x + 1)
+        raise ValueError(f"no {len(items)}")
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_leaving_made_three_deep():
+    def c(x, items):
+        items.append(x * 2)
+        raise Plain(x.shape)
+
+    def b(x, items):
+        items.append("b")
+        return c(x, items) + 1
+
+    def f(x, items):
+        y = x + 1
+        items.append(y)
+        return b(y, items)
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_leaving_from_a_handler():
+    def f(x, d):
+        try:
+            return d["no"]
+        except KeyError as error:
+            raise Plain("translated") from error
+
+    check(f, vec(2), {}, graphs=None, breaks=None, skipped=True)
+
+
+def test_leaving_through_finally():
+    def f(x, log):
+        try:
+            y = x + 1
+            raise Plain("p")
+        finally:
+            log.append(y * 2)
+
+    check(f, vec(2), [], graphs=None, breaks=None, skipped=True)
+
+
+def test_leaving_with_context():
+    def f(x):
+        try:
+            raise KeyError("k")
+        except KeyError:
+            raise ValueError("v")  # noqa: B904
+
+    check(f, vec(2), graphs=None, breaks=None, skipped=True)
+
+
+@pytest.mark.parametrize("text", ["[][1]", "{}['k']", "1/0", "None.x", "x.nothing", "len(3)", "int('z')", "'a' + 1", "undefined", "(1, 2)[5]", "[1].index(2)", "next(iter([]))", "x()", "3()", "[].pop()", "{1: 2}.nothing", "iter(3)", "x + 'a'", "not_here.y", "range(1)[3]", "sorted([1, 'a'])", "[1] + (2,)", "None + 1", "'a'.nothing", "object().z", "max([])", "sum(['a'])", "isinstance(1, 2)", "[1, 2].remove(3)", "'abc'['x']", "[1]['x']", "{[]: 1}", "set([[]])", "dict([1])", "float('q')", "abs('a')", "-'a'", "1 < 'a'", "[1] < 2", "len(x, x)", "zip(1)", "getattr(3, 'zz')", "list(3)", "3[0]", "f'{3:zz}'"])  # fmt: skip
+def test_builtin_errors_leave_alike(text):
+    scope = {}
+    source = f"def f(x):\n    y = x + 1\n    z = {text}\n    return y, z"
+    exec(compile(source, __file__, "exec"), scope)
+    check(scope["f"], vec(2), graphs=None, breaks=None, skipped=True)
+
+
+@pytest.mark.parametrize("text", ["[][1]", "{}['k']", "1/0", "None.x", "len(3)", "int('z')", "'a' + 1", "(1, 2)[5]", "[1].index(2)", "[].pop()", "iter(3)", "sorted([1, 'a'])", "[1] + (2,)", "None + 1", "'a'.nothing", "object().z", "max([])", "[1, 2].remove(3)", "'abc'['x']", "[1]['x']", "-'a'", "1 < 'a'", "[1] < 2", "list(3)", "3[0]", "min([])", "{}.pop('z')", "set().pop()", "{1}.remove(2)", "().index(1)", "[1].pop(4)", "range(0).index(1)", "chr(-1)"])  # fmt: skip
+def test_builtin_errors_caught_alike(text):
+    scope = {}
+    source = f"def f(x):\n    y = x + 1\n    try:\n        z = {text}\n    except Exception as e:\n        return type(e), e.args, y\n    return y, z"
+    exec(compile(source, __file__, "exec"), scope)
+    check(scope["f"], vec(2), graphs=None, breaks=None, skipped=True)
+
+
+def test_torch_shape_error():
+    def f(x, y, log):
+        log.append(1)
+        z = x + 1
+        return z + y
+
+    check(f, vec(2), vec(3), [], graphs=None, breaks=None)
+
+
+def test_torch_shape_error_caught():
+    def f(x, y):
+        try:
+            return x + y
+        except RuntimeError as error:
+            return str(error), x * 2
+
+    check(f, vec(2), vec(3), graphs=None, breaks=None)
+
+
+def test_embedding_out_of_range():
+    def f(w, i, log):
+        log.append(1)
+        y = F.embedding(i, w)
+        log.append(2)
+        return y * 2
+
+    check(f, vec(2, 2), torch.tensor([5]), [], graphs=None, breaks=None)
+
+
+def test_embedding_out_of_range_caught():
+    def f(w, i):
+        try:
+            return F.embedding(i, w) * 2
+        except IndexError as error:
+            return str(error), w + 1
+
+    check(f, vec(2, 2), torch.tensor([5]), graphs=None, breaks=None)
+
+
+def test_run_time_error_after_an_in_place_change():
+    def f(w, i, log):
+        w.add_(1)
+        log.append(3)
+        return F.embedding(i, w)
+
+    check(f, vec(2, 2), torch.tensor([5]), [], graphs=None, breaks=None, lines=False)
+
+
+def test_run_time_error_in_a_callee():
+    def g(w, i):
+        return F.embedding(i, w)
+
+    def f(w, i):
+        return g(w * 2, i)
+
+    check(f, vec(2, 2), torch.tensor([5]), graphs=None, breaks=None)
+
+
+def test_run_time_error_after_a_break():
+    def f(w, i):
+        print("before")
+        y = w + 1
+        return F.embedding(i, y)
+
+    check(f, vec(2, 2), torch.tensor([5]), graphs=None, breaks=None)
+
+
+def test_run_time_error_sometimes():
+    from .harness import strict_compile
+
+    def f(w, i, log):
+        log.append("in")
+        try:
+            return F.embedding(i, w) * 2
+        finally:
+            log.append("out")
+
+    g, log = strict_compile(f), []
+    assert torch.equal(g(vec(2, 2), torch.tensor([1]), log), vec(2, 2)[1:] * 2)
+    with pytest.raises(IndexError):
+        g(vec(2, 2), torch.tensor([9]), log)
+    assert torch.equal(g(vec(2, 2), torch.tensor([0]), log), vec(2, 2)[:1] * 2)
+    assert log == ["in", "out"] * 3
+
+
+def test_break_in_try_body():
+    def f(x, log):
+        try:
+            y = x + 1
+            print("body")
+            z = y * 2
+        except ValueError:
+            log.append("no")
+            raise
+        else:
+            log.append("else")
+        finally:
+            log.append("finally")
+        return z
+
+    check(f, vec(2), [], graphs=2, breaks=("output",))
+
+
+def test_break_that_raises_into_a_handler():
+    import framejit
+
+    @framejit.disable
+    def fails():
+        raise KeyError("from outside")
+
+    def f(x):
+        y = x + 1
+        try:
+            z = x * 2
+            fails()
+        except KeyError as error:
+            return error.args, y, z, x * 3
+        return None
+
+    check(f, vec(2), graphs=2, breaks=("disabled-call",))
+
+
+def test_break_in_a_handler():
+    def f(x):
+        try:
+            raise KeyError("k")
+        except KeyError as error:
+            y = x + 1
+            print("handling", error)
+            z = y * 2
+        return y, z, x * 3
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_break_in_finally():
+    def f(x):
+        try:
+            y = x + 1
+        finally:
+            print("finally")
+            y = y * 2
+        return y
+
+    check(f, vec(2), graphs=2, breaks=("output",))
+
+
+def test_break_in_finally_while_raising():
+    def f(x, log):
+        try:
+            try:
+                y = x + 1
+                raise KeyError("k")
+            finally:
+                print("finally")
+                log.append(y * 2)
+        except KeyError:
+            return x * 3
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_break_in_nested_handlers():
+    import sys
+
+    import framejit
+
+    @framejit.disable
+    def current():
+        return sys.exc_info()[0]
+
+    def f(x):
+        out = []
+        try:
+            {}["k"]  # noqa: B018
+        except KeyError:
+            out.append(current())
+            try:
+                [][1]  # noqa: B018
+            except IndexError:
+                out.append(current())
+                x = x + 1
+            out.append(current())
+        out.append(current())
+        return out, x * 2
+
+    check(f, vec(2), graphs=None, breaks=None, skipped=True)
+
+
+def test_bare_raise_after_a_break_in_a_handler():
+    import framejit
+
+    @framejit.disable
+    def fails():
+        raise KeyError("k")
+
+    def f(x):
+        try:
+            fails()
+        except KeyError:
+            y = x + 1
+            print(y.shape)
+            raise
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_context_of_exceptions_after_a_break():
+    import framejit
+
+    @framejit.disable
+    def fails():
+        raise KeyError("k")
+
+    def f(x):
+        try:
+            fails()
+        except KeyError:
+            y = x + 1
+            raise Plain(y.shape)  # noqa: B904
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_exception_groups():
+    def f(x):
+        try:
+            raise ExceptionGroup("g", [ValueError(1), KeyError(2)])
+        except* ValueError as group:
+            return_value = len(group.exceptions)
+        except* KeyError:
+            return_value = 5
+        return return_value, x + 1
+
+    check(f, vec(2), graphs=None, breaks=None, skipped=True)
+
+
+def test_warnings():
+    import warnings
+
+    def f(x):
+        y = x + 1
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            warnings.warn("careful", stacklevel=1)
+        return y * 2, len(seen), str(seen[0].message)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_add_note_and_attributes():
+    def f(x):
+        try:
+            raise ValueError("v")
+        except ValueError as error:
+            error.extra = 5
+            return error.extra, x + 1
+
+    check(f, vec(2))
+
+
+def test_assertion_error_message():
+    def f(x, n):
+        assert n > 3, ("n", n)
+        return x + 1
+
+    check(f, vec(2), 1, graphs=None, breaks=None)
+
+
+def test_recursion_error():
+    def deep(n):
+        return deep(n + 1)
+
+    def f(x):
+        y = x + 1
+        try:
+            deep(0)
+        except RecursionError:
+            return y * 2
+
+    check(f, vec(2), graphs=None, breaks=None)

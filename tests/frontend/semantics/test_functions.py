@@ -1,0 +1,454 @@
+"""Functions: arguments of every kind, closures, nested functions, methods, decorators, recursion."""
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+from .harness import check, vec
+
+SCALE = 3
+TABLE = {"k": 2}
+LOG: list = []
+COUNT = 0
+
+
+def helper(x, *, scale=2):
+    return x * scale
+
+
+def collects(x, *rest, flag=True, **named):
+    return x + len(rest), rest, flag, named
+
+
+def mutable_default(x, seen=[]):  # noqa: B006 - the point
+    seen.append(1)
+    return x + len(seen)
+
+
+def three_deep(x, n):
+    return x + n if n == 0 else three_deep(x * 2, n - 1)
+
+
+def counting():
+    global COUNT
+    COUNT += 1
+    return COUNT
+
+
+def test_defaults_and_keywords():
+    def f(x, a=1, *args, b=2, **kwargs):
+        return x + a + b, args, kwargs
+
+    check(f, vec(2))
+    check(f, vec(2), 5, 6, 7, kwargs={"b": 3, "z": 9})
+
+
+def test_positional_only():
+    def f(x, /, y, *, z):
+        def g(a, /, b=2, **rest):
+            return a + b, rest
+
+        return g(x, a=4, b=y), z
+
+    check(f, vec(2), 3, kwargs={"z": 1})
+
+
+def test_calls_with_stars():
+    def f(x, items, table):
+        return collects(x, *items, 4, flag=False, **table, extra=x), collects(*[x, 1])
+
+    check(f, vec(2), [1, 2], {"q": 1})
+
+
+def test_wrong_arguments_are_a_type_error():
+    def f(x):
+        return helper(x, 3)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_missing_argument():
+    def two(a, b):
+        return a + b
+
+    def f(x):
+        return two(x)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_multiple_values_caught():
+    def one(a):
+        return a
+
+    def f(x):
+        try:
+            return one(x, a=3)
+        except TypeError as error:
+            return str(error), x + 1
+
+    check(f, vec(2))
+
+
+@pytest.mark.parametrize("call", ["few(x)", "few(x, 1, 2, 3)", "few(x, 1, z=2)", "none(1)", "kw(x)", "few(1, 2, b=3)", "posonly(a=1)"])
+def test_texts_of_argument_errors(call):
+    def few(a, b):
+        return a
+
+    def none():
+        return 1
+
+    def kw(a, *, need):
+        return a
+
+    def posonly(a, /):
+        return a
+
+    scope = {"few": few, "none": none, "kw": kw, "posonly": posonly}
+    exec(f"def f(x, few, none, kw, posonly):\n    try:\n        return {call}\n    except TypeError as e:\n        return str(e), x + 1", scope)
+    check(scope["f"], vec(2), few, none, kw, posonly)
+
+
+def test_global_read_and_written():
+    def f(x):
+        return x * counting(), COUNT
+
+    check(f, vec(2), globals=("COUNT",))
+
+
+def test_global_list_appended():
+    def f(x):
+        LOG.append(x + 1)
+        return len(LOG)
+
+    check(f, vec(2), globals=("LOG",))
+
+
+def test_global_dict_written():
+    def f(x):
+        TABLE["new"] = x + 1
+        return TABLE["k"]
+
+    check(f, vec(2), globals=("TABLE",))
+
+
+def test_global_bound_first_time():
+    def f(x):
+        global FRESH
+        FRESH = x + 1
+        return FRESH
+
+    check(f, vec(2), globals=("FRESH",))
+
+
+def test_global_changed_between_calls():
+    global SCALE
+    from .harness import strict_compile
+
+    def f(x):
+        return x * SCALE
+
+    g = strict_compile(f)
+    x = vec(3)
+    assert torch.equal(g(x), x * 3)
+    SCALE = 4
+    try:
+        assert torch.equal(g(x), x * 4)
+    finally:
+        SCALE = 3
+
+
+def test_mutable_default_grows():
+    def f(x):
+        return mutable_default(x)
+
+    saved = list(mutable_default.__defaults__[0])
+    from .harness import strict_compile
+
+    g = strict_compile(f)
+    x = vec(2)
+    try:
+        for n in range(1, 5):
+            assert torch.equal(g(x), x + n + len(saved))
+    finally:
+        mutable_default.__defaults__[0][:] = saved
+
+
+def test_own_mutable_default():
+    def f(x, seen=[1]):  # noqa: B006
+        seen.append(x)
+        return len(seen), x + 1
+
+    from .harness import strict_compile
+
+    g = strict_compile(f)
+    assert [g(vec(2))[0] for _ in range(3)] == [2, 3, 4]
+
+
+def test_closure_read():
+    k = 5
+    t = vec(2)
+
+    def f(x):
+        return x * k + t
+
+    check(f, vec(2))
+
+
+def test_closure_written():
+    n = 0
+
+    def f(x):
+        nonlocal n
+        n += 1
+        return x + n
+
+    check(f, vec(2))
+
+
+def test_closure_list_and_tensor_written():
+    seen = []
+    state = vec(2)
+
+    def f(x):
+        nonlocal state
+        seen.append(x * 2)
+        state = state + x
+        return state
+
+    check(f, vec(2))
+
+
+def test_nonlocal_through_inner_function():
+    def f(x):
+        total = 0
+
+        def add(k):
+            nonlocal total
+            total = total + k
+            return total
+
+        add(1)
+        add(x)
+        return total, add(2)
+
+    check(f, vec(2))
+
+
+def test_returned_closure():
+    def f(x):
+        y = x + 1
+        n = 0
+
+        def inner(z):
+            nonlocal n
+            n += 1
+            return y + z + n
+
+        return inner, y
+
+    check(f, vec(2))
+
+
+def test_returned_closures_share_a_cell():
+    def f(x):
+        n = x + 1
+
+        def get():
+            return n
+
+        def put(v):
+            nonlocal n
+            n = v
+
+        put(x * 3)
+        return get, put
+
+    check(f, vec(2))
+
+
+def test_returned_lambda_with_defaults():
+    def f(x):
+        return lambda a, b=x + 1, *, c=2: a + b + c
+
+    check(f, vec(2))
+
+
+def test_recursive_inner_function():
+    def f(x):
+        def down(n):
+            return x if n == 0 else down(n - 1) + 1
+
+        return down(3)
+
+    check(f, vec(2))
+
+
+def test_returned_recursive_function():
+    def f(x):
+        def down(n):
+            return x if n == 0 else down(n - 1) + 1
+
+        return down, x + 1
+
+    check(f, vec(2))
+
+
+def test_recursion():
+    def f(x):
+        return three_deep(x, 4)
+
+    check(f, vec(2))
+
+
+def test_lambdas_in_a_loop_share_the_variable():
+    def f(x):
+        fs = [lambda: i + x for i in range(3)]
+        return [g() for g in fs]
+
+    check(f, vec(2))
+
+
+def test_decorators():
+    def twice(g):
+        @functools.wraps(g)
+        def inner(*args, **kwargs):
+            return g(*args, **kwargs) * 2
+
+        return inner
+
+    @twice
+    def add(x, k=1):
+        return x + k
+
+    def f(x):
+        @twice
+        def local(y):
+            return y - 1
+
+        return add(x, k=4), local(x), local.__name__, add.__wrapped__(x)
+
+    check(f, vec(2))
+
+
+def test_partial():
+    def f(x, p):
+        q = functools.partial(helper, scale=4)
+        return p(x), q(x), q.keywords, functools.partial(q, x)()
+
+    check(f, vec(2), functools.partial(helper, scale=5))
+
+
+def test_partial_returned():
+    def f(x):
+        return functools.partial(helper, x + 1, scale=4)
+
+    check(f, vec(2))
+
+
+def test_reduce_map_filter():
+    def f(x):
+        return functools.reduce(lambda a, b: a + b, [x, x, x]), list(map(lambda v: v * 2, [x, 1])), list(filter(None, [0, 1, 2]))
+
+    check(f, vec(2))
+
+
+def test_function_as_argument():
+    def f(x, g):
+        return g(x)
+
+    check(f, vec(2), lambda x: x + 1)
+
+
+def test_function_attributes():
+    def g(x):
+        return x * g.factor
+
+    g.factor = 3
+
+    def f(x):
+        return g(x)
+
+    check(f, vec(2))
+
+
+def test_bound_methods():
+    class Thing:
+        def __init__(self, k):
+            self.k = k
+
+        def apply(self, x):
+            return x * self.k
+
+    def f(x, thing, method):
+        m = thing.apply
+        return m(x), method(x), m.__self__ is thing, thing.apply == method, [m, method]
+
+    thing = Thing(3)
+    check(f, vec(2), thing, thing.apply)
+
+
+def test_lru_cache():
+    @functools.lru_cache
+    def size(n):
+        return n * 2
+
+    def f(x):
+        return x * size(3)
+
+    check(f, vec(2))
+
+
+def test_immediately_called_and_shadowed_names():
+    def f(x):
+        x = (lambda x: x + 1)(x)
+        len = 3  # noqa: A001
+        return x * len
+
+    check(f, vec(2))
+
+
+def test_unbound_local_caught_and_deleted_name():
+    def f(x):
+        y = x + 1
+        del y
+        try:
+            return y
+        except UnboundLocalError as error:
+            return str(error), x * 2
+
+    check(f, vec(2))
+
+
+def test_annotations_and_docstrings():
+    def f(x):
+        def g(a: int, b: "str" = "q") -> torch.Tensor:
+            """Adds."""
+            return x + a
+
+        return g(1), g
+
+    check(f, vec(2))
+
+
+def test_unused_arguments_are_not_guarded():
+    from .harness import strict_compile
+
+    def f(x, unused):
+        return x + 1
+
+    g = strict_compile(f)
+    for unused in (1, "a", [1], None, vec(3)):
+        g(vec(2), unused)
+    assert g.framejit.compiles == 1
+
+
+def test_type_queries():
+    def f(x, obj):
+        return isinstance(x, torch.Tensor), isinstance(obj, int | str), issubclass(bool, int), callable(f), type(obj).__name__, hasattr(obj, "real"), x + 1
+
+    f_ = f
+    del f_
+    check(f, vec(2), 3)
