@@ -221,7 +221,9 @@ class BreakEmission:
         return self.e.capture.entry == "args" and source is not None and getattr(source, "index", None) == slot and source.base is None
 
     def _prepare(self) -> None:
-        """Makes every value first: loads read the argument slots, which storing overwrites."""
+        """Makes every value first, where loads read the argument slots, which storing overwrites."""
+        if self.e.capture.entry == "state":
+            return
         for slot in self._wanted():
             value = self.exit.slots[slot]
             assert value is not None
@@ -289,8 +291,6 @@ class BreakEmission:
     def _drop_temporaries(self) -> None:
         """What rebuilt code held for itself is gone while the user's code runs."""
         for temp in {*self.r.temps.values(), self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
-            self.b.load_const(None)
-            self.b.store_slot(temp)
             self.b.delete_slot(temp)
 
     def _group(self, jumped: Label) -> None:

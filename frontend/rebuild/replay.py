@@ -103,9 +103,17 @@ def replay_cell(r: Reloader, value: CellValue) -> None:
         r.b.store_attr("cell_contents")
 
 
+FEW = 4  # items up to which an iterator is moved by calls of next(), which is faster than a loop
+
+
 def replay_iterator(r: Reloader, value: ExistingIterator) -> None:
-    r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
-    r.b.pop_top()
+    if value.taken <= FEW and not value.exhausted:
+        for _ in range(value.taken):
+            r.call(next, [r.push(value)])
+            r.b.pop_top()
+    else:
+        r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
+        r.b.pop_top()
 
 
 def replay_function(r: Reloader, value: FunctionValue) -> None:
