@@ -6,7 +6,7 @@ import operator
 from itertools import islice
 from typing import Any
 
-ITERATORS = (type(iter(range(0))), type(iter([])), type(iter(())))
+ITERATORS: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())))
 
 
 def peek(iterator: Any, index: int) -> Any:

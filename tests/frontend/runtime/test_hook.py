@@ -956,6 +956,8 @@ def test_dead_codes_leave_their_handle():
     sites = []
 
     def on_frame(handle, code, function):
+        if code.co_name != "fresh":  # an audit hook that hears of exec, as the filelock library's does
+            return None
         site = hook.Site(None, 0)
         sites.append(weakref.ref(site))
         return site if len(sites) % 2 else None
@@ -970,7 +972,7 @@ def test_dead_codes_leave_their_handle():
         handle()
     gc.collect()
     assert len(sites) == 10 and [ref() for ref in sites] == [None] * 10
-    assert handle.sites() == []
+    assert [code for code, _ in handle.sites() if code.co_name == "fresh"] == []
 
 
 def test_equal_codes_have_sites_of_their_own():
