@@ -8,7 +8,7 @@ if usable():
     from .frontend.api import allow_in_graph, compile, disable, explain, graph_break, is_compiling, list_backends, reset
     from .frontend.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:
-    from .frontend.eager_only import (  # type: ignore[assignment]
+    from .frontend.eager_only import (
         allow_in_graph,
         compile,
         disable,

@@ -106,7 +106,7 @@ def global_names(source: s.GlobalsSource, frame: FrameView) -> dict:
 
 
 def builtin_names(source: s.BuiltinsSource, frame: FrameView) -> dict:
-    return frame.function.__builtins__
+    return frame.function.__builtins__  # type: ignore[attr-defined]
 
 
 def module(source: s.ModuleSource, frame: FrameView) -> Any:

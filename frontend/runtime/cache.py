@@ -18,9 +18,9 @@ from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, resume_code
 from ..rebuild.build import Continuations, start_slots
+from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site
 from .convert import Piece, convert
-from . import traced_handle  # noqa: F401 - it registers
 from .frames import worth_compiling
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR

@@ -480,7 +480,8 @@ def _asking(name: str) -> None:
 for _name in ("issubset", "issuperset", "isdisjoint"):
     _asking(_name)
 
-SET_OPERATORS = {op: _combining(name) for op, name in {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}.items()}
+SET_METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+SET_OPERATORS = {op: _combining(name) for op, name in SET_METHODS.items()}
 SET_UPDATES = {
     op: _updating(name)
     for op, name in {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}.items()

@@ -202,7 +202,8 @@ class UserObject(Mutable):
         if self.real is not None:
             tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
         kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
-        stored = [name for name, value in self.attrs.items() if value is not None and not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)]
+        set_ = [name for name, value in self.attrs.items() if value is not None]
+        stored = [name for name in set_ if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)]
         return kept + [name for name in stored if name not in kept]
 
     def dictionary(self, tx: TraceContext) -> Value:

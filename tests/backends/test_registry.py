@@ -1,8 +1,7 @@
 """Backends by name, by function, and what goes wrong with them."""
+import framejit
 import pytest
 import torch
-
-import framejit
 from framejit.backends import registry
 
 

@@ -1,8 +1,7 @@
 """Continuations: what goes on after a break, how often it is compiled, and what it is guarded by."""
+import framejit
 import pytest
 import torch
-
-import framejit
 from framejit import events
 
 

@@ -1,8 +1,7 @@
 """Marks on dimensions: recorded, checked, and harmless."""
+import framejit
 import pytest
 import torch
-
-import framejit
 from framejit.frontend.marks import Mark, marks_of
 
 

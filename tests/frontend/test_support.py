@@ -3,9 +3,8 @@ import importlib.metadata
 import inspect
 import warnings
 
-import pytest
-
 import framejit
+import pytest
 from framejit.frontend import eager_only, support
 
 

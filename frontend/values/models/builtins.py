@@ -12,7 +12,6 @@ from torch._subclasses import fake_tensor
 from ....errors import GraphBreak
 from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
-from ..exception import ExceptionValue
 from ..function import BuiltinValue, FunctionValue, MethodValue
 from ..iterator import Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
 from ..klass import ClassValue

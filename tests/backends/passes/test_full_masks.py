@@ -1,9 +1,8 @@
 """Attention masks that are known to mask nothing go; every other mask stays."""
+import framejit
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attention
-
-import framejit
 
 
 def full(x):
