@@ -65,6 +65,7 @@ def guards_on(thing):
 
 
 def counts(objects):
+    gc.collect()  # older garbage holds shared objects like None
     return [sys.getrefcount(one) for one in objects]
 
 
