@@ -95,5 +95,9 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         return self.reason.sentence.format(self.detail)
 
 
+class Rerun(Exception):  # noqa: N818 - it steers, it is not an error
+    """A graph raised and everything is as it was before: the frame starts over in eager."""
+
+
 class SkipFrame(Exception):  # noqa: N818 - it steers, it is not an error
     """Leave this frame to Python."""

@@ -10,10 +10,11 @@ import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
 
-from ..errors import BackendError
+from ..errors import BackendError, Rerun
 from ..options import Options
 from .passes.full_masks import drop_full_masks
 from .registry import lookup, name_of
+from .value_errors import raises_after_writing
 
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
@@ -52,7 +53,10 @@ def compile_graph(
     if not callable(compiled):
         wrong = TypeError(f"it returned a {type(compiled).__name__}, not a callable")
         raise BackendError(name_of(options.backend), wrong) from wrong
-    return Restoring(compiled, random) if modes or random else compiled
+    mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
+    if modes or random or mutated:
+        return Restoring(compiled, random, mutated, bool(mutated) and raises_after_writing(captured.nodes))
+    return compiled
 
 
 def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Any:
@@ -78,18 +82,23 @@ def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
 
 
 class Restoring:
-    """Runs a graph; when it raises, grad mode and the generators are put back, so that the frame can start over."""
+    """Runs a graph; when it raises, grad mode, the generators and inputs that it writes into are put back, and Rerun says
+    that the frame can start over. Inputs are kept where an operator behind a write may raise; for failures that nobody can
+    foresee (no memory) it raises what it got when something was written already."""
 
-    def __init__(self, compiled: Callable[..., Any], random: bool) -> None:
-        self.compiled, self.random = compiled, random
+    def __init__(self, compiled: Callable[..., Any], random: bool, mutated: Sequence[int], keeps: bool) -> None:
+        self.compiled, self.random, self.mutated, self.keeps = compiled, random, tuple(mutated), keeps
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
         state = torch.get_rng_state() if self.random else None
         cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
+        written = [args[position] for position in self.mutated]
+        versions = [version(tensor) for tensor in written]
+        kept = [tensor.detach().clone() for tensor in written] if self.keeps else None
         try:
             return self.compiled(*args)
-        except BaseException:
+        except Exception as error:
             torch._C._set_grad_enabled(grad)
             while (torch._C._functorch.maybe_current_level() or 0) > level:
                 torch._C._functorch._vmap_decrement_nesting()
@@ -97,4 +106,16 @@ class Restoring:
                 torch.set_rng_state(state)
             if cuda is not None:
                 torch.cuda.set_rng_state(cuda)
-            raise
+            if versions == [version(tensor) for tensor in written]:
+                raise Rerun from error
+            if kept is None:
+                raise
+            with torch.no_grad():
+                for tensor, before in zip(written, kept, strict=True):
+                    tensor.detach().copy_(before)
+            raise Rerun from error
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; a new object, equal to none, where torch does not count."""
+    return object() if tensor.is_inference() else tensor._version  # type: ignore[return-value]

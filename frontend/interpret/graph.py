@@ -16,6 +16,7 @@ from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
+from ..values.context_manager import MODE_SWITCHES
 from ..values.klass import ClassValue
 from ..values.mapping import DictValue
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
@@ -182,6 +183,11 @@ class GraphBuilder:
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
             return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}
         raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+
+    def drop_idle(self) -> None:
+        """Empties a graph that does nothing but switch modes."""
+        if all(node.target in MODE_SWITCHES for node in self.nodes):
+            self.rollback(0)
 
     # marks
 

@@ -142,6 +142,7 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
         tx.modes.close(None)
         raise
     tx.modes.close(tx)
+    tx.graph.drop_idle()
     return Capture(frame.decoded, tx, exit_, entry)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...errors import Rerun
 from ...guards.source import Source
 from ..interpret.capture import Break, Capture, Return
 from ..pycode.assemble import CodeBuilder, Label
@@ -51,7 +52,7 @@ class Continuations:
     """How rebuilt code names what comes next: callables of a state tuple that it returns the result of."""
 
     resume: Callable[[ResumePoint], Any]  # after a break
-    rerun: Callable[[], Any] | None  # this same frame or continuation in eager, from its start; None: never needed
+    rerun: Callable[[], Any]  # this same frame or continuation in eager, from its start
 
 
 def rebuild(capture: Capture, continuations: Continuations, globals_: dict[str, Any]) -> Rebuilt:
@@ -110,26 +111,22 @@ class Emission:
         b.push_null_after_callee()
         for item in used:
             self.r.load(item.source)
-        if self.continuations.rerun is not None:
-            with b.protect(failed, 0, False):
-                b.call(len(used))
-        else:
+        with b.protect(failed, 0, False):
             b.call(len(used))
         b.store_slot(self.r.results)
-        if self.continuations.rerun is not None:
-            after = b.label()
-            b.jump(after)
-            b.mark(failed)
-            self._rerun(self.continuations.rerun())
-            b.mark(after)
+        after = b.label()
+        b.jump(after)
+        b.mark(failed)
+        self._rerun(self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception)
+        b.mark(after)
         return tuple(item.value.node for item in used)
 
-    def _rerun(self, maker: Any) -> None:
-        """The graph raised: nothing has happened yet, so the frame starts over in eager and raises where the user expects."""
+    def _rerun(self, maker: Any, caught: type[Exception]) -> None:
+        """The graph raised `caught`: nothing has happened yet, so the frame starts over in eager and raises where the user expects."""
         b, decoded = self.b, self.capture.decoded
         other = b.label()
         b.push_exc_info()
-        b.load_const(Exception)
+        b.load_const(caught)
         b.check_exc_match()
         b.jump_if(False, other)
         b.pop_top()

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...guards.iterators import advance
 from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder
 from ..values.base import Lazy, Null, Value
@@ -24,7 +25,7 @@ from ..values.generator import GeneratorValue
 from ..values.handled import LastInstruction
 from ..values.iterator import Enumerate, Filter, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
-from ..values.mapping import DictValue, SetValue, ViewValue
+from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
 from ..values.models.itertools import Chain, Count, Cycle
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
@@ -444,25 +445,23 @@ def make_range_iterator(r: Reloader, value: RangeIterator) -> None:
 
 @makes(ListedIterator)
 def make_listed_iterator(r: Reloader, value: ListedIterator) -> None:
-    again = ITERATORS.get(value.cls)
-
-    def items() -> None:
-        r.all(value.rest)
-        r.b.build_list(len(value.rest))
-
-    if again is None:
-        items()
-        r.b.get_iter()
-    else:
-        r.call(again, [items])
+    r.all(value.rest)
+    r.b.build_list(len(value.rest))
+    r.b.get_iter()
 
 
-# Iterators over what is left, of the class that the program sees.
-ITERATORS: dict[type, Callable[[list[Any]], Any]] = {
-    type(iter({})): lambda items: iter(dict.fromkeys(items)),
-    type(iter({}.values())): lambda items: iter(dict(enumerate(items)).values()),
-    type(iter({}.items())): lambda items: iter(dict(items).items()),
-}
+@makes(DictIterator)
+def make_dict_iterator(r: Reloader, value: DictIterator) -> None:
+    if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys:
+        raise Unreloadable(value)
+    r.call(getattr(value.of.cls, value.what), [r.push(value.of)])
+    r.b.get_iter()
+    r.b.copy(1)
+    temp = r.b.temp()
+    r.b.store_slot(temp)
+    r.call(advance, [lambda: r.b.load_slot(temp), r.const(value.index), r.const(False)])
+    r.b.pop_top()
+    r.b.delete_slot(temp)
 
 
 @makes(Enumerate)

@@ -9,6 +9,7 @@ from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
+from ..values.context_manager import ModeManager
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
@@ -123,6 +124,12 @@ def replay_function(r: Reloader, value: FunctionValue) -> None:
         r.b.store_attr(name)
 
 
+def replay_manager(r: Reloader, value: ModeManager) -> None:
+    if value.last is not None:
+        r.call(setattr, [r.push(value), r.const("prev"), r.const(value.last)])
+        r.b.pop_top()
+
+
 RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ListValue: replay_list,
     DictValue: replay_dict,
@@ -130,6 +137,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     UserObject: replay_object,
     ModuleValue: replay_object,
     CellValue: replay_cell,
+    ModeManager: replay_manager,
     FunctionValue: replay_function,
     ExistingIterator: replay_iterator,
 }

@@ -161,10 +161,7 @@ class Cache:
 
     def _continue(self, capture: Capture, site: Site, function: types.FunctionType) -> Continuations:
         decoded = capture.decoded
-        mutates = any(item.mutated for item in capture.trace.graph.inputs)
-        rerun = None
-        if not mutates:
-            rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
+        rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
         return Continuations(lambda point: ContinuationMaker(self._site_after(decoded, point, function)), rerun)
 
     def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:

@@ -1,34 +1,62 @@
 """Modules compiled in place, through nn.Module's own slot for a compiled call."""
 from __future__ import annotations
 
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.modules import module as hooks
 
 
 def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> torch.nn.Module:
-    """Puts a handle of the module's call into its compiled-call slot; the module itself comes back."""
-    handle = make_handle(type(module)._call_impl)
-    module._compiled_call_impl = CompiledCall(module, handle)
-    module.__dict__["framejit"] = ModuleControl(handle.framejit)
+    """Puts a compiled call into the module's own slot for one; the module itself comes back."""
+    call = CompiledCall(module, make_handle)
+    module._compiled_call_impl = call
+    module.__dict__["framejit"] = ModuleControl(call.controls)
     return module
 
 
 class CompiledCall:
-    """The call of one module by a handle. Holds the module weakly; pickles to None, as the slot of a copy is empty."""
+    """The call of one module: a handle of its class's forward while nothing else happens in a call, else one of the whole
+    call, hooks and all. Holds the module weakly; pickles to None, as the slot of a copy is empty."""
 
-    __slots__ = ("handle", "module")
+    __slots__ = ("module", "make_handle", "function", "forward", "whole", "controls")
 
-    def __init__(self, module: torch.nn.Module, handle: Any) -> None:
-        self.module, self.handle = weakref.ref(module), handle
+    def __init__(self, module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> None:
+        self.module, self.make_handle = weakref.ref(module), make_handle
+        self.controls: list[Any] = []
+        self.function = type(module).forward
+        self.whole: Any = None
+        self.forward = self._handle(self.function) if isinstance(self.function, types.FunctionType) else None
+
+    def _handle(self, function: Any) -> Any:
+        handle = self.make_handle(function)
+        self.controls.append(handle.framejit)
+        return handle
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.handle(self.module(), *args, **kwargs)
+        module = self.module()
+        if self.forward is not None and is_plain(module, self.function):
+            return self.forward(module, *args, **kwargs)
+        if self.whole is None:
+            self.whole = self._handle(torch.nn.Module._call_impl)
+        return self.whole(module, *args, **kwargs)
 
     def __reduce__(self) -> Any:
         return _nothing, ()
+
+
+def is_plain(module: Any, forward: Any) -> bool:
+    """Whether calling a module means calling `forward`, the function that its class had when it was compiled."""
+    own = module.__dict__
+    return not (
+        own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
+        or hooks._global_forward_hooks or hooks._global_forward_pre_hooks
+        or hooks._global_backward_hooks or hooks._global_backward_pre_hooks
+        or "forward" in own or type(module).forward is not forward or torch._C._get_tracing_state()
+    )  # fmt: skip
 
 
 def _nothing() -> None:
@@ -38,32 +66,32 @@ def _nothing() -> None:
 class ModuleControl:
     """`module.framejit`: what can be asked of a compiled module. A copied or unpickled one says that it is not compiled."""
 
-    def __init__(self, control: Any = None) -> None:
-        self._control = control
+    def __init__(self, controls: list[Any] | None = None) -> None:
+        self._controls = [] if controls is None else controls  # of the handle of forward, and of the whole call once that was needed
 
     @property
     def compiled(self) -> bool:
         """Whether this module is compiled (copies are not)."""
-        return self._control is not None
+        return bool(self._controls)
 
     def wait(self) -> None:
         """Returns when nothing compiles in the background."""
-        if self._control is not None:
-            self._control.wait()
+        for control in self._controls:
+            control.wait()
 
     def reset(self) -> None:
         """Forgets every entry, and what happened so far."""
-        if self._control is not None:
-            self._control.reset()
+        for control in self._controls:
+            control.reset()
 
     def explain(self) -> Any:
         """What was captured so far, where it broke and why, as framejit.explain tells it; None where not compiled."""
-        return None if self._control is None else self._control.explain()
+        return max(self._controls, key=lambda control: control.compiles).explain() if self._controls else None
 
     @property
     def compiles(self) -> int:
         """How often something was compiled for this module."""
-        return 0 if self._control is None else self._control.compiles
+        return sum(control.compiles for control in self._controls)
 
     def __reduce__(self) -> Any:
         return ModuleControl, ()

@@ -1,16 +1,22 @@
-"""TraceContext: all that values know of the capture they live in."""
+"""TraceContext: all that values know of the capture they live in. interpret/trace.py is the one implementation."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...guards.guard import Kind
 from ...guards.source import Source
-from .base import Value
+from .base import Observed, Value
 
 if TYPE_CHECKING:
     from ...options import Options
     from ..interpret.effects import EffectLog
     from ..interpret.graph import GraphBuilder
+    from .context_manager import Modes
+    from .function import FunctionValue
+    from .klass import ClassValue
+    from .mapping import DictValue
+    from .nn_module import ModuleValue
+    from .user_object import UserObject
 
 
 class TraceContext(Protocol):
@@ -19,21 +25,108 @@ class TraceContext(Protocol):
     options: Options
     graph: GraphBuilder
     effects: EffectLog
+    modes: Modes
+    class_paths: dict[type, Source | None]  # paths to classes by their qualified names
+
+    # facts
 
     def guard(self, source: Source | None, kind: Kind, expected: Any) -> None:
         """Relies on a fact about what lies at `source` (nothing to rely on when it is None)."""
 
+    def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
+        """Relies on how many items an existing iterator has left."""
+
+    def changed_under(self, iterator: Any) -> bool:
+        """Whether the traced program has changed the list that an existing iterator walks."""
+
+    # objects and paths
+
     def wrap(self, obj: Any, source: Source | None) -> Value:
         """The value of an object: guarded when it has a source, a literal of the program when it has none."""
+
+    def wrap_global(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, for what a module's namespace holds; a store made by the traced program wins."""
 
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""
 
-    def inline(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Interprets a call of a FunctionValue."""
+    def known(self, obj: Any) -> Any:
+        """The value that a mutable object is tied to, or None."""
 
-    def throw(self, cls: type[BaseException], *args: Any) -> Exception:
+    def remember(self, obj: Any, value: Value) -> Any:
+        """Ties a mutable object to its value, so that every path to it meets the same one; returns the value."""
+
+    def attr_source(self, source: Source | None, name: str) -> Source | None:
+        """The path to an attribute of what lies at `source`, if there is a path."""
+
+    def dict_item(self, source: Source, key: Any) -> Source:
+        """The path to an item of the dictionary at `source`."""
+
+    # calls
+
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Interprets a call of a Python function."""
+
+    def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Makes an instance by __new__ and __init__."""
+
+    def new_object(self, cls: type, args: list[Value]) -> Value:
+        """Makes an instance without __init__."""
+
+    def bound(self, receiver: Value, name: str) -> Value:
+        """A method of a builtin type, bound to a value."""
+
+    def builtin_method(self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A method of a C class called through the class: `dict.get(d, k)`."""
+
+    def class_attribute(self, receiver: Value, cls: type, name: str) -> Value:
+        """An attribute of a named tuple that only its class knows."""
+
+    def goes_into_graph(self, function: Any) -> bool:
+        """Whether a call of it is one node."""
+
+    def is_pure(self, function: Any) -> bool:
+        """Whether calling it on literals gives a literal and does nothing else."""
+
+    def is_plain_metaclass(self, meta: type) -> bool:
+        """Whether a metaclass makes instances as type does."""
+
+    # exceptions of the traced program
+
+    def throw(self, cls: type[BaseException], *args: Any) -> Observed:
         """The exception to raise when the traced program raises `cls(*args)`."""
 
-    def remember(self, obj: Any, value: Value) -> Value:
-        """Ties a mutable object to its value, so that every path to it meets the same one."""
+    def throw_value(self, cls: type[BaseException], args: list[Value]) -> Observed:
+        """As throw, with arguments that are values."""
+
+    def exception(self, value: Value) -> Value:
+        """The instance that `raise value` raises."""
+
+    # pieces of Python's semantics that several families share
+
+    def equal(self, left: Value, right: Value) -> bool:
+        """`left is right or left == right`."""
+
+    def unpack(self, iterable: Value) -> list[Value]:
+        """list(iterable)."""
+
+    def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
+        """The pairs that dict(mapping) would take."""
+
+    def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+        """sorted(items, key=key, reverse=reverse)."""
+
+    def build_tuple(self, items: list[Value]) -> Value:
+        """A new tuple."""
+
+    def build_list(self, items: list[Value]) -> Value:
+        """A new list."""
+
+    def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
+        """A new dictionary."""
+
+    def namespace(self, of: UserObject) -> Value:
+        """An object's __dict__."""
+
+    def table(self, module: ModuleValue, name: str) -> DictValue:
+        """A module's _parameters, _buffers or _modules."""

@@ -26,33 +26,45 @@ class ModeManager(Mutable):
     `saved` is the state that entering it found, or the node that entered it (None before and after). `prev` is what
     torch.set_grad_enabled, which switches when it is made, found then."""
 
-    __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev")
+    __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
 
     def __init__(self, cls: type, arguments: list[Any], keywords: dict[str, Any], source: Source | None = None, real: Any = None) -> None:
         super().__init__(source)
         self.cls, self.arguments, self.keywords, self.real = cls, arguments, keywords, real
         self.saved: Any = None
         self.prev: bool | None = None
+        self.last: bool | None = None  # what entering it last found, for an existing one: it shows as its `prev`
 
     def python_type(self) -> type:
         return self.cls if self.real is None else type(self.real)
 
     def snapshot(self) -> Any:
-        return self.saved
+        return self.saved, self.last
 
     def restore(self, state: Any) -> None:
-        self.saved = state
+        self.saved, self.last = state
 
     def truth(self, tx: TraceContext) -> bool:
         return True
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("__enter__", "__exit__"):
+        if name in ("__enter__", "__exit__", "clone"):
             return ManagerMethod(self, name)
+        if name == "__class__":
+            return tx.wrap(self.python_type(), None)
         raise self.unsupported(f"attribute {name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator made inside")
+
+    def clone(self, tx: TraceContext) -> Value:
+        """manager.clone(): one like it, not entered."""
+        if self.cls in AUTOCASTS:
+            raise self.unsupported("method clone")
+        made = ModeManager(self.cls, self.arguments, self.keywords)
+        if self.cls is torch.set_grad_enabled:
+            made.switch(tx)
+        return made
 
     def switch(self, tx: TraceContext) -> None:
         """What making a torch.set_grad_enabled does."""
@@ -63,6 +75,7 @@ class ModeManager(Mutable):
         tx.effects.change(self)
         found = tx.modes.enter(tx, self.cls, self.arguments, self.keywords)
         self.saved = (found if self.prev is None else self.prev,)
+        self.last = found if self.cls in GRAD_MODES else None
         tx.modes.open.append(self)
         return Constant(None)
 
@@ -80,7 +93,7 @@ class ModeManager(Mutable):
 
 
 class ManagerMethod(Value):
-    """manager.__enter__ or manager.__exit__."""
+    """manager.__enter__, manager.__exit__ or manager.clone."""
 
     __slots__ = ("manager", "name")
 
@@ -92,6 +105,8 @@ class ManagerMethod(Value):
         return type(self.python_type)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name == "clone":
+            return self.manager.clone(tx)
         return self.manager.enter(tx) if self.name == "__enter__" else self.manager.exit(tx)
 
 
@@ -236,6 +251,10 @@ def _leave_level(level: int) -> None:
 
 UNDO = {"inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_level}
 
+MODE_SWITCHES = frozenset({
+    torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode, autocast_mode._enter_autocast,
+    autocast_mode._exit_autocast,
+})  # fmt: skip
 OUTER = "_framejit_outer"  # where an inference_mode entered at a break keeps whether that mode was on already
 AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
 

@@ -9,7 +9,7 @@ from ...guards.guard import Kind
 from ...guards.source import DictItem, DictKey, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
-from .iterator import ListedIterator
+from .iterator import Iterator, ListedIterator
 from .registry import method
 from .sequence import BuiltinContainer, TupleValue
 
@@ -121,7 +121,7 @@ class DictValue(BuiltinContainer):
         return Constant(len(self.entries))
 
     def iterator(self, tx: TraceContext) -> Value:
-        return ListedIterator([key for key, _ in self.whole(tx).values()], type(iter({})))
+        return DictIterator(self, "keys", tx)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         value = self.get(tx, key)
@@ -154,6 +154,53 @@ class DictValue(BuiltinContainer):
         return Constant(hashed in self.whole(tx))
 
 
+class DictIterator(Iterator):
+    """An iterator over a dictionary: values are read when they are asked for, a change of its size is an error."""
+
+    __slots__ = ("of", "what", "keys", "index")
+
+    def __init__(self, of: DictValue, what: str, tx: TraceContext) -> None:
+        super().__init__()
+        self.of, self.what, self.keys, self.index = of, what, list(of.whole(tx)), 0
+
+    def python_type(self) -> type:
+        made = OrderedDict() if self.of.cls is OrderedDict else {}
+        return type(iter(getattr(made, self.what)()))
+
+    def snapshot(self) -> Any:
+        return self.index
+
+    def restore(self, state: Any) -> None:
+        self.index = state
+
+    def rest(self, tx: TraceContext) -> list[Value]:
+        """What it would still give if nothing changed."""
+        return [self._item(tx, key) for key in self.keys[self.index :]]
+
+    def _item(self, tx: TraceContext, hashed: Any) -> Value:
+        key, value = self.of.whole(tx)[hashed]
+        if self.what == "keys":
+            return key
+        value = tx.look(value)
+        return value if self.what == "values" else TupleValue([key, value])
+
+    def next(self, tx: TraceContext) -> Value | None:
+        now = self.of.whole(tx)
+        if self.index > len(self.keys):
+            return None
+        if len(now) != len(self.keys):
+            text = "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
+            raise tx.throw(RuntimeError, f"{text} during iteration")
+        tx.effects.change(self)
+        if self.index == len(self.keys):
+            self.index += 1
+            return None
+        if list(now) != self.keys:
+            raise self.unsupported("next() after keys were exchanged")
+        self.index += 1
+        return self._item(tx, self.keys[self.index - 1])
+
+
 class ViewValue(Value):
     """dict.keys(), .values() or .items(): read when asked, as CPython does."""
 
@@ -174,7 +221,7 @@ class ViewValue(Value):
         return [value for _, value in pairs] if self.what == "values" else [TupleValue(list(pair)) for pair in pairs]
 
     def iterator(self, tx: TraceContext) -> Value:
-        return ListedIterator(self.list(tx), type(iter(getattr({}, self.what)())))
+        return DictIterator(self.of, self.what, tx)
 
     def length(self, tx: TraceContext) -> Value:
         return self.of.length(tx)

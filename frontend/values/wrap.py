@@ -104,7 +104,7 @@ def _is_definition(source: Source) -> bool:
 def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
     tx.guard(source, Kind.TYPE, types.MethodType)
     receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
-    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in ("__enter__", "__exit__"):
+    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in ("__enter__", "__exit__", "clone"):
         return ManagerMethod(receiver, obj.__func__.__name__)
     return MethodValue(receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source)
 

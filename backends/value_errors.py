@@ -1,0 +1,52 @@
+"""Which nodes of a captured graph may raise because of the numbers they meet; shapes and dtypes were seen at capture."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.fx
+
+# Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
+INDEX = (
+    "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss", "cross_entropy", "bincount", "getitem", "setitem",
+    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow",
+)  # fmt: skip
+ALWAYS = (
+    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv", "solve", "svd", "eig", "qr", "lstsq", "det",
+    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg",
+)  # fmt: skip
+
+
+def name_of(node: torch.fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+
+def may_raise(node: torch.fx.Node) -> bool:
+    """Whether running a node may raise although its shapes fit."""
+    name = name_of(node)
+    return any(word in name for word in ALWAYS) or (any(word in name for word in INDEX) and takes_integers(node))
+
+
+def takes_integers(node: torch.fx.Node) -> bool:
+    """Whether one of its arguments is an integer tensor on the CPU."""
+    examples = [argument.meta.get("example_value") for argument in node.all_input_nodes]
+    return any(
+        isinstance(e, torch.Tensor) and e.device.type == "cpu" and not e.is_floating_point() and not e.is_complex() and e.dtype is not torch.bool
+        for e in examples
+    )
+
+
+def may_write(node: torch.fx.Node) -> bool:
+    """Whether a node may write into an argument: in-place methods, in-place operators, out=."""
+    name = name_of(node)
+    in_place = name.endswith("_") or name.endswith("_.") or name == "setitem" or (name.startswith("i") and name[1:] in OPERATORS)
+    return in_place or "out" in node.kwargs or node.kwargs.get("inplace") is True or "batch_norm" in name or not isinstance(node.target, str) and "torch" not in str(getattr(node.target, "__module__", "torch"))
+
+
+OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())
+
+
+def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether a node that may raise comes behind (or is) one that writes."""
+    writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
+    return any(may_raise(node) for node in nodes[writes:])
