@@ -111,13 +111,15 @@ def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -
 
 
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
-    """The guards of a capture, and that the distinct tensors its graph takes stay distinct objects."""
+    """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
+    one type with something it changed."""
     guards = list(capture.trace.guards.values())
     inputs = [item for item in capture.trace.graph.inputs if item.value.node in used]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
-    if len(sources) > 1:
-        guards.append(Guard(sources[0], Kind.DISTINCT, tuple(sources[1:])))
+    for apart in (sources, *capture.trace.apart()):
+        if len(apart) > 1:
+            guards.append(Guard(apart[0], Kind.DISTINCT, tuple(apart[1:])))
     return guards
 
 

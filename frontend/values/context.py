@@ -29,6 +29,9 @@ class TraceContext(Protocol):
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""
 
+    def same(self, left: Value, right: Value) -> bool:
+        """`left is right`, relied on either way."""
+
     def inline(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interprets a call of a FunctionValue."""
 

@@ -64,3 +64,79 @@ def branch_then_branch(x, b):
 
 def test_branch_on_a_tensor_then_on_a_local():
     same_as_eager(branch_then_branch, *(lambda s=s, b=b: (ones() * s, b) for s in (1, -1) for b in (True, False)))
+
+
+# which object it is
+
+
+def grow_one(a, b, x):
+    a.append(1)
+    return x * len(b)
+
+
+def set_one(a, b, x):
+    a["k"] = 1
+    return x * len(b)
+
+
+def change_one(a, b, x):
+    a.n = 5
+    return x * b.n
+
+
+def is_one(a, b, x):
+    return x * (2 if a is b else 3)
+
+
+def equals_one(a, b, x):
+    return x * (2 if a == b else 3)
+
+
+def is_in(a, b, x):
+    return x * (2 if a in [b] else 3)
+
+
+@pytest.mark.parametrize(("function", "make"), [
+    (grow_one, list), (set_one, dict), (change_one, lambda: Thing(1)), (is_one, list), (is_one, lambda: Thing(1)), (is_one, ones),
+    (equals_one, lambda: Thing(1)), (is_in, lambda: Thing(1)),
+])  # fmt: skip
+def test_two_arguments_that_become_one(function, make):
+    apart = lambda: (make(), make(), ones())  # noqa: E731
+    same_as_eager(function, apart, lambda: twice(make()), apart)
+
+
+def adder(n):
+    def add(x):
+        return x + n
+
+    return add
+
+
+def both(f, g, x):
+    return f(x) * 10 + g(x)
+
+
+def test_one_closure_that_becomes_two():
+    same_as_eager(both, lambda: twice(adder(1)), lambda: (adder(1), adder(2), ones()), lambda: (adder(3), adder(2), ones()))
+
+
+def counter():
+    n = 0
+
+    def increase():
+        nonlocal n
+        n += 1
+
+    return increase, lambda: n
+
+
+def count(increase, get, x):
+    increase()
+    return x * get()
+
+
+def test_cells_that_are_shared_or_not():
+    shared = lambda: (*counter(), ones())  # noqa: E731
+    apart = lambda: (counter()[0], counter()[1], ones())  # noqa: E731
+    same_as_eager(count, shared, apart)
+    same_as_eager(count, apart, shared)
