@@ -140,3 +140,28 @@ def test_cells_that_are_shared_or_not():
     apart = lambda: (counter()[0], counter()[1], ones())  # noqa: E731
     same_as_eager(count, shared, apart)
     same_as_eager(count, apart, shared)
+
+
+# iterators
+
+
+def exhausted(x):
+    items = [1, 2]
+    walk = iter(items)
+    list(walk)
+    items.append(3)
+    return x * next(walk, 7)
+
+
+def exhausted_over_break(x):
+    items = [1, 2]
+    walk = iter(items)
+    list(walk)
+    framejit.graph_break()
+    items.append(3)
+    return x * next(walk, 7)
+
+
+@pytest.mark.parametrize("function", [exhausted, exhausted_over_break])
+def test_an_iterator_stays_exhausted(function):
+    same_as_eager(function, lambda: (ones(),))
