@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 # Kinds of which one source may carry several guards that differ in what they expect.
-REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.PYTHON, Kind.SHAPE})
+REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
 
 
 class Trace:
@@ -121,6 +121,15 @@ class Trace:
         self._known[id(obj)] = (obj, value)
         return value
 
+    def apart(self) -> list[list[Source]]:
+        """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list
+        a type of which something was changed."""
+        by_type: dict[type, list[Source]] = {value.python_type(): [] for value in self.effects.changed if value.source is not None}
+        for _, value in self._known.values():
+            if value.source is not None and value.python_type() in by_type:
+                by_type[value.python_type()].append(value.source)
+        return list(by_type.values())
+
     # paths
 
     def attr_source(self, source: Source | None, name: str) -> Source | None:
@@ -193,7 +202,7 @@ class Trace:
                 receiver.args = args
             return Constant(None)
         if name in ("__eq__", "__ne__"):
-            return Constant(receiver.same(args[0]) == (name == "__eq__")) if receiver.same(args[0]) else Constant(NotImplemented)
+            return Constant(name == "__eq__") if self.same(receiver, args[0]) else Constant(NotImplemented)
         if name == "__str__":
             return receiver.text(self) if isinstance(receiver, ExceptionValue) else receiver.method(self, "__repr__", [], {})
         if name == "__format__" and args[0].is_constant() and args[0].constant() == "":
@@ -224,6 +233,15 @@ class Trace:
         if issubclass(value.python_type(), BaseException):
             return value
         raise self.throw(TypeError, "exceptions must derive from BaseException")
+
+    def same(self, left: Value, right: Value) -> bool:
+        """`left is right`; that two objects of one type which existed before are distinct is guarded."""
+        if left.same(right):
+            return True
+        alike = left.python_type() is right.python_type() and not left.is_constant()
+        if alike and left.source is not None and right.source is not None:
+            self.guard(left.source, Kind.DISTINCT, (right.source,))
+        return False
 
     # small pieces of Python's semantics that several families share
 

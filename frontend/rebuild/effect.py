@@ -93,6 +93,8 @@ def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
     once (`if x.item() > 0`) is branched on in Python too: what follows then depends on the way taken, not on a number."""
     first_end = end = group_end(decoded, index)
     starts = [index]
+    if any(instr.target >= 0 or instr.op in ENDS for instr in decoded.instrs[index:end]):
+        return (index,), end
     for expected in TAIL:
         if end >= len(decoded.instrs) or decoded.handlers[end] != decoded.handlers[index]:
             break

@@ -420,7 +420,7 @@ def make_null_method(r: Reloader, value: NullMethod) -> None:
 @makes(SequenceIterator)
 def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     if value.step == 1:
-        r.reload(value.sequence)
+        r.reload(value.sequence) if value.index >= 0 else r.b.load_const(()) if value.sequence.cls is tuple else r.b.build_list(0)
         r.b.get_iter()
     else:
         r.call(reversed, [r.push(value.sequence)])

@@ -111,13 +111,15 @@ def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -
 
 
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
-    """The guards of a capture, and that the distinct tensors its graph takes stay distinct objects."""
+    """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
+    one type with something it changed."""
     guards = list(capture.trace.guards.values())
     inputs = [item for item in capture.trace.graph.inputs if item.value.node in used]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
-    if len(sources) > 1:
-        guards.append(Guard(sources[0], Kind.DISTINCT, tuple(sources[1:])))
+    for apart in (sources, *capture.trace.apart()):
+        if len(apart) > 1:
+            guards.append(Guard(apart[0], Kind.DISTINCT, tuple(apart[1:])))
     return guards
 
 
@@ -137,7 +139,12 @@ def make_entry(
     rebuilt: types.FunctionType | None = None
     if piece.point is not None or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
-    return Entry(native, rebuilt, code, isinstance(capture.exit, Break), program)
+    return Entry(native, rebuilt, code, runs_python(capture), program)
+
+
+def runs_python(capture: Capture) -> bool:
+    """Whether frames worth catching may run at the break. Taking a number from a tensor runs none."""
+    return isinstance(capture.exit, Break) and capture.exit.reason.reason.id not in ("data-dependent-value", "data-dependent-branch")
 
 
 class Clock:

@@ -53,6 +53,9 @@ class TraceContext(Protocol):
     def known(self, obj: Any) -> Any:
         """The value that a mutable object is tied to, or None."""
 
+    def same(self, left: Value, right: Value) -> bool:
+        """`left is right`, relied on either way."""
+
     def remember(self, obj: Any, value: Value) -> Any:
         """Ties a mutable object to its value, so that every path to it meets the same one; returns the value."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
+from ...guards.guard import Kind
 from ...guards.source import AttrSource, CellContents, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import Constant, fold, foldable, is_literal
@@ -162,12 +163,19 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
     """The value of a cell that existed before the frame; one value a cell, whoever closes over it."""
     known = tx.known(real)
     if known is not None:
+        met_again(tx, known, source)
         return known
     try:
         contents: Value | None = _lazy(tx, real.cell_contents, source and CellContents(source))
     except ValueError:
         contents = None
     return tx.remember(real, CellValue(contents, source, real))
+
+
+def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
+    """Relies on a second path leading to the same object as the first."""
+    if source is not None and known.source is not None and known.source != source:
+        tx.guard(source, Kind.SAME, known.source)
 
 
 def _lazy(tx: TraceContext, obj: Any, source: Source | None) -> Value:

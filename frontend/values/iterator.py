@@ -59,6 +59,9 @@ class SequenceIterator(Iterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         if not 0 <= self.index < len(self.sequence.items):
+            if self.index >= 0:  # from now on it is exhausted, whatever the sequence gets
+                tx.effects.change(self)
+                self.index = -1
             return None
         tx.effects.change(self)
         item = self.sequence.at(tx, self.index)
@@ -261,4 +264,4 @@ def take(tx: TraceContext, iterator: Value) -> list[Value]:
 
 @method(type(iter([])), "__length_hint__")
 def sequence_iterator_hint(tx: TraceContext, self: SequenceIterator) -> Value:
-    return Constant(max(0, len(self.sequence.items) - self.index))
+    return Constant(max(0, len(self.sequence.items) - self.index) if self.index >= 0 else 0)

@@ -171,9 +171,9 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         return Constant(same == (op == "=="))
     if op in ("==", "!="):
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
-            same = left.receiver.same(right.receiver) and left.function.same(right.function)
+            same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))
-        return Constant(left.same(right) == (op == "=="))
+        return Constant(tx.same(left, right) == (op == "=="))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
 
 
@@ -193,7 +193,7 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
     if op in ("==", "!="):
-        return Constant(left.same(right) == (op == "=="))
+        return Constant(tx.same(left, right) == (op == "=="))
     raise tx.throw(
         TypeError,
         f"'{op}' not supported between instances of '{left.python_type().__name__}' and '{right.python_type().__name__}'",
@@ -223,7 +223,7 @@ def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> b
 
 def equal(tx: TraceContext, left: Value, right: Value) -> bool:
     """`left is right or left == right`, as containers compare their items."""
-    return left.same(right) or compare(tx, "==", left, right).truth(tx)
+    return tx.same(left, right) or compare(tx, "==", left, right).truth(tx)
 
 
 def contains(tx: TraceContext, item: Value, container: Value) -> bool:

@@ -21,7 +21,7 @@ from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
 from .exception import ExceptionValue
 from .facts import Facts
-from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function
+from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .iterator import ExistingIterator, ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
@@ -91,6 +91,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
         return tx.wrap(inner, None)
     known = tx.known(obj)
     if isinstance(known, FunctionValue):
+        met_again(tx, known, source)
         return known
     return tx.remember(obj, existing_function(tx, obj, source))
 

@@ -33,7 +33,7 @@ def compare(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.IS_OP)
 def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
-    frame.push(Constant(left.same(right) != instr.arg))
+    frame.push(Constant(frame.tx.same(left, right) != instr.arg))
 
 
 @handles(Op.CONTAINS_OP)

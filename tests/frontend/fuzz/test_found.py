@@ -1,0 +1,167 @@
+"""What the generated programs and a look at the code found: each once gave a wrong value or a lost effect."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import framejit
+import pytest
+import torch
+
+
+def same_as_eager(function: Callable[..., Any], *makers: Callable[[], tuple[Any, ...]]) -> None:
+    """Calls on fresh arguments, one call a maker, eager against one handle; results and arguments must agree."""
+    handle = framejit.compile(function)
+    for maker in makers:
+        outcomes = []
+        for callee in (function, handle):
+            arguments = maker()
+            try:
+                result = callee(*arguments)
+            except framejit.errors.FramejitError:
+                raise
+            except Exception as error:
+                result = (type(error), str(error))
+            outcomes.append((plain(result), plain(arguments)))
+        assert outcomes[0] == outcomes[1]
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return plain(vars(value)) if isinstance(value, Thing) else None if callable(value) else value
+
+
+class Thing:
+    kind = 1
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+def ones() -> torch.Tensor:
+    return torch.ones(2)
+
+
+def twice(thing: Any) -> tuple[Any, Any, torch.Tensor]:
+    return thing, thing, ones()
+
+
+# branches
+
+
+def branch_then_branch(x, b):
+    if x.sum() > 0:
+        if b:
+            return 1
+        return 2
+    return 3
+
+
+def test_branch_on_a_tensor_then_on_a_local():
+    same_as_eager(branch_then_branch, *(lambda s=s, b=b: (ones() * s, b) for s in (1, -1) for b in (True, False)))
+
+
+# which object it is
+
+
+def grow_one(a, b, x):
+    a.append(1)
+    return x * len(b)
+
+
+def set_one(a, b, x):
+    a["k"] = 1
+    return x * len(b)
+
+
+def change_one(a, b, x):
+    a.n = 5
+    return x * b.n
+
+
+def is_one(a, b, x):
+    return x * (2 if a is b else 3)
+
+
+def equals_one(a, b, x):
+    return x * (2 if a == b else 3)
+
+
+def is_in(a, b, x):
+    return x * (2 if a in [b] else 3)
+
+
+@pytest.mark.parametrize(("function", "make"), [
+    (grow_one, list), (set_one, dict), (change_one, lambda: Thing(1)), (is_one, list), (is_one, lambda: Thing(1)), (is_one, ones),
+    (equals_one, lambda: Thing(1)), (is_in, lambda: Thing(1)),
+])  # fmt: skip
+def test_two_arguments_that_become_one(function, make):
+    apart = lambda: (make(), make(), ones())  # noqa: E731
+    same_as_eager(function, apart, lambda: twice(make()), apart)
+
+
+def adder(n):
+    def add(x):
+        return x + n
+
+    return add
+
+
+def both(f, g, x):
+    return f(x) * 10 + g(x)
+
+
+def test_one_closure_that_becomes_two():
+    same_as_eager(both, lambda: twice(adder(1)), lambda: (adder(1), adder(2), ones()), lambda: (adder(3), adder(2), ones()))
+
+
+def counter():
+    n = 0
+
+    def increase():
+        nonlocal n
+        n += 1
+
+    return increase, lambda: n
+
+
+def count(increase, get, x):
+    increase()
+    return x * get()
+
+
+def test_cells_that_are_shared_or_not():
+    shared = lambda: (*counter(), ones())  # noqa: E731
+    apart = lambda: (counter()[0], counter()[1], ones())  # noqa: E731
+    same_as_eager(count, shared, apart)
+    same_as_eager(count, apart, shared)
+
+
+# iterators
+
+
+def exhausted(x):
+    items = [1, 2]
+    walk = iter(items)
+    list(walk)
+    items.append(3)
+    return x * next(walk, 7)
+
+
+def exhausted_over_break(x):
+    items = [1, 2]
+    walk = iter(items)
+    list(walk)
+    framejit.graph_break()
+    items.append(3)
+    return x * next(walk, 7)
+
+
+@pytest.mark.parametrize("function", [exhausted, exhausted_over_break])
+def test_an_iterator_stays_exhausted(function):
+    same_as_eager(function, lambda: (ones(),))
