@@ -75,7 +75,7 @@ class GraphBuilder:
         with self.graph.inserting_after(self._last_input):
             node = self.graph.placeholder(self._identifier(source.name))
         self._last_input = node
-        node.meta["example_value"] = fake
+        node.meta["example_value"], node.meta["grad_fn"] = fake, fake.grad_fn
         value = TensorValue(node, fake, source, type(real), real)
         self.inputs.append(GraphInput(value, source, real, _version(fake)))
         self._by_object[id(real)] = value
