@@ -1,0 +1,184 @@
+"""CPython's own regression tests under the frame hook: each test method is compiled, every frame that it reaches is
+eligible, and captures without tensor work are rebuilt and run too (normally their frames are left alone).
+
+`python tests/cpython/suites.py [--jobs N] [suite ...]` runs each suite in processes of its own, plain and compiled, and fails if a
+test that passes in plain Python does not pass compiled. It needs a Python that comes with Lib/test.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+SUITES = """
+    test_generators test_with test_contextlib test_exceptions test_scope test_functools test_itertools test_collections test_dict
+    test_list test_set test_class test_descr test_super test_dataclasses test_enum test_unpack test_unpack_ex test_extcall test_patma
+    test_exception_variations test_exception_group test_raise test_listcomps test_dictcomps test_setcomps test_genexps test_keywordonlyarg
+    test_positional_only_arg test_named_expressions test_augassign test_compare test_binop test_bool test_int test_float test_tuple
+    test_slice test_range test_deque test_ordered_dict test_defaultdict test_userdict test_userlist test_property test_decorators
+    test_enumerate test_iter test_opcodes test_grammar test_fstring test_string test_operator test_copy test_heapq test_math
+    test_isinstance test_abc test_dynamicclassattribute test_typechecks test_contains test_global test_pow test_richcmp test_index
+""".split()
+HERE = Path(__file__)
+# Tests that ask for what framejit says it does not keep (README, Limits), by the reason.
+LEFT_OUT: dict[str, tuple[str, ...]] = {}
+SECONDS = 900  # for one suite
+
+
+class Record(unittest.TestResult):
+    """Outcome by test id; a test with failing sub-tests has failed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: dict[str, str] = {}
+        self.told: dict[str, str] = {}
+
+    def startTest(self, test: Any) -> None:
+        super().startTest(test)
+        self.outcomes[test.id()] = "passed"
+        print(f"@start {test.id()}", file=sys.__stderr__, flush=True)
+
+    def _bad(self, test: Any, kind: str, error: Any) -> None:
+        self.outcomes[test.id()] = kind
+        self.told[test.id()] = self._exc_info_to_string(error, test)
+
+    def addFailure(self, test: Any, err: Any) -> None:
+        self._bad(test, "failed", err)
+
+    def addError(self, test: Any, err: Any) -> None:
+        self._bad(test, "failed", err)
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self._bad(test, "failed", err)
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self.outcomes[test.id()] = "skipped"
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:
+        self.outcomes[test.id()] = "failed as expected"
+
+    def addUnexpectedSuccess(self, test: Any) -> None:
+        self.outcomes[test.id()] = "passed against expectation"
+
+
+def hook_everything(unbound: bool) -> None:
+    """From now on each test method is compiled, and every frame it reaches."""
+    import framejit  # noqa: PLC0415 - the plain run must not know it
+    from framejit.frontend.runtime import cache, convert  # noqa: PLC0415
+
+    def eligible(code: Any, function: Any) -> bool:
+        inside = code.co_filename
+        return not (code.co_flags & cache.GENERATORS) and "unittest" not in inside and not inside.startswith(framejit_files)
+
+    framejit_files = os.path.dirname(os.path.realpath(framejit.__file__)) + os.sep
+    made = convert.make_entry
+
+    def always_rebuilt(piece: Any, capture: Any, code: Any, function: Any, native: Any, program: Any) -> Any:
+        had, capture.trace.graph.nodes = capture.trace.graph.nodes, [None]  # as if there were tensor work
+        try:
+            return made(piece, capture, code, function, native, program)
+        finally:
+            capture.trace.graph.nodes = had
+
+    cache.worth_compiling = eligible
+    convert.make_entry = always_rebuilt
+    framejit.config.strict = True
+    framejit.config.trace_budget = 20_000
+
+    def call_test_method(self: unittest.TestCase, method: Any) -> None:
+        function = getattr(method, "__func__", None)
+        if isinstance(function, FunctionType):
+            method = framejit.compile(function).__get__(self)
+        if method() is not None:
+            raise TypeError("a test returned something")
+
+    unittest.TestCase._callTestMethod = call_test_method  # type: ignore[method-assign]
+
+
+def child(suite: str, compiled: bool, names: list[str]) -> None:
+    """Runs one suite in this process; the outcomes are the last line of standard output."""
+    warnings.simplefilter("ignore")
+    if compiled:
+        hook_everything(True)
+    module = importlib.import_module(f"test.{suite}")
+    loader = unittest.TestLoader()
+    loaded = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    tests = unittest.TestSuite(test for test in flat(loaded) if type(test).__name__ not in ("DocTestCase", "_FailedTest"))
+    record, output = Record(), sys.stdout
+    with contextlib.redirect_stdout(io.StringIO()):
+        tests.run(record)
+    print(json.dumps({"outcomes": record.outcomes, "told": record.told}), file=output)
+
+
+def flat(suite: Any) -> list[Any]:
+    return [test for inner in suite for test in flat(inner)] if isinstance(suite, unittest.TestSuite) else [suite]
+
+
+def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[str, Any]:
+    """child() in a process of its own. A crash or a time-out is the outcome of the test it happened in."""
+    command = [sys.executable, str(HERE), "--child", suite, *(["--compiled"] if compiled else []), "--names", *names]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment, check=False)
+        errors, output, how = done.stderr, done.stdout, f"exit status {done.returncode}"
+    except subprocess.TimeoutExpired as late:
+        errors, output, how = (late.stderr or b"").decode(errors="replace"), "", f"no end within {SECONDS} s"
+    with contextlib.suppress(IndexError, ValueError):
+        return json.loads(output.splitlines()[-1])
+    started = [line.split()[1] for line in errors.splitlines() if line.startswith("@start ")]
+    if not started:
+        return {"outcomes": {}, "told": {}, "unavailable": errors[-2000:]}
+    return {"outcomes": {started[-1]: "crashed"}, "told": {started[-1]: how + "\n" + errors[-3000:]}}
+
+
+def compare(suite: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
+    """{"tests": how many pass in plain Python, "worse": {test: what compiled says}}"""
+    plain, compiled = run_apart(suite, False, names), run_apart(suite, True, names)
+    passing = [test for test, outcome in plain["outcomes"].items() if outcome in ("passed", "failed as expected")]
+    left_out = {name for reason in LEFT_OUT.values() for name in reason}
+    asked = [test for test in passing if test.removeprefix("test.") not in left_out]
+    told = {test: compiled["told"].get(test, "did not run") for test in asked if compiled["outcomes"].get(test) != plain["outcomes"][test]}
+    return {"suite": suite, "tests": len(asked), "worse": told, "unavailable": plain.get("unavailable")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suites", nargs="*", help="none: all")
+    parser.add_argument("--jobs", type=int, default=1, help="suites at a time")
+    parser.add_argument("--names", nargs="*", default=[], help="only these tests: Class.method")
+    parser.add_argument("--verbose", action="store_true", help="show what failing tests say")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.child:
+        child(chosen.child, chosen.compiled, chosen.names)
+        return 0
+    started, tests, worse = time.perf_counter(), 0, 0
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        for result in pool.map(lambda suite: compare(suite, tuple(chosen.names)), chosen.suites or SUITES):
+            state = "not in this Python" if result["unavailable"] else f"{result['tests']} tests, {len(result['worse'])} worse"
+            print(f"{result['suite']}: {state}", flush=True)
+            for test, told in result["worse"].items():
+                print(f"  {test}: {told.strip().splitlines()[-1][:300] if told.strip() else '?'}", flush=True)
+                if chosen.verbose:
+                    print("    " + told.replace("\n", "\n    "), flush=True)
+            tests, worse = tests + result["tests"], worse + len(result["worse"])
+    print(f"{tests} tests pass in plain Python, {worse} of them not compiled ({time.perf_counter() - started:.0f} s)")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
