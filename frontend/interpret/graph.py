@@ -117,6 +117,19 @@ class GraphBuilder:
         self.nodes.append(node)
         return node
 
+    def stand_in(self, target: Callable[..., Any], position: int, like: torch.Tensor) -> TensorValue:
+        """A tensor of the kind of `like` that comes from outside a piece of the graph; its node is made to be cut out."""
+        with self.fake_mode:
+            fake = torch.empty_like(like, requires_grad=False)
+        node = self.raw_call(target, (position,))
+        node.meta["example_value"] = fake
+        value = self._by_fake[id(fake)] = TensorValue(node, fake)
+        return value
+
+    def tensor_of(self, node: torch.fx.Node) -> TensorValue:
+        """The value of a node that is one tensor."""
+        return self._by_fake[id(node.meta["example_value"])]
+
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:
             with self.fake_mode:

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -34,25 +35,34 @@ SUITES = """
 HERE = Path(__file__)
 # Tests that ask for what framejit says it does not keep (README, Limits), by the reason.
 LEFT_OUT: dict[str, tuple[str, ...]] = {}
-SECONDS = 900  # for one suite
+SECONDS = 300  # for one suite
 
 
 class Record(unittest.TestResult):
     """Outcome by test id; a test with failing sub-tests has failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: int) -> None:
         super().__init__()
+        self.channel = channel
         self.outcomes: dict[str, str] = {}
         self.told: dict[str, str] = {}
 
     def startTest(self, test: Any) -> None:
         super().startTest(test)
         self.outcomes[test.id()] = "passed"
-        print(f"@start {test.id()}", file=sys.__stderr__, flush=True)
+
+    def stopTest(self, test: Any) -> None:
+        """Tells the parent at once: the next test may crash."""
+        super().stopTest(test)
+        line = json.dumps([test.id(), self.outcomes[test.id()], self.told.get(test.id(), "")])
+        os.write(self.channel, f"{line}\n".encode())
 
     def _bad(self, test: Any, kind: str, error: Any) -> None:
         self.outcomes[test.id()] = kind
-        self.told[test.id()] = self._exc_info_to_string(error, test)
+        try:
+            self.told[test.id()] = "".join(traceback.format_exception(error[1]))
+        except Exception:
+            self.told[test.id()] = f"a {error[0].__name__} that cannot be shown"
 
     def addFailure(self, test: Any, err: Any) -> None:
         self._bad(test, "failed", err)
@@ -74,7 +84,7 @@ class Record(unittest.TestResult):
         self.outcomes[test.id()] = "passed against expectation"
 
 
-def hook_everything(unbound: bool) -> None:
+def hook_everything() -> None:
     """From now on each test method is compiled, and every frame it reaches."""
     import framejit  # noqa: PLC0415 - the plain run must not know it
     from framejit.frontend.runtime import cache, convert  # noqa: PLC0415
@@ -108,19 +118,19 @@ def hook_everything(unbound: bool) -> None:
     unittest.TestCase._callTestMethod = call_test_method  # type: ignore[method-assign]
 
 
-def child(suite: str, compiled: bool, names: list[str]) -> None:
-    """Runs one suite in this process; the outcomes are the last line of standard output."""
+def child(suite: str, compiled: bool, names: list[str], first: int) -> None:
+    """Runs one suite in this process, from its `first` test on; outcomes go to standard output, one JSON line a test."""
     warnings.simplefilter("ignore")
     if compiled:
-        hook_everything(True)
+        hook_everything()
     module = importlib.import_module(f"test.{suite}")
     loader = unittest.TestLoader()
     loaded = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
-    tests = unittest.TestSuite(test for test in flat(loaded) if type(test).__name__ not in ("DocTestCase", "_FailedTest"))
-    record, output = Record(), sys.stdout
+    tests = [test for test in flat(loaded) if type(test).__name__ not in ("DocTestCase", "_FailedTest")]
+    channel = os.dup(1)
+    os.write(channel, (json.dumps([test.id() for test in tests]) + "\n").encode())
     with contextlib.redirect_stdout(io.StringIO()):
-        tests.run(record)
-    print(json.dumps({"outcomes": record.outcomes, "told": record.told}), file=output)
+        unittest.TestSuite(tests[first:]).run(Record(channel))
 
 
 def flat(suite: Any) -> list[Any]:
@@ -128,20 +138,27 @@ def flat(suite: Any) -> list[Any]:
 
 
 def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[str, Any]:
-    """child() in a process of its own. A crash or a time-out is the outcome of the test it happened in."""
-    command = [sys.executable, str(HERE), "--child", suite, *(["--compiled"] if compiled else []), "--names", *names]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment, check=False)
-        errors, output, how = done.stderr, done.stdout, f"exit status {done.returncode}"
-    except subprocess.TimeoutExpired as late:
-        errors, output, how = (late.stderr or b"").decode(errors="replace"), "", f"no end within {SECONDS} s"
-    with contextlib.suppress(IndexError, ValueError):
-        return json.loads(output.splitlines()[-1])
-    started = [line.split()[1] for line in errors.splitlines() if line.startswith("@start ")]
-    if not started:
-        return {"outcomes": {}, "told": {}, "unavailable": errors[-2000:]}
-    return {"outcomes": {started[-1]: "crashed"}, "told": {started[-1]: how + "\n" + errors[-3000:]}}
+    """child() in processes of its own: where a test ends the process, or hangs, that is its outcome, and another goes on."""
+    outcomes: dict[str, str] = {}
+    told: dict[str, str] = {}
+    first = 0
+    while True:
+        command = [sys.executable, str(HERE), "--child", suite, "--from", str(first), *(["--compiled"] if compiled else []), "--names", *names]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
+            output, how = done.stdout, f"the process ended with status {done.returncode}\n{done.stderr.decode(errors='replace')[-3000:]}"
+        except subprocess.TimeoutExpired as late:
+            output, how = late.stdout or b"", f"no end within {SECONDS} s"
+        lines = [json.loads(line) for line in output.decode().splitlines() if line.endswith("]")]
+        if not lines:
+            return {"outcomes": outcomes, "told": told, "unavailable": how}
+        for test, outcome, why in lines[1:]:
+            outcomes[test], told[test] = outcome, why
+        left = [position for position, test in enumerate(lines[0]) if test not in outcomes and position >= first]
+        if not left:
+            return {"outcomes": outcomes, "told": told}
+        outcomes[lines[0][left[0]]], told[lines[0][left[0]]] = "crashed", how
+        first = left[0] + 1
 
 
 def compare(suite: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -160,11 +177,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="suites at a time")
     parser.add_argument("--names", nargs="*", default=[], help="only these tests: Class.method")
     parser.add_argument("--verbose", action="store_true", help="show what failing tests say")
+    parser.add_argument("--from", dest="first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.child:
-        child(chosen.child, chosen.compiled, chosen.names)
+        child(chosen.child, chosen.compiled, chosen.names, chosen.first)
         return 0
     started, tests, worse = time.perf_counter(), 0, 0
     with ThreadPoolExecutor(chosen.jobs) as pool:
