@@ -25,7 +25,7 @@ class ExceptionValue(UserObject):
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "args" and self.real is None:
             return tx.build_tuple(self.args)
-        if name == "value" and self.cls is StopIteration:
+        if name == "value" and self.cls is StopIteration and self.real is None:
             return self.args[0] if self.args else Constant(None)
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
             return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
