@@ -60,15 +60,16 @@ def compile_graph(
 
 
 def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Any:
-    """Calls the backend with torch.compile's signature, and its options where it takes them."""
+    """Calls the backend with torch.compile's signature, and its mode and options where it takes them."""
     function = lookup(options.backend)
-    extra = dict(options.backend_options)
-    if extra:
-        parameters = inspect.signature(function).parameters
-        if "options" in parameters:
-            return function(gm, examples, options=extra)
-        return function(gm, examples, **extra)
-    return function(gm, examples)
+    asked = dict(options.backend_options)
+    if not asked and options.mode == "default":
+        return function(gm, examples)
+    parameters = inspect.signature(function).parameters
+    extra = {"options": asked} if asked and "options" in parameters else asked
+    if "mode" in parameters:
+        extra = {"mode": options.mode, **extra}
+    return function(gm, examples, **extra)
 
 
 def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
