@@ -36,7 +36,7 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError."""
     graph = captured.graph
-    examples = {item.value.node: item.real for item in captured.inputs}
+    examples = {item.value.node: item.example for item in captured.inputs}
     for node in examples:
         if node not in set(inputs):
             graph.erase_node(node)

@@ -18,6 +18,7 @@ from .interpreter import Interpreter
 from .opcodes import HANDLERS
 from .outcome import Returned
 from .trace import Trace
+from .variation import Variation
 
 
 class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier step
@@ -93,10 +94,15 @@ class RootInterpreter(Interpreter):
 
 
 def capture_call(
-    options: Options, decoded: DecodedCode, function: types.FunctionType, arguments: Sequence[Any], stop: Restart | None
+    options: Options,
+    decoded: DecodedCode,
+    function: types.FunctionType,
+    variation: Variation,
+    arguments: Sequence[Any],
+    stop: Restart | None,
 ) -> Capture:
     """Captures a frame from its start, given its argument slots as they are at entry."""
-    tx = Trace(options, function)
+    tx = Trace(options, function, variation)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
@@ -111,10 +117,16 @@ def capture_call(
 
 
 def capture_rest(
-    options: Options, decoded: DecodedCode, function: types.FunctionType, point: ResumePoint, state: tuple[Any, ...], stop: Restart | None
+    options: Options,
+    decoded: DecodedCode,
+    function: types.FunctionType,
+    variation: Variation,
+    point: ResumePoint,
+    state: tuple[Any, ...],
+    stop: Restart | None,
 ) -> Capture:
     """Captures what follows a break, given the state tuple."""
-    tx = Trace(options, function)
+    tx = Trace(options, function, variation)
     slots: list[Value | None] = [None] * len(decoded.slots)
     root = SlotSource(0, "state")
     cells = decoded.cells | set(decoded.frees)

@@ -23,6 +23,7 @@ from ..values.constant import Constant
 from ..values.context_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
 from ..values.function import CellValue
 from ..values.handled import Handled, LastInstruction
+from ..values.symbolic_number import SymbolicNumber
 from .effect import GroupEffect, group_effect, group_end
 from .reload import Reloader
 from .replay import replay
@@ -232,7 +233,7 @@ class BreakEmission:
     def _make(self, value: Value) -> None:
         if isinstance(value, Handled):
             value = value.current
-        if not isinstance(value, Null) and not value.is_constant():
+        if not isinstance(value, Null) and (isinstance(value, SymbolicNumber) or not value.is_constant()):
             self.r.reload(value)
             self.b.pop_top()
 

@@ -13,6 +13,7 @@ from ...events import Event, Miss, Sink, Skipped
 from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
+from ..interpret.expectations import expect
 from ..pycode.assemble import dummy_closure
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
@@ -162,7 +163,13 @@ class Cache:
     def _continue(self, capture: Capture, site: Site, function: types.FunctionType) -> Continuations:
         decoded = capture.decoded
         rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
-        return Continuations(lambda point: ContinuationMaker(self._site_after(decoded, point, function)), rerun)
+
+        def resume(point: ResumePoint) -> ContinuationMaker:
+            after = self._site_after(decoded, point, function)
+            expect(after.data.variation, capture, point)
+            return ContinuationMaker(after)
+
+        return Continuations(resume, rerun)
 
     def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))

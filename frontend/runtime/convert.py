@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import time
 import types
+import warnings
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,12 +17,14 @@ import torch.fx
 from ...backends.compile_graph import compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
-from ...events import Captured, Sink
+from ...events import Captured, Sink, Specialised
 from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...options import Options
 from ..interpret.capture import Break, Capture
+from ..interpret.graph import GraphInput
 from ..interpret.root import Restart, capture_call, capture_rest
+from ..interpret.variation import Variation
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Unresumable
 from ..rebuild.build import Continuations, Rebuilt, rebuild
@@ -36,6 +39,7 @@ class Piece:
 
     decoded: DecodedCode
     point: ResumePoint | None
+    variation: Variation = field(default_factory=Variation)
 
     @property
     def name(self) -> str:
@@ -63,6 +67,8 @@ def convert(
         compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options)
         code = rebuilt.bind(Quiet(compiled))
     clock.lap("backend")
+    report_specialised(piece, capture, options, sink)
+    piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
     program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
     native = program.native()
     clock.lap("guards")
@@ -96,8 +102,8 @@ def capture_and_rebuild(
 
 def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
     if piece.point is None:
-        return capture_call(options, piece.decoded, function, slots, stop)
-    return capture_rest(options, piece.decoded, function, piece.point, slots[0], stop)
+        return capture_call(options, piece.decoded, function, piece.variation, slots, stop)
+    return capture_rest(options, piece.decoded, function, piece.variation, piece.point, slots[0], stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
@@ -110,17 +116,49 @@ def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -
     sink(BreakEvent(piece.name, capture.exit.where, tuple(reason.chain), reason.reason.id, reason.sentence, reason.reason.hint))
 
 
+def report_specialised(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
+    """Tells of numbers that were to vary and that this capture relies on after all. Warns of one that the user marked;
+    raises torch's ConstraintViolationError for it under `strict`."""
+    if not capture.trace.has_shapes:
+        return
+    for found in capture.trace.shapes.specialised():
+        sink(Specialised(piece.name, found.source.name, str(found.number), found.line))
+        if found.mark is None or found.mark.kind != "dynamic":
+            continue
+        message = (
+            f"{found.source.name} was marked dynamic, but {found.line or piece.name} needs it to be {found.number}: other sizes compile "
+            "again. Remove the mark, use maybe_mark_dynamic, or write the line so that it holds for each size"
+        )
+        if options.strict:
+            raise capture.trace.shapes.refuse(message)
+        warnings.warn(f"framejit: {message}", stacklevel=2)
+
+
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed."""
     guards = list(capture.trace.guards.values())
-    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used]
+    if capture.trace.has_shapes:
+        guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
+    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
     for apart in (sources, *capture.trace.apart()):
         if len(apart) > 1:
             guards.append(Guard(apart[0], Kind.DISTINCT, tuple(apart[1:])))
     return guards
+
+
+def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
+    """The guards, where those of a tensor leave open what is a symbol."""
+    shapes = capture.trace.shapes
+    fakes = {item.source: item.value.fake for item in capture.trace.graph.inputs if isinstance(item, GraphInput)}
+
+    def opened(guard: Guard) -> Guard:
+        fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None
+        return guard if fake is None else replace(guard, expected=shapes.spec(guard.expected, fake))
+
+    return list(map(opened, guards))
 
 
 def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:
