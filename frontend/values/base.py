@@ -18,6 +18,7 @@ class Observed(Exception):  # noqa: N818 - an exception of the user's program, s
 
     def __init__(self, value: Value) -> None:
         self.value = value
+        self.place: int | None = None  # where a break before it could be made (interpret/outcome.py)
         super().__init__(value)
 
     @property
@@ -75,6 +76,10 @@ class Value:
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         raise GraphBreak("unknown-call", self.describe())
 
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+        """The call whose result is that of object(*args, **kwargs), where it comes down to another one."""
+        return None
+
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """object.name(*args, **kwargs)."""
         return self.attribute(tx, name).call(tx, args, kwargs)
@@ -109,6 +114,9 @@ class Value:
         if self.is_constant() and other.is_constant():
             return self.constant() is other.constant()
         return False
+
+
+Call = tuple[Value, list[Value], dict[str, Value]]  # callee, arguments, keyword arguments
 
 
 class Null(Value):

@@ -67,8 +67,8 @@ class TraceContext(Protocol):
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Interprets a call of a Python function."""
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
+        """Interprets a call of a Python function. as_is: the innermost frame's instruction is a call with just this result."""
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance by __new__ and __init__."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
-from .base import Observed, Value
+from .base import Call, Observed, Value
 from .constant import Constant
 from .klass import MISSING, ClassValue, bind, lookup, raw_attribute
 from .mutable import Mutable
@@ -239,11 +239,15 @@ class UserObject(Mutable):
         size = self.special(tx, "__len__")
         return True if size is None else size.call(tx, [], {}).truth(tx)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
-        return found.call(tx, args, kwargs)
+        return found, args, kwargs
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        function, args, kwargs = self.tail(tx, args, kwargs)
+        return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
         found = self.special(tx, "__iter__")
