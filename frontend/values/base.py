@@ -46,6 +46,10 @@ class Value:
         """The object itself, of a value that is one literal; raises GraphBreak for others."""
         raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
 
+    def literal(self, tx: TraceContext) -> Any:
+        """A copy of the object for a pure function to read: of literals, and of builtin containers that hold nothing else."""
+        return self.constant()
+
     def describe(self) -> str:
         """A few words for messages."""
         where = f" '{self.source.name}'" if self.source is not None else ""

@@ -36,6 +36,9 @@ class TraceContext(Protocol):
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
 
+    def place(self) -> int:
+        """The latest place so far where a break can be made (interpret/outcome.py)."""
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
 

@@ -264,7 +264,7 @@ class BuiltinValue(Value):
         if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
             if isinstance(args[0], Value) and issubclass(args[0].python_type(), self.real.__objclass__):
                 return tx.builtin_method(args[0], self.real, args[1:], kwargs)
-        if tx.is_pure(self.real) and foldable(args, kwargs):
+        if tx.is_pure(self.real):
             return fold(tx, self.real, args, kwargs)
         if receiver is not None and not isinstance(receiver, types.ModuleType | type):
             return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(tx, self.real.__name__, args, kwargs)

@@ -10,6 +10,7 @@ from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
+from .iterator import ItemIterator
 from .klass import MISSING, ClassValue, bind, lookup, raw_attribute
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
@@ -253,7 +254,9 @@ class UserObject(Mutable):
         found = self.special(tx, "__iter__")
         if found is not None:
             return found.call(tx, [], {})
-        raise self.unsupported("iteration through __getitem__")
+        if self.special(tx, "__getitem__") is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not iterable")
+        return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
         try:
