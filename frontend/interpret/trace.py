@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ...errors import GraphBreak
+from ...errors import GraphBreak, SkipFrame
 from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
@@ -30,10 +30,12 @@ from ..values.nn_module import ModuleValue
 from ..values.sequence import BoundBuiltin, ListValue, Sequence, TupleValue
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
+from .capture import BrokenFrame
 from .construct import construct, new_object
 from .effects import EffectLog
 from .graph import GraphBuilder
 from .inline import inline
+from .outcome import Reached
 from .variation import Variation
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind
 class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
-    def __init__(self, options: Options, function: types.FunctionType, variation: Variation) -> None:
+    def __init__(self, options: Options, function: types.FunctionType, variation: Variation, stop_at: int = -1) -> None:
         ensure_models()
         self.options = options
         self.variation = variation
@@ -63,7 +65,8 @@ class Trace:
         self.handled: Value | None = None  # the exception that is being handled
         self.frames: list[Interpreter] = []  # innermost last
         self.instructions = 0
-        self.step = 0  # statement-sized steps of the root frame so far
+        self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
+        self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
         self.guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
@@ -94,6 +97,21 @@ class Trace:
         """Drops what was relied on since there were `mark` guards: a break took back what relied on it."""
         for key in list(self.guards)[mark:]:
             del self.guards[key]
+
+    def place(self) -> int:
+        """The latest place so far where a break can be made."""
+        return next(frame.place for frame in reversed(self.frames) if frame.resumable)
+
+    def broken_frames(self) -> tuple[BrokenFrame, ...]:
+        """The frames in which a break can be made, as they are."""
+        found = [frame for frame in self.frames if frame.resumable]
+        return tuple(BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots)) for f in found)
+
+    def reached(self, frame: Interpreter) -> Exception:
+        """What ends the capture in this frame, where it has come to the place of the break."""
+        if not frame.resumable:
+            return SkipFrame("a second capture went another way than the first")
+        return Reached(self.broken_frames())
 
     def where(self) -> str:
         """The user's line being interpreted."""
@@ -195,8 +213,13 @@ class Trace:
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return inline(self, function, args, kwargs)
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
+        return inline(self, function, args, kwargs, as_is)
+
+    def keeps_globals(self, globals_: dict[str, Any]) -> bool:
+        """Whether a globals dictionary can be found again from a frame that goes on after a break."""
+        module = sys.modules.get(globals_.get("__name__", ""))
+        return globals_ is self.function.__globals__ or (module is not None and vars(module) is globals_)
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return construct(self, cls, args, kwargs)

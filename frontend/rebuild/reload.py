@@ -21,12 +21,11 @@ from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
-from ..values.generator import GeneratorValue
 from ..values.handled import LastInstruction
-from ..values.iterator import Enumerate, Filter, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
+from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
 from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
-from ..values.models.itertools import Chain, Count, Cycle
+from ..values.models.itertools import Chain, Compress, Count, Cycle, DropWhile, FilterFalse, StarMap, TakeWhile
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
@@ -42,7 +41,7 @@ class Unreloadable(Exception):
 
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
-        self.born = value.born if isinstance(value, GeneratorValue) else None
+        self.born: int | None = getattr(value, "born", None)
 
 
 class Reloader:
@@ -494,6 +493,37 @@ def make_map(r: Reloader, value: Map) -> None:
 @makes(Filter)
 def make_filter(r: Reloader, value: Filter) -> None:
     r.call(filter, [r.push(value.function), r.push(value.inner)])
+
+
+@makes(CallIterator)
+def make_call_iterator(r: Reloader, value: CallIterator) -> None:
+    if value.exhausted:
+        raise Unreloadable(value)
+    r.call(iter, [r.push(value.function), r.push(value.sentinel)])
+
+
+@makes(ItemIterator)
+def make_item_iterator(r: Reloader, value: ItemIterator) -> None:
+    if value.index < 0:
+        raise Unreloadable(value)
+    r.call(started, [r.push(value.of), r.const(value.index)])
+
+
+def started(obj: Any, index: int) -> Any:
+    """iter(obj), by its items, at an index."""
+    iterator = iter(obj)
+    iterator.__setstate__(index)
+    return iterator
+
+
+@makes(TakeWhile, DropWhile, FilterFalse, StarMap)
+def make_by_function(r: Reloader, value: Any) -> None:
+    r.call(value.cls, [r.push(value.function), r.push(value.inner)])
+
+
+@makes(Compress)
+def make_compress(r: Reloader, value: Compress) -> None:
+    r.call(itertools.compress, [r.push(value.inner), r.push(value.selectors)])
 
 
 @makes(Count)

@@ -23,10 +23,11 @@ from ...guards.program import GuardProgram
 from ...options import Options
 from ..interpret.capture import Break, Capture
 from ..interpret.graph import GraphInput
-from ..interpret.root import Restart, capture_call, capture_rest
+from ..interpret.outcome import Restart
+from ..interpret.root import capture_call, capture_rest
 from ..interpret.variation import Variation
 from ..pycode.instr import DecodedCode
-from ..pycode.resume import ResumePoint, Unresumable
+from ..pycode.resume import Suspended, Unresumable
 from ..rebuild.build import Continuations, Rebuilt, rebuild
 from ..rebuild.effect import Unsupported
 from ..rebuild.reload import Unreloadable
@@ -35,10 +36,10 @@ from ._hook import Entry, Quiet
 
 @dataclass(frozen=True)
 class Piece:
-    """What a site compiles: a whole code object, or (with a point) what follows a break in it."""
+    """What a site compiles: a whole code object, or what follows a break in it and the frames that it has called, outermost first."""
 
     decoded: DecodedCode
-    point: ResumePoint | None
+    frames: tuple[Suspended, ...]
     variation: Variation = field(default_factory=Variation)
 
     @property
@@ -85,25 +86,35 @@ def capture_and_rebuild(
         try:
             capture = run_capture(piece, function, slots, options, stop)
         except Restart as restart:
-            if stop is not None and restart.step >= stop.step:
+            if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
             continue
         try:
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:
-            if error.born is None or (stop is not None and error.born >= stop.step) or not isinstance(capture.exit, Break):
+            earlier = error.born if error.born is not None else caller_place(capture)
+            if earlier is None or (stop is not None and earlier >= stop.place) or not isinstance(capture.exit, Break):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(error.born, GraphBreak("generator", f"{error} is not consumed before a break"))
+            stop = Restart(earlier, GraphBreak("generator", f"{error} is not consumed before a break"))
         except (Unsupported, Unresumable) as error:
-            raise SkipFrame(f"cannot go on after a break here: {error}") from error
+            earlier = caller_place(capture)
+            if earlier is None or not isinstance(capture.exit, Break):
+                raise SkipFrame(f"cannot go on after a break here: {error}") from error
+            stop = Restart(earlier, capture.exit.reason)
     raise SkipFrame("too many places where a break would be needed")
 
 
+def caller_place(capture: Capture) -> int | None:
+    """The place of the call that led to the innermost frame of a break, if it was not running when the capture began."""
+    frames = capture.exit.frames if isinstance(capture.exit, Break) else ()
+    return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
+
+
 def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
-    if piece.point is None:
+    if not piece.frames:
         return capture_call(options, piece.decoded, function, piece.variation, slots, stop)
-    return capture_rest(options, piece.decoded, function, piece.variation, piece.point, slots[0], stop)
+    return capture_rest(options, piece.frames, function, piece.variation, slots[0], stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
@@ -164,8 +175,10 @@ def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
 def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:
     graph = capture.trace.graph
     code = piece.decoded.code
-    line = code.co_firstlineno if piece.point is None else piece.decoded.instrs[piece.point.index].line
-    where = f"{code.co_filename}:{line}"
+    where = f"{code.co_filename}:{code.co_firstlineno}"
+    if piece.frames:
+        innermost = piece.frames[-1]
+        where = f"{innermost.decoded.code.co_filename}:{innermost.decoded.instrs[innermost.point.index].line}"
     return Captured(piece.name, where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
 
 
@@ -175,7 +188,7 @@ def make_entry(
     if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes:
         return Entry(native, None, None, False, program)  # no tensor work: the original is as good
     rebuilt: types.FunctionType | None = None
-    if piece.point is not None or function.__closure__ is None:
+    if piece.frames or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
     return Entry(native, rebuilt, code, runs_python(capture), program)
 

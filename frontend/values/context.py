@@ -37,6 +37,9 @@ class TraceContext(Protocol):
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
 
+    def place(self) -> int:
+        """The latest place so far where a break can be made (interpret/outcome.py)."""
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
 
@@ -80,8 +83,8 @@ class TraceContext(Protocol):
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Interprets a call of a Python function."""
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
+        """Interprets a call of a Python function. as_is: the innermost frame's instruction is a call with just this result."""
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance by __new__ and __init__."""
