@@ -66,7 +66,8 @@ def convert(
     code = rebuilt.code
     if rebuilt.outputs or capture.trace.graph.nodes:
         compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options)
-        code = rebuilt.bind(Quiet(compiled))
+        # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
+        code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
     clock.lap("backend")
     report_specialised(piece, capture, options, sink)
     piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
