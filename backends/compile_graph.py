@@ -33,7 +33,7 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError."""
     graph = captured.graph
-    examples = {item.value.node: item.real for item in captured.inputs}
+    examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
         item.value.node.meta["mutated"] = item.mutated
     for node in examples:
@@ -59,15 +59,16 @@ def compile_graph(
 
 
 def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Any:
-    """Calls the backend with torch.compile's signature, and its options where it takes them."""
+    """Calls the backend with torch.compile's signature, and its mode and options where it takes them."""
     function = lookup(options.backend)
-    extra = dict(options.backend_options)
-    if extra:
-        parameters = inspect.signature(function).parameters
-        if "options" in parameters:
-            return function(gm, examples, options=extra)
-        return function(gm, examples, **extra)
-    return function(gm, examples)
+    asked = dict(options.backend_options)
+    if not asked and options.mode == "default":
+        return function(gm, examples)
+    parameters = inspect.signature(function).parameters
+    extra = {"options": asked} if asked and "options" in parameters else asked
+    if "mode" in parameters:
+        extra = {"mode": options.mode, **extra}
+    return function(gm, examples, **extra)
 
 
 def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:

@@ -24,12 +24,11 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], *, random
     """Wraps `compiled` where gradients are taken. random_like_eager: it draws the numbers that gm itself would draw."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     outputs = list(gm.graph.output_node().args[0])
-    wanted = [index for index, node in enumerate(placeholders) if _fake(node).requires_grad]
-    ends = [_fake(node) for node in (*outputs, *placeholders)]
-    if not wanted or not any(isinstance(fake, torch.Tensor) and fake.requires_grad for fake in ends[: len(outputs)]):
+    wanted = [index for index, node in enumerate(placeholders) if needs_gradient(node)]
+    if not wanted or not any(map(needs_gradient, outputs)):
         return compiled
     starts = {index: _start(placeholders[index]) for index in wanted}
-    reached = [None if not isinstance(fake, torch.Tensor) or not fake.requires_grad else _reached(fake, starts) for fake in ends]
+    reached = [_reached(_fake(node), starts) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
     again = None if draws_random_numbers(gm.graph.nodes) and not random_like_eager else _replay(gm, placeholders)
     return OneNode(compiled, reached, len(outputs), wanted, again, draws_random_numbers(gm.graph.nodes))
 
@@ -39,11 +38,17 @@ def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
     up to a phase, and eager refuses losses that depend on it. A traced backward pass would not."""
     vectors = (node for node in gm.graph.nodes if any(word in name_of(node) for word in ("eig", "svd")))
     around = (other for node in vectors for other in (*node.all_input_nodes, *node.users))
-    return any(isinstance(fake, torch.Tensor) and fake.requires_grad and fake.is_complex() for fake in map(_fake, around))
+    return any(needs_gradient(node) and _fake(node).is_complex() for node in around)
 
 
 def _fake(node: Any) -> Any:
     return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+
+
+def needs_gradient(node: Any) -> bool:
+    """Whether a node is a tensor that requires a gradient."""
+    fake = _fake(node)
+    return isinstance(fake, torch.Tensor) and fake.requires_grad
 
 
 def _start(placeholder: torch.fx.Node) -> Node:
@@ -69,7 +74,7 @@ def _replay(gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]) -> 
     copied = {node for node in placeholders if node.users and all(may_write(user) and not user.users for user in node.users)}
     for node in gm.graph.nodes:
         if any(norm in name_of(node) for norm in NORMS):
-            copied |= {other for other in node.all_input_nodes[1:] if not _fake(other).requires_grad}
+            copied |= {other for other in node.all_input_nodes[1:] if isinstance(_fake(other), torch.Tensor) and not needs_gradient(other)}
     if any(node not in copied for node in placeholders if node.meta.get("mutated")) or not copied <= set(placeholders):
         return None
     return gm.forward, frozenset(placeholders.index(node) for node in copied)

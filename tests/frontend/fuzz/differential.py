@@ -22,7 +22,6 @@ from random import Random
 from typing import Any
 
 import framejit
-import torch
 from torch.overrides import TorchFunctionMode
 
 HERE = Path(__file__).parent

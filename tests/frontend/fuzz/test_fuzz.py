@@ -1,7 +1,6 @@
 """Random programs, compiled against eager: the part that runs each time. differential.py is the long run."""
 from __future__ import annotations
 
-
 from framejit import errors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
