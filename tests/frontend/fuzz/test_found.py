@@ -222,3 +222,26 @@ def keyword_self(x):
 
 def test_a_keyword_named_self():
     same_as_eager(keyword_self, lambda: (ones(),))
+
+
+class Scaler:
+    def __init__(self, n):
+        self.n = n
+
+
+def varying_default(x, y, scaler):
+    def inner(arg, scale=scaler.n):
+        framejit.graph_break()
+        return y - (lambda t, k=scaler.n: t * k)(x) + arg * scale
+
+    for _ in range(2):
+        scaler.n += 1
+        y = y * inner(y + 0.5)
+    return y
+
+
+def test_a_number_that_varies_and_breaks_in_a_callee_of_a_loop():
+    scaler, twin = Scaler(0), Scaler(0)
+    compiled = framejit.compile(varying_default)
+    for _ in range(4):
+        assert compiled(ones(), ones(), scaler).tolist() == varying_default(ones(), ones(), twin).tolist()
