@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from .value_errors import draws_random_numbers, may_write, name_of
@@ -20,8 +21,28 @@ NODE = "CompiledFunctionBackward"
 NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, and read none of them while training
 
 
-def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], *, random_like_eager: bool) -> Callable[..., Any]:
-    """Wraps `compiled` where gradients are taken. random_like_eager: it draws the numbers that gm itself would draw."""
+# What a compiler may raise for a backward pass that depends on values, or that has no functional form.
+UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
+
+
+def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., Any]], *, random_like_eager: bool) -> Callable[..., Any]:
+    """What `build` compiles, with eager's gradients; the graph as it is where nobody can say beforehand what eager's autograd
+    would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
+    if checks_in_backward(gm) or changes_leaves(gm):
+        return gm.forward
+    try:
+        compiled = build()
+    except UNTRACEABLE:
+        return gm.forward
+    except Exception:
+        if any(node.target is torch.autograd.grad for node in gm.graph.nodes):
+            return gm.forward  # it may have freed what a backward pass through the outputs needs; then that raises, later
+        raise
+    return like_eager(gm, compiled, random_like_eager)
+
+
+def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool) -> Callable[..., Any]:
+    """Wraps `compiled` where gradients are taken."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     outputs = list(gm.graph.output_node().args[0])
     wanted = [index for index, node in enumerate(placeholders) if needs_gradient(node)]
@@ -31,6 +52,13 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], *, random
     reached = [_reached(_fake(node), starts) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
     again = None if draws_random_numbers(gm.graph.nodes) and not random_like_eager else _replay(gm, placeholders)
     return OneNode(compiled, reached, len(outputs), wanted, again, draws_random_numbers(gm.graph.nodes))
+
+
+def changes_leaves(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing made inside is a leaf."""
+    if not any(node.target == "requires_grad_" for node in gm.graph.nodes):
+        return False
+    return any(needs_gradient(node) and _fake(node).is_leaf for node in gm.graph.output_node().all_input_nodes)
 
 
 def checks_in_backward(gm: torch.fx.GraphModule) -> bool:

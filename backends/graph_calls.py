@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
 _numbers = itertools.count()
@@ -70,14 +71,16 @@ class CustomFunction:
     forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
     backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
     saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
+    once: backward cannot itself be differentiated.
     """
 
     def __init__(
         self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
-        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]],
+        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]], once: bool,
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
-        self.kind = type(name, (_Apply,), {})  # its nodes are called as those of the function itself
+        passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
+        self.kind = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
         self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
         self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
 

@@ -5,7 +5,7 @@ import functools
 import importlib
 
 FILES = (
-    "autograd", "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect",
+    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect",
     "itertools", "masked", "operator", "torch", "typing",
 )  # fmt: skip
 
