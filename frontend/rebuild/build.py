@@ -110,12 +110,12 @@ class Emission:
         b = self.b
         self.r.results = b.temp()
         failed = b.label()
-        b.push_null_before_callee()
-        b.load_const(self.slot)
-        b.push_null_after_callee()
-        for item in used:
-            self.r.load(item.source)
-        with b.protect(failed, 0, False):
+        with b.protect(failed, 0, False):  # from before the call: 3.13 looks an inlined call's exception up at the instruction before it
+            b.push_null_before_callee()
+            b.load_const(self.slot)
+            b.push_null_after_callee()
+            for item in used:
+                self.r.load(item.source)
             b.call(len(used))
         b.store_slot(self.r.results)
         after = b.label()
