@@ -97,6 +97,7 @@ class GraphBuilder:
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
+        node.meta["grad_fn"] = fake.grad_fn
         value = TensorValue(node, fake, source, type(real), real)
         self.inputs.append(GraphInput(value, source, real, _version(fake)))
         self._by_object[id(real)] = value
@@ -177,6 +178,19 @@ class GraphBuilder:
         node = self.graph.create_node("call_function", target, args)
         self.nodes.append(node)
         return node
+
+    def stand_in(self, target: Callable[..., Any], position: int, like: torch.Tensor) -> TensorValue:
+        """A tensor of the kind of `like` that comes from outside a piece of the graph; its node is made to be cut out."""
+        with self.fake_mode:
+            fake = torch.empty_like(like, requires_grad=False)
+        node = self.raw_call(target, (position,))
+        node.meta["example_value"] = fake
+        value = self._by_fake[id(fake)] = TensorValue(node, fake)
+        return value
+
+    def tensor_of(self, node: torch.fx.Node) -> TensorValue:
+        """The value of a node that is one tensor."""
+        return self._by_fake[id(node.meta["example_value"])]
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS

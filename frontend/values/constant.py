@@ -109,7 +109,8 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
         literals, named = [a.literal(tx) for a in args], {k: v.literal(tx) for k, v in kwargs.items()}
     except GraphBreak as error:
         unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant())
-        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {getattr(function, '__name__', function)}") from error
+        name = getattr(function, "__name__", function)
+        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {name}") from error
     try:
         result = function(*literals, **named)
     except Observed:
