@@ -89,6 +89,7 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         self.detail = detail
         super().__init__(self.sentence)
         self.chain: list[str] = []  # user lines, innermost first, filled in while it travels through inlined frames
+        self.place: int | None = None  # of the innermost frame that a break can be made in (interpret/outcome.py)
 
     @property
     def sentence(self) -> str:

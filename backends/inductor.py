@@ -5,12 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch.fx
+from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
 
+from .eager_gradients import like_eager
 from .registry import register_backend
 
 
-@register_backend("inductor")
-def inductor(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor], *, options: dict[str, Any] | None = None) -> Callable[..., Any]:
-    """torch._inductor's compile_fx on the captured graph; `options` are patches of its configuration."""
-    return compile_fx(gm, example_inputs, config_patches=options or None)
+@register_backend("inductor", options=config.get_config_copy)
+def inductor(
+    gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor], *, mode: str = "default", options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """torch._inductor's compile_fx on the captured graph; `mode` stands for patches of its configuration, `options` are more."""
+    compiled = compile_fx(gm, example_inputs, config_patches={**list_mode_options(mode), **(options or {})})
+    return like_eager(gm, compiled, random_like_eager=False)

@@ -1,4 +1,5 @@
-"""Which nodes of a captured graph may raise because of the numbers they meet; shapes and dtypes were seen at capture."""
+"""What the nodes of a captured graph may do when they run: raise because of the numbers they meet (shapes and dtypes were seen
+at capture), write into an argument, draw random numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,6 +17,12 @@ ALWAYS = (
     "matrix_rank", "pinv", "grid_sampler", "histc", "linalg",
 )  # fmt: skip
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
+OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())  # `x += y` is operator.iadd
+RANDOM = (
+    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
+)  # fmt: skip
+
 
 def name_of(node: torch.fx.Node) -> str:
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
@@ -30,23 +37,28 @@ def may_raise(node: torch.fx.Node) -> bool:
 def takes_integers(node: torch.fx.Node) -> bool:
     """Whether one of its arguments is an integer tensor on the CPU."""
     examples = [argument.meta.get("example_value") for argument in node.all_input_nodes]
-    return any(
-        isinstance(e, torch.Tensor) and e.device.type == "cpu" and not e.is_floating_point() and not e.is_complex() and e.dtype is not torch.bool
-        for e in examples
-    )
+    return any(isinstance(example, torch.Tensor) and example.device.type == "cpu" and example.dtype in INTEGERS for example in examples)
 
 
 def may_write(node: torch.fx.Node) -> bool:
     """Whether a node may write into an argument: in-place methods, in-place operators, out=."""
     name = name_of(node)
     in_place = name.endswith("_") or name.endswith("_.") or name == "setitem" or (name.startswith("i") and name[1:] in OPERATORS)
-    return in_place or "out" in node.kwargs or node.kwargs.get("inplace") is True or "batch_norm" in name or not isinstance(node.target, str) and "torch" not in str(getattr(node.target, "__module__", "torch"))
+    asked_to = "out" in node.kwargs or node.kwargs.get("inplace") is True or "batch_norm" in name
+    return in_place or asked_to or is_foreign(node)
 
 
-OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())
+def is_foreign(node: torch.fx.Node) -> bool:
+    """Whether a node calls something that is not torch's: nothing is known of it."""
+    return not isinstance(node.target, str) and "torch" not in str(getattr(node.target, "__module__", "torch"))
 
 
 def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether a node that may raise comes behind (or is) one that writes."""
     writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
     return any(may_raise(node) for node in nodes[writes:])
+
+
+def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether the graph may draw from torch's generators."""
+    return any(any(word in getattr(node.target, "__name__", str(node.target)) for word in RANDOM) for node in nodes)

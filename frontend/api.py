@@ -48,10 +48,11 @@ def compile(  # noqa: A001 - the name users know
     fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled in place and returned:
         same object, same type, same state_dict; copies and pickles of it are not compiled).
     backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for torch.compile.
-    dynamic: None - sizes are static; True and False are accepted and mean the same for now.
+    dynamic: None - sizes, ints and floats are static until they differ between two calls, then those that differed are symbols;
+        True - all sizes are symbols from the start, equal ones the same one; False - nothing ever is.
     fullgraph: raise GraphBreakError at the first graph break instead of going on around it.
-    mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
-    options: handed to the backend.
+    mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"; handed to a backend that has modes.
+    options: handed to the backend; with a mode, they refine it.
     disable: do nothing and return the argument.
 
     Raises ValueError at once for an unknown backend, mode or option, TypeError for what cannot be compiled.
@@ -92,8 +93,7 @@ def make_options(
         raise ValueError(f"dynamic must be None, True or False, not {dynamic!r}")
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict, not a {type(options).__name__}")
-    if options and not registry.takes_options(chosen):
-        raise ValueError(f"unknown options {sorted(options)}: backend {registry.name_of(chosen)!r} takes none")
+    registry.check_options(chosen, options or {})
     return Options(
         backend=chosen, backend_options=tuple((options or {}).items()), mode=mode or "default", dynamic=dynamic,
         fullgraph=fullgraph, **config.defaults(),

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ..pycode.instr import DecodedCode
@@ -20,12 +20,26 @@ class Return:
 
 
 @dataclass(frozen=True)
-class Break:
-    """Python must run the instruction group at `index`; before it the frame looked like this (None: unbound slot)."""
+class BrokenFrame:
+    """A frame at a break: the instruction group at `index` is to be run (in the innermost one) or is the call that waits for
+    the next frame, its operands taken; `place` is that group's (outcome.py). None: an unbound slot."""
 
+    decoded: DecodedCode
+    globals: dict[str, Any]
     index: int
+    place: int
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
+
+    def where(self) -> str:
+        return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"
+
+
+@dataclass(frozen=True)
+class Break:
+    """Python must run an instruction group of the innermost of `frames`, outermost first."""
+
+    frames: tuple[BrokenFrame, ...]
     handled: Value | None  # the exception that is being handled there
     reason: GraphBreak
     where: str

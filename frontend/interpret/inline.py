@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sysconfig
 import types
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 
-def inline(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """The result of function(*args, **kwargs)."""
+def inline(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], as_is: bool) -> Value:
+    """The result of function(*args, **kwargs). as_is: it is the result of the caller's instruction, so a break can be made inside."""
     reason = opaque_reason(function)
     if reason is not None:
         raise GraphBreak(*reason)
@@ -35,8 +37,21 @@ def inline(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[s
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
-        return GeneratorValue(frame, tx.step)
+        return GeneratorValue(frame, tx.place())
+    frame.resumable = as_is and tx.frames[-1].resumable and can_be_entered(tx, function)
     return frame.run()
+
+
+LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
+PASSED_THROUGH = tuple(LEFT_ALONE + name for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py"))
+
+
+def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
+    """Whether a break may be made in a frame of the function: not in the standard library's own, but where it only calls on."""
+    filename = function.code.co_filename
+    if filename.startswith("<frozen") or (filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)):
+        return False
+    return tx.keeps_globals(function.globals)
 
 
 def bind(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> list[Value | None]:

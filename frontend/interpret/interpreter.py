@@ -28,6 +28,10 @@ class Interpreter:
         self.stack: list[Value] = []
         self.pc = decoded.start
         self.current: Instr = decoded.instrs[decoded.start]
+        self.group = decoded.start  # where the current raw group starts, and its place (see outcome.py)
+        self.place = -1  # none before the first group
+        self.resumable = False  # whether a break can be made in this frame: its caller's instruction is a call that returns its result
+        self.awaited: Interpreter | None = None  # the frame that this one, resumed after a break, waits for
 
     def bind_cells(self, closure: list[CellValue]) -> None:
         """What MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
@@ -88,6 +92,12 @@ class Interpreter:
             return self._loop()
         except GraphBreak as stop:
             stop.chain.append(self.where())
+            if stop.place is None and self.resumable:
+                stop.place = self.place
+            raise
+        except Observed as error:
+            if error.place is None and self.resumable:
+                error.place = self.place
             raise
         finally:
             self.tx.frames.pop()
@@ -95,9 +105,15 @@ class Interpreter:
     def _loop(self) -> Returned | Yielded:
         instrs = self.decoded.instrs
         budget, tx = self.tx.options.trace_budget, self.tx
+        if self.awaited is not None:
+            self.await_result()
         while True:
             index = self.pc
             self.current = instr = instrs[index]
+            if instr.starts_group:
+                self.group, self.place = index, tx.instructions
+                if self.place == tx.stop_at:
+                    raise tx.reached(self)
             self.pc = index + 1
             tx.instructions += 1
             if tx.instructions > budget:
@@ -110,11 +126,24 @@ class Interpreter:
             if outcome is not None:
                 return outcome
 
+    def await_result(self) -> None:
+        """Finishes the call that this frame waits for."""
+        awaited, self.awaited = self.awaited, None
+        assert awaited is not None
+        try:
+            self.push(awaited.run())
+        except Observed as error:
+            self.unwind(error, self.group)
+        else:
+            self.pc = self.decoded.group_end(self.group)
+
     def unwind(self, error: Observed, index: int) -> None:
         """Goes to the handler of an exception raised at `index`, or lets it leave the frame."""
         handler = self.decoded.handlers[index]
         if handler is None:
             raise error
+        if error.value.source is None:
+            self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.decoded.instrs[index].offset // 2))

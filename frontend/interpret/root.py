@@ -9,94 +9,107 @@ from ...errors import GraphBreak
 from ...guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ...options import Options
 from ..pycode.instr import DecodedCode
-from ..pycode.resume import ResumePoint
+from ..pycode.resume import ResumePoint, Suspended
 from ..values.base import NULL, Lazy, Observed, Value
 from ..values.function import CellValue, existing_cell
 from ..values.handled import Handled, LastInstruction
-from .capture import Break, Capture, Return
+from .capture import Break, BrokenFrame, Capture, Return
 from .interpreter import Interpreter
 from .opcodes import HANDLERS
-from .outcome import Returned
+from .outcome import Reached, Restart, Returned
 from .trace import Trace
-
-
-class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier step
-    """What follows `step` cannot be handed on to Python, so the break must come at that step."""
-
-    def __init__(self, step: int, reason: GraphBreak) -> None:
-        self.step, self.reason = step, reason
+from .variation import Variation
 
 
 class RootInterpreter(Interpreter):
-    """The frame that was called. Marks each group's start; a break takes everything back to the last mark."""
+    """The frame that was called. Marks each group's start; a break of its own takes everything back to the last mark, one in
+    a frame that it has called is made by capturing anew up to there."""
 
     def __init__(self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None) -> None:
         function = tx.function
         super().__init__(tx, decoded, function.__globals__, tx.globals_path(function.__globals__), slots)
         self.stop = stop
-        self.caught: list[int] = []  # steps whose exception a handler of this frame is handling now
+        self.resumable = True
 
     def capture(self) -> Return | Break:
-        tx, instrs = self.tx, self.decoded.instrs
+        tx = self.tx
         tx.frames.append(self)
         try:
-            while True:
-                index = self.pc
-                self.current = instr = instrs[index]
-                if instr.starts_group:
-                    self._mark(index)
-                self.pc = index + 1
-                tx.instructions += 1
-                try:
-                    if self.stop is not None and tx.step == self.stop.step:
-                        raise self.stop.reason
-                    outcome = HANDLERS[instr.op](self, instr)
-                except Observed as error:
-                    self._unwind_at_root(error, index)
-                    continue
-                except GraphBreak as stop:
-                    return self._broken(stop)
-                except RecursionError:
-                    return self._broken(GraphBreak("too-deep", "more than Python's stack allows,"))
-                if isinstance(outcome, Returned):
-                    return Return(outcome.value)
+            if self.awaited is not None:
+                self.await_result()
+            while (outcome := self._step()) is None:
+                pass
+            return outcome
+        except GraphBreak as reason:
+            return self._broken(reason)
+        except Observed as error:
+            place = self.place if error.place is None else error.place
+            raise Restart(tx.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error
+        except Reached as here:
+            assert self.stop is not None
+            return self._break(self.stop.reason, here.frames)
         finally:
             tx.frames.clear()
 
+    def _step(self) -> Return | None:
+        """One instruction."""
+        tx, index = self.tx, self.pc
+        self.current = instr = self.decoded.instrs[index]
+        if instr.starts_group:
+            self._mark(index)
+        self.pc = index + 1
+        tx.instructions += 1
+        try:
+            outcome = HANDLERS[instr.op](self, instr)
+        except Observed as error:
+            self.unwind(error, index)
+            return None
+        except RecursionError:
+            raise GraphBreak("too-deep", "more than Python's stack allows,") from None
+        return Return(outcome.value) if isinstance(outcome, Returned) else None
+
     def _mark(self, index: int) -> None:
         tx = self.tx
-        tx.step += 1
+        self.group, self.place = index, tx.instructions
+        if self.place == tx.stop_at:
+            raise tx.reached(self)
         tx.effects.next_epoch()
-        self._mark_state = (index, list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled)
-
-    def _unwind_at_root(self, error: Observed, index: int) -> None:
-        if self.decoded.handlers[index] is None:
-            reason = GraphBreak("exception-leaves", error.cls.__name__)
-            raise Restart(self.caught[0] if self.caught else self.tx.step, reason)
-        if isinstance(error.value, Value) and error.value.source is None:
-            self.caught.append(self.tx.step)
-        self.unwind(error, index)
+        self._mark_state = (list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled)
 
     def _broken(self, reason: GraphBreak) -> Break:
-        if self.caught and self.tx.handled is not None and self.tx.handled.source is None:
-            raise Restart(self.caught[0], reason)
+        """The break at the start of the current group; Restart where it has to be another one."""
         tx = self.tx
-        index, stack, slots, graph, modes, guards, tx.handled = self._mark_state
+        reason.chain.append(self.where())
+        if reason.place is not None:
+            raise Restart(reason.place, reason)
+        self.stack, self.slots, graph, modes, guards, tx.handled = self._mark_state
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)
         tx.forget_guards(guards)
-        self.stack, self.slots = stack, slots
-        self.current = self.decoded.instrs[index]
-        reason.chain.append(self.where())
-        return Break(index, tuple(stack), tuple(slots), tx.handled, reason, reason.chain[0])
+        return self._break(reason, tx.broken_frames())
+
+    def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> Break:
+        """The break at these frames; Restart where an exception is being handled that no Python frame has raised."""
+        tx = self.tx
+        handled = [value.current for frame in frames for value in frame.stack if isinstance(value, Handled)]
+        places = [tx.raised_at[error] for error in handled if error.source is None and error in tx.raised_at]
+        if places and tx.handled is not None:
+            raise Restart(min(places), reason)
+        reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
+        return Break(frames, tx.handled, reason, reason.chain[0])
 
 
 def capture_call(
-    options: Options, decoded: DecodedCode, function: types.FunctionType, arguments: Sequence[Any], stop: Restart | None
+    options: Options,
+    decoded: DecodedCode,
+    function: types.FunctionType,
+    variation: Variation,
+    arguments: Sequence[Any],
+    stop: Restart | None,
 ) -> Capture:
     """Captures a frame from its start, given its argument slots as they are at entry."""
-    tx = Trace(options, function)
+    tx = Trace(options, function, variation, -1 if stop is None else stop.place)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
@@ -111,20 +124,41 @@ def capture_call(
 
 
 def capture_rest(
-    options: Options, decoded: DecodedCode, function: types.FunctionType, point: ResumePoint, state: tuple[Any, ...], stop: Restart | None
+    options: Options,
+    frames: tuple[Suspended, ...],
+    function: types.FunctionType,
+    variation: Variation,
+    state: tuple[Any, ...],
+    stop: Restart | None,
 ) -> Capture:
-    """Captures what follows a break, given the state tuple."""
-    tx = Trace(options, function)
-    slots: list[Value | None] = [None] * len(decoded.slots)
-    root = SlotSource(0, "state")
+    """Captures what follows a break, given the state tuple of the outermost of the frames."""
+    tx = Trace(options, function, variation, -1 if stop is None else stop.place)
+    root, *inner = frames
+    frame: Interpreter
+    frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)
+    path: Source = SlotSource(0, "state")
+    used = restore(frame, root.point, state, path)
+    for suspended in inner:
+        state, path = state[used], SequenceItem(path, used)
+        decoded = suspended.decoded
+        frame.awaited = Interpreter(tx, decoded, suspended.globals, tx.globals_path(suspended.globals), [None] * len(decoded.slots))
+        frame = frame.awaited
+        frame.resumable = True
+        used = restore(frame, suspended.point, state, path)
+    return finish(tx, outermost, "state")
+
+
+def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root: Source) -> int:
+    """Puts a frame where it went on, with what its state holds; how many items of that it takes."""
+    tx, decoded = frame.tx, frame.decoded
     cells = decoded.cells | set(decoded.frees)
     at = 0
     for slot in sorted(point.bound):
         path = SequenceItem(root, at)
-        slots[slot] = _cell(tx, state[at], path) if slot in cells else Lazy(state[at], path)
+        frame.slots[slot] = _cell(tx, state[at], path) if slot in cells else Lazy(state[at], path)
         at += 1
-    frame = RootInterpreter(tx, decoded, slots, stop)
-    frame.pc = point.index
+    frame.pc = frame.group = point.index
+    frame.current = decoded.instrs[point.index]
     for kind in point.stack:
         if kind == "null":
             frame.stack.append(NULL)
@@ -132,7 +166,7 @@ def capture_rest(
         value = Lazy(state[at], SequenceItem(root, at))
         at += 1
         frame.stack.append(_stack_item(tx, kind, value))
-    return finish(tx, frame, "state")
+    return at
 
 
 def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:

@@ -1,6 +1,8 @@
 """Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
 from __future__ import annotations
 
+import importlib
+import math
 import sys
 import types
 import typing
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ...errors import GraphBreak
+from ...errors import GraphBreak, SkipFrame
 from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
@@ -28,13 +30,17 @@ from ..values.nn_module import ModuleValue
 from ..values.sequence import BoundBuiltin, ListValue, Sequence, TupleValue
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
+from .capture import BrokenFrame
 from .construct import construct, new_object
 from .effects import EffectLog
 from .graph import GraphBuilder
 from .inline import inline
+from .outcome import Reached
+from .variation import Variation
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
+    from .shapes import Shapes
 
 # Kinds of which one source may carry several guards that differ in what they expect.
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
@@ -43,9 +49,13 @@ REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind
 class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
-    def __init__(self, options: Options, function: types.FunctionType) -> None:
+    def __init__(self, options: Options, function: types.FunctionType, variation: Variation, stop_at: int = -1) -> None:
         ensure_models()
         self.options = options
+        self.variation = variation
+        self.numbers: dict[Source, Any] = {}  # ints and floats that the program was given
+        self._numbers: dict[Source, Value] = {}
+        self._shapes: Shapes | None = None
         self.function = function  # whose globals are the root frame's
         self.graph = GraphBuilder(self, FakeTensorMode())
         self.effects = EffectLog()
@@ -55,10 +65,13 @@ class Trace:
         self.handled: Value | None = None  # the exception that is being handled
         self.frames: list[Interpreter] = []  # innermost last
         self.instructions = 0
-        self.step = 0  # statement-sized steps of the root frame so far
+        self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
+        self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
         self.guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
+        if options.capture_scalar_outputs or options.capture_dynamic_output_shape_ops:
+            self._shapes = self.shapes  # operators ask for symbols from the first one on
 
     # facts
 
@@ -85,9 +98,54 @@ class Trace:
         for key in list(self.guards)[mark:]:
             del self.guards[key]
 
+    def place(self) -> int:
+        """The latest place so far where a break can be made."""
+        return next(frame.place for frame in reversed(self.frames) if frame.resumable)
+
+    def broken_frames(self) -> tuple[BrokenFrame, ...]:
+        """The frames in which a break can be made, as they are."""
+        found = [frame for frame in self.frames if frame.resumable]
+        return tuple(BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots)) for f in found)
+
+    def reached(self, frame: Interpreter) -> Exception:
+        """What ends the capture in this frame, where it has come to the place of the break."""
+        if not frame.resumable:
+            return SkipFrame("a second capture went another way than the first")
+        return Reached(self.broken_frames())
+
     def where(self) -> str:
         """The user's line being interpreted."""
         return self.frames[-1].where() if self.frames else ""
+
+    # numbers that vary
+
+    @property
+    def shapes(self) -> Shapes:
+        """The symbols of this capture; their module is loaded by the first capture that has any."""
+        if self._shapes is None:
+            module = importlib.import_module(".shapes", __package__)
+            self._shapes = module.Shapes(self.options, self.graph.fake_mode, self.where)
+        return self._shapes
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether anything is symbolic so far."""
+        return self._shapes is not None
+
+    def is_symbolic(self, source: Source, number: int | float) -> bool:
+        """Whether a number that the program is given is to be a symbol."""
+        options = self.options
+        self.numbers[source] = number
+        static = options.specialize_int if type(number) is int else options.specialize_float or not math.isfinite(number)
+        if static or options.dynamic is False or not options.automatic_dynamic_shapes:
+            return False
+        return self.variation.varies(source, number)
+
+    def number_input(self, number: int | float, source: Source) -> Value:
+        """The symbol of a number at a path; one symbol a path."""
+        if source not in self._numbers:
+            self._numbers[source] = self.shapes.input(number, source)
+        return self._numbers[source]
 
     # objects
 
@@ -155,8 +213,13 @@ class Trace:
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return inline(self, function, args, kwargs)
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
+        return inline(self, function, args, kwargs, as_is)
+
+    def keeps_globals(self, globals_: dict[str, Any]) -> bool:
+        """Whether a globals dictionary can be found again from a frame that goes on after a break."""
+        module = sys.modules.get(globals_.get("__name__", ""))
+        return globals_ is self.function.__globals__ or (module is not None and vars(module) is globals_)
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return construct(self, cls, args, kwargs)

@@ -164,6 +164,16 @@ class CodeBuilder:
         """What follows belongs to this line."""
         self._position = (line, None, None, None)
 
+    def at(self, instr: Instr) -> None:
+        """What follows belongs where the last raw instruction of a group does."""
+        *_, raw = raw_instructions(self._code.co_code, self.dialect.caches, instr.offset, instr.end)
+        self._position = self._positions()[raw.start // 2]
+
+    def _positions(self) -> list[Position]:
+        if self._raw_positions is None:
+            self._raw_positions = list(self._code.co_positions())
+        return self._raw_positions
+
     def label(self) -> Label:
         """A new label, not placed yet."""
         return Label()
@@ -428,13 +438,12 @@ class CodeBuilder:
 
     def raw(self, instr: Instr, jump: Label | None = None) -> None:
         """The whole raw group of `instr` with its own positions; if it jumps, to `jump`."""
-        if self._raw_positions is None:
-            self._raw_positions = list(self._code.co_positions())
+        positions = self._positions()
         before, previous = self._position, ""
         dialect = self.dialect
         for raw in raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end):
             op = opcode.opname[raw.op]
-            self._position = self._raw_positions[raw.start // 2]
+            self._position = positions[raw.start // 2]
             if op in dialect.needs_truth and previous not in dialect.truths:  # the original knew that it is a bool
                 self.emit(dialect.truth or "NOP")
             if raw.op in dialect.slot_ops:

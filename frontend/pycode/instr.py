@@ -153,6 +153,13 @@ class DecodedCode:
     frees: tuple[int, ...]  # slots that hold a cell of the function's closure, in closure order
     live_in: Sequence[frozenset[int]] = field(repr=False)  # slots read at or after each instruction (lazy)
 
+    def group_end(self, index: int) -> int:
+        """The index behind the raw group that starts at `index`."""
+        end = index + 1
+        while end < len(self.instrs) and not self.instrs[end].starts_group:
+            end += 1
+        return end
+
     @property
     def is_generator(self) -> bool:
         """Whether calling it makes a generator, coroutine or asynchronous generator."""

@@ -81,10 +81,11 @@ def to_bool(d: Any, arg: int) -> None:
 
 
 def compare_op(d: Any, arg: int) -> None:
-    """Bit 16 takes truth: with the jump behind it one group, since the canonical COMPARE may leave any object."""
+    """Bit 16 takes truth, which what follows does in canonical form. So code entered between the two has to (Dialect.truth)."""
     d.emit(Op.COMPARE, opcode.cmp_op[arg >> 5])
-    if arg & 16:
-        to_bool(d, 0)
+    if arg & 16 and d.peek() not in JUMPS_ON_TRUTH:
+        d.emit(Op.UNARY, "not")
+        d.emit(Op.UNARY, "not")
 
 
 def end_for(d: Any, arg: int) -> None:

@@ -3,18 +3,18 @@
 In: DecodedCode and a ResumePoint. Out: a code object whose one argument is the state tuple. The original instructions,
 names and positions follow a generated prologue unchanged, so handlers, lines and depths are the original's own.
 State tuple: what the bound slots hold, in ascending slot order (cell and free slots: the cell), then the stack's items
-that carry a value, bottom first.
+that carry a value, bottom first; of a frame that waits for a call's result, the state of the frame called follows.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
-from .assemble import GENERATORS, NOWHERE, VARARGS, VARKEYWORDS, Encoder, Unit, exception_entry, line_table
-from .decode import raw_instructions, regions
+from .assemble import GENERATORS, VARARGS, VARKEYWORDS, Encoder, Position, Unit, dummy_closure, exception_entry, line_table
+from .decode import Region, raw_instructions, regions
 from .dialect import current
-from .instr import DecodedCode
+from .instr import DecodedCode, Instr
 
 OPTIMIZED = 0x1
 PLAIN = {"value", "null"}
@@ -36,21 +36,50 @@ class ResumePoint:
     bound: the slots that hold something, and hold it as given: a cell's or free variable's slot a cell (but where an
     inlined comprehension keeps its variable raw there). At `decoded.start` arguments are all raw, free variables'
     slots hold their cells, and the prologue makes this frame's cells.
+    awaits: the call at `index`, whose operands are no more on the stack, is running: its result is pushed, then the frame
+    goes on behind it.
     """
 
     index: int
     stack: tuple[str, ...]
     bound: frozenset[int]
+    awaits: bool = False
 
 
-def resume_code(decoded: DecodedCode, point: ResumePoint) -> CodeType:
-    """A code object that takes the state tuple and goes on at `point`. Raises Unresumable."""
+@dataclass(frozen=True, eq=False)
+class Suspended:
+    """A frame that goes on after a break: its code and globals, and where."""
+
+    decoded: DecodedCode
+    globals: dict[str, Any]
+    point: ResumePoint
+
+    @property
+    def key(self) -> tuple[int, int, ResumePoint]:
+        return id(self.decoded.code), id(self.globals), self.point
+
+
+def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
+    """A function that takes the state tuple of the outermost of the frames and goes on in the innermost one."""
+    function = None
+    for frame in reversed(frames):
+        code = resume_code(frame.decoded, frame.point, function)
+        function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+        function._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+    assert function is not None
+    return function
+
+
+def resume_code(decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None) -> CodeType:
+    """A code object that takes the state tuple and goes on at `point`, if it awaits a result with that of `inner`. Raises
+    Unresumable."""
     code = decoded.code
     _check(decoded, point)
+    assert point.awaits == (inner is not None)
     shift = 0 if code.co_nlocals else 1  # the state needs a local to arrive in
-    prologue = Prologue(decoded, point, shift)
+    prologue = Prologue(decoded, point, shift, inner)
     head, length = prologue.code, len(prologue.code) // 2
-    table = b"".join(
+    table = prologue.protection(length) + b"".join(
         exception_entry(start // 2 + length, (end - start) // 2, target // 2 + length, depth, lasti)
         for start, end, target, depth, lasti in regions(code.co_exceptiontable)
     )
@@ -66,7 +95,7 @@ def resume_code(decoded: DecodedCode, point: ResumePoint) -> CodeType:
         co_flags=code.co_flags & ~(VARARGS | VARKEYWORDS),
         co_code=head + (_shifted(code) if shift else code.co_code),
         co_consts=(*code.co_consts, *prologue.consts),
-        co_linetable=line_table([(length, (first, None, None, None))], first) + code.co_linetable,
+        co_linetable=line_table(prologue.spans, first) + code.co_linetable,
         co_exceptiontable=table,
     )
 
@@ -83,6 +112,11 @@ def _check(decoded: DecodedCode, point: ResumePoint) -> None:
         raise Unresumable("the stack is empty at a function's start")
 
 
+def region_at(code: CodeType, offset: int) -> Region | None:
+    """The exception-table entry that protects a byte offset."""
+    return next((region for region in regions(code.co_exceptiontable) if region.start <= offset < region.end), None)
+
+
 def _shifted(code: CodeType) -> bytes:
     """co_code with every slot one further."""
     dialect, out = current(), bytearray(code.co_code)
@@ -96,72 +130,105 @@ def _shifted(code: CodeType) -> bytes:
 
 
 class Prologue:
-    """Restores slots and stack from the state tuple, then jumps."""
+    """Restores slots and stack from the state tuple, runs the call that is awaited, then jumps."""
 
-    def __init__(self, decoded: DecodedCode, point: ResumePoint, shift: int) -> None:
+    def __init__(self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None) -> None:
         self._units: list[Unit] = []
         self.consts: list[Any] = []
+        self._code = decoded.code
         self._base = len(decoded.code.co_consts)
+        self._position: Position = (decoded.code.co_firstlineno, None, None, None)
+        self._called: tuple[int, Instr] | None = None  # number of the awaited call's unit, the original instruction
         instr = decoded.instrs[point.index]
-        carried = [kind for kind in point.stack if kind != "null"]
-        self.depth = max(len(point.bound) + len(carried), len(point.stack) + 4)
+        kinds = (*point.stack, "value") if point.awaits else point.stack
+        carried = [kind for kind in kinds if kind != "null"]
+        self.depth = max(len(point.bound) + len(carried), len(kinds) + 4)
         slots = [slot + shift for slot in sorted(point.bound)]
-        self._emit("RESUME", 2)  # 2: no check for signals, which the original's handlers could not see here
-        self._emit("LOAD_FAST", 0)
+        self.emit("RESUME", 2)  # 2: no check for signals, which the original's handlers could not see here
+        self.emit("LOAD_FAST", 0)
         if 0 not in slots:
-            self._emit("DELETE_FAST", 0)
-        self._emit("UNPACK_SEQUENCE", len(slots) + len(carried))
+            self.emit("DELETE_FAST", 0)
+        self.emit("UNPACK_SEQUENCE", len(slots) + len(carried))
         for slot in slots:
-            self._emit("STORE_FAST", slot)
-        self._stack(point.stack, len(carried))
-        if point.index == decoded.start:
+            self.emit("STORE_FAST", slot)
+        self._stack(kinds, len(carried))
+        if point.index == decoded.start and not point.awaits:
             for slot in sorted(decoded.cells):
-                self._emit("MAKE_CELL", slot + shift)
-        self._truth(decoded, instr.offset, instr.end, point.stack)
-        self._emit("JUMP_FORWARD", instr.offset // 2)
-        self.code = Encoder(self._units).code
+                self.emit("MAKE_CELL", slot + shift)
+        if inner is not None:
+            self._call(inner, instr)
+        else:
+            self._truth(decoded, instr.offset, instr.end, point.stack)
+        self.emit("JUMP_FORWARD", (instr.offset if inner is None else instr.end) // 2)
+        encoder = Encoder(self._units)
+        self.code, self.spans, self._offsets = encoder.code, encoder.spans(), encoder.offsets
         self.consts = [len(self.code) // 2 if const is None else const for const in self.consts]
 
-    def _emit(self, op: str, arg: int = 0) -> None:
-        self._units.append(Unit(op, arg, (), None, NOWHERE, None))
+    def emit(self, op: str, arg: int = 0) -> None:
+        self._units.append(Unit(op, arg, (), None, self._position, None))
 
-    def _const(self, value: int | None) -> None:
-        """Push a number; None stands for the prologue's length."""
+    def _call(self, inner: FunctionType, instr: Instr) -> None:
+        """Its argument, a state, is on top. The call stands at the place of the original one."""
+        dialect, first = current(), self._position
+        if dialect.null_below:
+            self.emit("PUSH_NULL")
+            self.emit("SWAP", 2)
+        self._const(inner)
+        self.emit("SWAP", 2)
+        if not dialect.null_below:
+            self.emit("PUSH_NULL")
+            self.emit("SWAP", 2)
+        *_, raw = raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end)
+        self._position = list(self._code.co_positions())[raw.start // 2]
+        self._called = (len(self._units), instr)
+        dialect.call(self, 1, ())
+        self._position = first
+
+    def protection(self, length: int) -> bytes:
+        """The exception-table entry for the awaited call, if the original is protected."""
+        region = self._called and region_at(self._code, self._called[1].offset)
+        if not region or self._called is None:
+            return b""
+        start = self._offsets[self._called[0]]
+        return exception_entry(start, self._offsets[-2] - start, region.target // 2 + length, region.depth, region.lasti)
+
+    def _const(self, value: Any) -> None:
+        """Push a constant; None stands for the prologue's length."""
         if value not in self.consts:
             self.consts.append(value)
-        self._emit("LOAD_CONST", self._base + self.consts.index(value))
+        self.emit("LOAD_CONST", self._base + self.consts.index(value))
 
     def _stack(self, kinds: tuple[str, ...], carried: int) -> None:
         """The stack holds the carried items, the first on top; turn them over and do what their kinds ask."""
         if PLAIN.issuperset(kinds) and "null" not in kinds[:-1]:
             if carried > 1:
-                self._emit("BUILD_TUPLE", carried)
-                self._emit("UNPACK_SEQUENCE", carried)
+                self.emit("BUILD_TUPLE", carried)
+                self.emit("UNPACK_SEQUENCE", carried)
             if "null" in kinds:
-                self._emit("PUSH_NULL")
+                self.emit("PUSH_NULL")
             return
-        self._emit("BUILD_TUPLE", carried)  # it stays on top, last item first, until all are out
+        self.emit("BUILD_TUPLE", carried)  # it stays on top, last item first, until all are out
         left = carried
         for kind in kinds:
             if kind == "null":
-                self._emit("PUSH_NULL")
+                self.emit("PUSH_NULL")
             else:
                 left -= 1
-                self._emit("COPY", 1)
+                self.emit("COPY", 1)
                 self._const(left)
-                self._emit("BINARY_SUBSCR")
+                self.emit("BINARY_SUBSCR")
             if kind == "lasti":
                 self._const(None)
-                self._emit("BINARY_OP", 0)  # +
+                self.emit("BINARY_OP", 0)  # +
             elif kind == "exc":
-                self._emit("PUSH_EXC_INFO")
-                self._emit("POP_TOP")
-            self._emit("SWAP", 2)
-        self._emit("POP_TOP")
+                self.emit("PUSH_EXC_INFO")
+                self.emit("POP_TOP")
+            self.emit("SWAP", 2)
+        self.emit("POP_TOP")
 
     def _truth(self, decoded: DecodedCode, start: int, end: int, stack: tuple[str, ...]) -> None:
         """Where the original knows that it tests a bool, make it one."""
         dialect = current()
         first = next(raw_instructions(decoded.code.co_code, dialect.caches, start, end))
         if dialect.truth and first.op in dialect.bool_ops and stack[-1:] == ("value",):
-            self._emit(dialect.truth)
+            self.emit(dialect.truth)

@@ -80,18 +80,10 @@ class GroupEffect:
 ENDS = frozenset({Op.RAISE, Op.RERAISE})
 
 
-def group_end(decoded: DecodedCode, index: int) -> int:
-    """The index behind the raw group that starts at `index`."""
-    end = index + 1
-    while end < len(decoded.instrs) and not decoded.instrs[end].starts_group:
-        end += 1
-    return end
-
-
 def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
     """The starts of the raw groups run together, and the index behind them. A result that is compared and branched on at
     once (`if x.item() > 0`) is branched on in Python too: what follows then depends on the way taken, not on a number."""
-    first_end = end = group_end(decoded, index)
+    first_end = end = decoded.group_end(index)
     starts = [index]
     if any(instr.target >= 0 or instr.op in ENDS for instr in decoded.instrs[index:end]):
         return (index,), end
@@ -100,7 +92,7 @@ def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
             break
         if decoded.instrs[end].op in expected:
             starts.append(end)
-            end = group_end(decoded, end)
+            end = decoded.group_end(end)
             if any(instr.op is Op.JUMP_IF for instr in decoded.instrs[starts[-1] : end]):
                 return tuple(starts), end
     return (index,), first_end
@@ -130,9 +122,12 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
             jumped = (*stack, V) if instr.op is Op.JUMP_IF_OR_POP else tuple(stack)
         stack += [V] * left
     ends = instrs[end - 1].op in ENDS
-    only_attribute = instrs[index].op is Op.LOAD_ATTR and group_end(decoded, index) - index > 1
+    only_attribute = instrs[index].op is Op.LOAD_ATTR and decoded.group_end(index) - index > 1
     if instrs[index].op is Op.LOAD_SUPER_ATTR and end - index > 1:
         raise Unsupported(instrs[index])
     return GroupEffect(starts, operands, tuple(stack), -1 if ends else end, jumped, target, only_attribute)
 
 
+def awaited_effect(decoded: DecodedCode, index: int) -> GroupEffect:
+    """The effect of the call at `index` as rebuilt code makes it for a frame that waits: nothing is taken, one item is left."""
+    return GroupEffect((index,), 0, (V,), decoded.group_end(index), (), -1, False)

@@ -21,17 +21,17 @@ from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
-from ..values.generator import GeneratorValue
 from ..values.handled import LastInstruction
-from ..values.iterator import Enumerate, Filter, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
+from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
 from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
-from ..values.models.itertools import Chain, Count, Cycle
+from ..values.models.itertools import Chain, Compress, Count, Cycle, DropWhile, FilterFalse, StarMap, TakeWhile
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
 from ..values.range import RangeValue
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
+from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorMethod, TensorValue
 from ..values.user_object import SuperValue, UserObject
 
@@ -41,7 +41,7 @@ class Unreloadable(Exception):
 
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
-        self.born = value.born if isinstance(value, GeneratorValue) else None
+        self.born: int | None = getattr(value, "born", None)
 
 
 class Reloader:
@@ -147,6 +147,18 @@ def make_tensor(r: Reloader, value: TensorValue) -> None:
     r.b.load_slot(r.results)
     r.b.load_const(index)
     r.b.subscr()
+
+
+@makes(SymbolicNumber)
+def make_number(r: Reloader, value: SymbolicNumber) -> None:
+    """By the program's own arithmetic where there is one, so that it is Python's number to the last bit."""
+    if value.function is not None:
+        r.call(value.function, [r.push(operand) for operand in value.operands])
+    elif value.node is not None:
+        make_tensor(r, value)
+    else:
+        function, operands = value.owner.calculation(value)
+        r.call(function, [r.push(operand) for operand in operands])
 
 
 @makes(ListValue)
@@ -297,9 +309,8 @@ def make_cell(r: Reloader, value: CellValue) -> None:
 
 @makes(MethodValue)
 def make_method(r: Reloader, value: MethodValue) -> None:
-    if isinstance(value.function, BuiltinValue):
-        r.reload(value.receiver)
-        r.b.load_attr(value.function.real.__name__)
+    if isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
+        r.call(value.function.real.__get__, [r.push(value.receiver)])
     else:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
 
@@ -482,6 +493,37 @@ def make_map(r: Reloader, value: Map) -> None:
 @makes(Filter)
 def make_filter(r: Reloader, value: Filter) -> None:
     r.call(filter, [r.push(value.function), r.push(value.inner)])
+
+
+@makes(CallIterator)
+def make_call_iterator(r: Reloader, value: CallIterator) -> None:
+    if value.exhausted:
+        raise Unreloadable(value)
+    r.call(iter, [r.push(value.function), r.push(value.sentinel)])
+
+
+@makes(ItemIterator)
+def make_item_iterator(r: Reloader, value: ItemIterator) -> None:
+    if value.index < 0:
+        raise Unreloadable(value)
+    r.call(started, [r.push(value.of), r.const(value.index)])
+
+
+def started(obj: Any, index: int) -> Any:
+    """iter(obj), by its items, at an index."""
+    iterator = iter(obj)
+    iterator.__setstate__(index)
+    return iterator
+
+
+@makes(TakeWhile, DropWhile, FilterFalse, StarMap)
+def make_by_function(r: Reloader, value: Any) -> None:
+    r.call(value.cls, [r.push(value.function), r.push(value.inner)])
+
+
+@makes(Compress)
+def make_compress(r: Reloader, value: Compress) -> None:
+    r.call(itertools.compress, [r.push(value.inner), r.push(value.selectors)])
 
 
 @makes(Count)

@@ -13,10 +13,10 @@ from ...events import Event, Miss, Sink, Skipped
 from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
-from ..pycode.assemble import dummy_closure
+from ..interpret.expectations import expect
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
-from ..pycode.resume import ResumePoint, resume_code
+from ..pycode.resume import ResumePoint, Suspended, resumed
 from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site
@@ -37,8 +37,8 @@ class Cache:
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: set[int] = set()
-        self._continuations: dict[tuple[int, ResumePoint], Site] = {}
-        self._pieces: list[types.CodeType] = []  # code objects whose ids are keys
+        self._continuations: dict[tuple[tuple[int, int, ResumePoint], ...], Site] = {}
+        self._pieces: list[tuple[Suspended, ...]] = []  # their code objects' and globals' ids are keys
         self.root = self._site(function.__code__, function)
         if function.__code__.co_flags & GENERATORS:
             self.root.skip = True
@@ -46,7 +46,7 @@ class Cache:
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
-        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, None))
+        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, ()))
 
     # called by the hook
 
@@ -162,21 +162,25 @@ class Cache:
     def _continue(self, capture: Capture, site: Site, function: types.FunctionType) -> Continuations:
         decoded = capture.decoded
         rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
-        return Continuations(lambda point: ContinuationMaker(self._site_after(decoded, point, function)), rerun)
+
+        def resume(frames: tuple[Suspended, ...]) -> ContinuationMaker:
+            after = self._site_after(frames)
+            expect(after.data.variation, capture, frames)
+            return ContinuationMaker(after)
+
+        return Continuations(resume, rerun)
 
     def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
-        return ContinuationMaker(self._site_after(decoded, point, function), True)
+        return ContinuationMaker(self._site_after((Suspended(decoded, function.__globals__, point),)), True)
 
-    def _site_after(self, decoded: DecodedCode, point: ResumePoint, function: types.FunctionType) -> Site:
-        key = (id(decoded.code), point)
+    def _site_after(self, frames: tuple[Suspended, ...]) -> Site:
+        key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            code = resume_code(decoded, point)
-            resumed = types.FunctionType(code, function.__globals__, function.__name__, None, dummy_closure(code))
-            site = Site(resumed, 1, weak_method(self, "on_miss"), Piece(decoded, point))
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames))
             self._continuations[key] = site
-            self._pieces.append(decoded.code)
+            self._pieces.append(frames)
         return site
 
     def clear(self) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import time
 import types
+import warnings
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,14 +17,17 @@ import torch.fx
 from ...backends.compile_graph import compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
-from ...events import Captured, Sink
+from ...events import Captured, Sink, Specialised
 from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...options import Options
 from ..interpret.capture import Break, Capture
-from ..interpret.root import Restart, capture_call, capture_rest
+from ..interpret.graph import GraphInput
+from ..interpret.outcome import Restart
+from ..interpret.root import capture_call, capture_rest
+from ..interpret.variation import Variation
 from ..pycode.instr import DecodedCode
-from ..pycode.resume import ResumePoint, Unresumable
+from ..pycode.resume import Suspended, Unresumable
 from ..rebuild.build import Continuations, Rebuilt, rebuild
 from ..rebuild.effect import Unsupported
 from ..rebuild.reload import Unreloadable
@@ -32,10 +36,11 @@ from ._hook import Entry, Quiet
 
 @dataclass(frozen=True)
 class Piece:
-    """What a site compiles: a whole code object, or (with a point) what follows a break in it."""
+    """What a site compiles: a whole code object, or what follows a break in it and the frames that it has called, outermost first."""
 
     decoded: DecodedCode
-    point: ResumePoint | None
+    frames: tuple[Suspended, ...]
+    variation: Variation = field(default_factory=Variation)
 
     @property
     def name(self) -> str:
@@ -64,6 +69,8 @@ def convert(
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
     clock.lap("backend")
+    report_specialised(piece, capture, options, sink)
+    piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
     program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
     native = program.native()
     clock.lap("guards")
@@ -80,25 +87,35 @@ def capture_and_rebuild(
         try:
             capture = run_capture(piece, function, slots, options, stop)
         except Restart as restart:
-            if stop is not None and restart.step >= stop.step:
+            if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
             continue
         try:
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:
-            if error.born is None or (stop is not None and error.born >= stop.step) or not isinstance(capture.exit, Break):
+            earlier = error.born if error.born is not None else caller_place(capture)
+            if earlier is None or (stop is not None and earlier >= stop.place) or not isinstance(capture.exit, Break):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(error.born, GraphBreak("generator", f"{error} is not consumed before a break"))
+            stop = Restart(earlier, GraphBreak("generator", f"{error} is not consumed before a break"))
         except (Unsupported, Unresumable) as error:
-            raise SkipFrame(f"cannot go on after a break here: {error}") from error
+            earlier = caller_place(capture)
+            if earlier is None or not isinstance(capture.exit, Break):
+                raise SkipFrame(f"cannot go on after a break here: {error}") from error
+            stop = Restart(earlier, capture.exit.reason)
     raise SkipFrame("too many places where a break would be needed")
 
 
+def caller_place(capture: Capture) -> int | None:
+    """The place of the call that led to the innermost frame of a break, if it was not running when the capture began."""
+    frames = capture.exit.frames if isinstance(capture.exit, Break) else ()
+    return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
+
+
 def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
-    if piece.point is None:
-        return capture_call(options, piece.decoded, function, slots, stop)
-    return capture_rest(options, piece.decoded, function, piece.point, slots[0], stop)
+    if not piece.frames:
+        return capture_call(options, piece.decoded, function, piece.variation, slots, stop)
+    return capture_rest(options, piece.frames, function, piece.variation, slots[0], stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
@@ -111,11 +128,31 @@ def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -
     sink(BreakEvent(piece.name, capture.exit.where, tuple(reason.chain), reason.reason.id, reason.sentence, reason.reason.hint))
 
 
+def report_specialised(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
+    """Tells of numbers that were to vary and that this capture relies on after all. Warns of one that the user marked;
+    raises torch's ConstraintViolationError for it under `strict`."""
+    if not capture.trace.has_shapes:
+        return
+    for found in capture.trace.shapes.specialised():
+        sink(Specialised(piece.name, found.source.name, str(found.number), found.line))
+        if found.mark is None or found.mark.kind != "dynamic":
+            continue
+        message = (
+            f"{found.source.name} was marked dynamic, but {found.line or piece.name} needs it to be {found.number}: other sizes compile "
+            "again. Remove the mark, use maybe_mark_dynamic, or write the line so that it holds for each size"
+        )
+        if options.strict:
+            raise capture.trace.shapes.refuse(message)
+        warnings.warn(f"framejit: {message}", stacklevel=2)
+
+
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed."""
     guards = list(capture.trace.guards.values())
-    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used]
+    if capture.trace.has_shapes:
+        guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
+    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
     for apart in (sources, *capture.trace.apart()):
@@ -124,11 +161,25 @@ def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]
     return guards
 
 
+def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
+    """The guards, where those of a tensor leave open what is a symbol."""
+    shapes = capture.trace.shapes
+    fakes = {item.source: item.value.fake for item in capture.trace.graph.inputs if isinstance(item, GraphInput)}
+
+    def opened(guard: Guard) -> Guard:
+        fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None
+        return guard if fake is None else replace(guard, expected=shapes.spec(guard.expected, fake))
+
+    return list(map(opened, guards))
+
+
 def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:
     graph = capture.trace.graph
     code = piece.decoded.code
-    line = code.co_firstlineno if piece.point is None else piece.decoded.instrs[piece.point.index].line
-    where = f"{code.co_filename}:{line}"
+    where = f"{code.co_filename}:{code.co_firstlineno}"
+    if piece.frames:
+        innermost = piece.frames[-1]
+        where = f"{innermost.decoded.code.co_filename}:{innermost.decoded.instrs[innermost.point.index].line}"
     return Captured(piece.name, where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
 
 
@@ -138,7 +189,7 @@ def make_entry(
     if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes:
         return Entry(native, None, None, False, program)  # no tensor work: the original is as good
     rebuilt: types.FunctionType | None = None
-    if piece.point is not None or function.__closure__ is None:
+    if piece.frames or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
     return Entry(native, rebuilt, code, runs_python(capture), program)
 

@@ -18,6 +18,7 @@ class Observed(Exception):  # noqa: N818 - an exception of the user's program, s
 
     def __init__(self, value: Value) -> None:
         self.value = value
+        self.place: int | None = None  # where a break before it could be made (interpret/outcome.py)
         super().__init__(value)
 
     @property
@@ -44,6 +45,10 @@ class Value:
     def constant(self) -> Any:
         """The object itself, of a value that is one literal; raises GraphBreak for others."""
         raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
+
+    def literal(self, tx: TraceContext) -> Any:
+        """A copy of the object for a pure function to read: of literals, and of builtin containers that hold nothing else."""
+        return self.constant()
 
     def describe(self) -> str:
         """A few words for messages."""
@@ -74,6 +79,10 @@ class Value:
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         raise GraphBreak("unknown-call", self.describe())
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+        """The call whose result is that of object(*args, **kwargs), where it comes down to another one."""
+        return None
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """object.name(*args, **kwargs)."""
@@ -109,6 +118,9 @@ class Value:
         if self.is_constant() and other.is_constant():
             return self.constant() is other.constant()
         return False
+
+
+Call = tuple[Value, list[Value], dict[str, Value]]  # callee, arguments, keyword arguments
 
 
 class Null(Value):

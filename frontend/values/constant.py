@@ -105,11 +105,14 @@ def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
 
 def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Runs a pure function on literals now; what it raises, the traced program raises."""
-    if not foldable(args, kwargs):
-        unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant())
-        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {getattr(function, '__name__', function)}")
     try:
-        result = function(*(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+        literals, named = [a.literal(tx) for a in args], {k: v.literal(tx) for k, v in kwargs.items()}
+    except GraphBreak as error:
+        unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant())
+        name = getattr(function, "__name__", function)
+        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {name}") from error
+    try:
+        result = function(*literals, **named)
     except Observed:
         raise
     except Exception as error:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ...options import Options
     from ..interpret.effects import EffectLog
     from ..interpret.graph import GraphBuilder
+    from ..interpret.shapes import Shapes
     from .context_manager import Modes
     from .function import FunctionValue
     from .klass import ClassValue
@@ -36,8 +37,23 @@ class TraceContext(Protocol):
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
 
+    def place(self) -> int:
+        """The latest place so far where a break can be made (interpret/outcome.py)."""
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
+
+    # numbers that vary
+
+    @property
+    def shapes(self) -> Shapes:
+        """The symbols of this capture."""
+
+    def is_symbolic(self, source: Source, number: int | float) -> bool:
+        """Whether a number that the program is given is to be a symbol."""
+
+    def number_input(self, number: int | float, source: Source) -> Value:
+        """The symbol of a number that the program is given."""
 
     # objects and paths
 
@@ -67,8 +83,8 @@ class TraceContext(Protocol):
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Interprets a call of a Python function."""
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
+        """Interprets a call of a Python function. as_is: the innermost frame's instruction is a call with just this result."""
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance by __new__ and __init__."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, CellContents, SequenceItem, Source
-from .base import Lazy, Value
+from .base import Call, Lazy, Value
 from .constant import Constant, fold, foldable, is_literal
 from .mutable import Mutable
 from .registry import accepts, model_of
@@ -123,6 +123,10 @@ class FunctionValue(Mutable):
                 return tx.graph.call("call_function", self.real, args, kwargs)
         return tx.inline(self, args, kwargs)
 
+    def is_inlined(self, tx: TraceContext) -> bool:
+        """Whether a call of it interprets its code."""
+        return self.real is None or (model_of(self.real) is None and not tx.goes_into_graph(self.real))
+
 
 def _docstring(function: FunctionValue) -> str | None:
     first = function.code.co_consts[0] if function.code.co_consts else None
@@ -210,6 +214,9 @@ class MethodValue(Value):
             return self.function
         return self.function.attribute(tx, name)
 
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        return self.function, [self.receiver, *args], kwargs
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, [self.receiver, *args], kwargs)
 
@@ -257,7 +264,7 @@ class BuiltinValue(Value):
         if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
             if isinstance(args[0], Value) and issubclass(args[0].python_type(), self.real.__objclass__):
                 return tx.builtin_method(args[0], self.real, args[1:], kwargs)
-        if tx.is_pure(self.real) and foldable(args, kwargs):
+        if tx.is_pure(self.real):
             return fold(tx, self.real, args, kwargs)
         if receiver is not None and not isinstance(receiver, types.ModuleType | type):
             return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(tx, self.real.__name__, args, kwargs)
@@ -291,8 +298,12 @@ class PartialValue(Value):
             return tx.build_dict([(Constant(k), v) for k, v in self.kwargs.items()])
         return super().attribute(tx, name)
 
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        return self.function, [tx.look(a) for a in self.args] + args, {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.function.call(tx, [tx.look(a) for a in self.args] + args, {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs})
+        function, args, kwargs = self.tail(tx, args, kwargs)
+        return function.call(tx, args, kwargs)
 
 
 class CachedFunction(Value):

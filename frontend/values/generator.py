@@ -21,7 +21,7 @@ class GeneratorValue(Iterator):
 
     def __init__(self, frame: Interpreter, born: int) -> None:
         super().__init__()
-        self.born = born  # the root frame's step that made it
+        self.born = born  # the place that made it
         self.frame, self.finished, self.started = frame, False, False
 
     def describe(self) -> str:

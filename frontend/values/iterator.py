@@ -250,6 +250,78 @@ class Filter(Iterator):
         return None
 
 
+class CallIterator(Iterator):
+    """iter(function, sentinel)."""
+
+    __slots__ = ("function", "sentinel", "exhausted")
+    cls = type(iter(int, 1))
+
+    def __init__(self, function: Value, sentinel: Value) -> None:
+        super().__init__()
+        self.function, self.sentinel, self.exhausted = function, sentinel, False
+
+    def snapshot(self) -> Any:
+        return self.exhausted
+
+    def restore(self, state: Any) -> None:
+        self.exhausted = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.exhausted:
+            return None
+        try:
+            item = self.function.call(tx, [], {})
+            if not tx.equal(self.sentinel, item):
+                return item
+        except Observed as error:
+            if error.cls is not StopIteration:
+                raise
+        tx.effects.change(self)
+        self.exhausted = True
+        return None
+
+
+class ItemIterator(Iterator):
+    """iter() of an object that has __getitem__ only."""
+
+    __slots__ = ("of", "index")
+
+    def __init__(self, of: Value) -> None:
+        super().__init__()
+        self.of, self.index = of, 0
+
+    def python_type(self) -> type:
+        return ITEM_ITERATOR
+
+    def snapshot(self) -> Any:
+        return self.index
+
+    def restore(self, state: Any) -> None:
+        self.index = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.index < 0:
+            return None
+        tx.effects.change(self)
+        try:
+            item = self.of.item(tx, Constant(self.index))
+        except Observed as error:
+            if error.cls not in (IndexError, StopIteration):
+                raise
+            self.index = -1
+            return None
+        self.index += 1
+        return item
+
+
+class _Indexed:
+    def __getitem__(self, index: int) -> int:
+        raise IndexError
+
+
+ITEM_ITERATOR = type(iter(_Indexed()))
+
+
 def take(tx: TraceContext, iterator: Value) -> list[Value]:
     """All that an iterator still gives."""
     items: list[Value] = []

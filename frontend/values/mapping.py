@@ -114,6 +114,16 @@ class DictValue(BuiltinContainer):
                 entries[hashed] = (key, tx.look(value))
         return list(entries.values())
 
+    def literal(self, tx: TraceContext) -> Any:
+        if self.cls is not dict:
+            raise self.unsupported("as an argument")
+        return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "default_factory" and self.default_factory is not None:
+            return self.default_factory
+        return super().attribute(tx, name)
+
     def length(self, tx: TraceContext) -> Value:
         if self.entries is None:
             tx.guard(self.source, Kind.LENGTH, len(self.real))
@@ -273,6 +283,12 @@ class SetValue(BuiltinContainer):
 
     def constant(self) -> Any:
         return self.order
+
+    def literal(self, tx: TraceContext) -> Any:
+        if not self.is_known():
+            raise self.unsupported("as an argument")
+        self.ordered(tx)
+        return self.order.copy()
 
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.members))

@@ -10,7 +10,7 @@ from torch.nn.modules import module as torch_module
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import DictItem, InstanceDict, ModuleSource, TypeOf
-from .base import Value
+from .base import Call, Value
 from .klass import ClassValue, lookup, raw_attribute
 from .user_object import UserObject, instance_dict
 
@@ -72,13 +72,13 @@ class ModuleValue(UserObject):
             return
         self.generic_set_attribute(tx, name, value)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
-            return super().call(tx, args, kwargs)
+            return super().tail(tx, args, kwargs)
         if self.real is None or self._has_hooks(tx):
             raw, source = raw_attribute(tx, self.cls, "_call_impl", self.source and TypeOf(self.source))
-            return tx.wrap(raw, source).call(tx, [self, *args], kwargs)
-        return self.attribute(tx, "forward").call(tx, args, kwargs)
+            return tx.wrap(raw, source), [self, *args], kwargs
+        return self.attribute(tx, "forward"), args, kwargs
 
     def _has_hooks(self, tx: TraceContext) -> bool:
         """Whether a call must go through _call_impl; guarded either way."""

@@ -100,6 +100,13 @@ class Sequence(BuiltinContainer):
         """Every item, looked at."""
         return [self.at(tx, i) for i in range(len(self.items))]
 
+    def literal(self, tx: TraceContext) -> Any:
+        if self.is_constant():
+            return self.constant()
+        if self.cls not in (list, tuple):
+            raise self.unsupported("as an argument")
+        return self.cls(item.literal(tx) for item in self.all(tx))
+
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.items))
 
@@ -295,13 +302,17 @@ def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, re
 
 @method(list, "index")
 @method(tuple, "index")
-def sequence_index(tx: TraceContext, self: Sequence, item: Value) -> Value:
-    for index, candidate in enumerate(self.all(tx)):
-        if tx.equal(candidate, item):
+def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> Value:
+    for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
+        if tx.equal(self.at(tx, index), item):
             return Constant(index)
     if not item.is_constant():
         raise GraphBreak("exception-leaves", "ValueError")
     raise tx.throw(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")
+
+
+def _start(bounds: tuple[Value, ...]) -> int:
+    return bounds[0].constant() if bounds else 0
 
 
 @method(list, "count")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
-from .base import Observed, Value
+from .base import Call, Observed, Value
 from .constant import Constant
+from .iterator import ItemIterator
 from .klass import MISSING, ClassValue, bind, lookup, raw_attribute
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
@@ -239,17 +240,23 @@ class UserObject(Mutable):
         size = self.special(tx, "__len__")
         return True if size is None else size.call(tx, [], {}).truth(tx)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
-        return found.call(tx, args, kwargs)
+        return found, args, kwargs
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        function, args, kwargs = self.tail(tx, args, kwargs)
+        return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
         found = self.special(tx, "__iter__")
         if found is not None:
             return found.call(tx, [], {})
-        raise self.unsupported("iteration through __getitem__")
+        if self.special(tx, "__getitem__") is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not iterable")
+        return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
         try:

@@ -65,6 +65,8 @@ def test_a_taken_name_names_its_owner(forgets):
         (dict(backend="nope"), "aot_eager, eager, inductor"),
         (dict(mode="fast"), "max-autotune"),
         (dict(options={"x": 1}), "takes none"),
+        (dict(options={"x": 1}, backend=lambda gm, inputs, level=0: gm.forward), "it has: level"),
+        (dict(options={"triton.cudagraf": True}, backend="inductor"), "triton.cudagraphs"),
         (dict(dynamic="yes"), "dynamic must be"),
     ],
 )
@@ -82,6 +84,19 @@ def test_options_reach_the_backend():
 
     framejit.compile(double, backend=backend, options={"level": 3})(torch.ones(2))
     assert seen == [3]
+
+
+def test_mode_reaches_a_backend_that_has_modes():
+    seen = []
+
+    def backend(gm, inputs, mode="default"):
+        seen.append(mode)
+        return gm.forward
+
+    framejit.compile(double, backend=backend, mode="max-autotune")(torch.ones(2))
+    framejit.compile(double, backend=backend)(torch.ones(2))
+    framejit.compile(double, backend="eager", mode="reduce-overhead")(torch.ones(2))
+    assert seen == ["max-autotune", "default"]
 
 
 def raises(gm, inputs):

@@ -36,7 +36,17 @@ def call(frame: Interpreter, instr: Instr) -> None:
         del given[-len(names) :]
     callee, args = callee_of(frame, given)
     special = frame_call(callee)
-    frame.push(special(frame, args) if special is not None and not kwargs else tx.look(callee).call(tx, args, kwargs))
+    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, tx.look(callee), args, kwargs))
+
+
+def call_value(frame: Interpreter, callee: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """callee(*args, **kwargs), whose result the instruction leaves as it is."""
+    tx = frame.tx
+    while (tail := callee.tail(tx, args, kwargs)) is not None:
+        callee, args, kwargs = tail
+    if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
+        return tx.inline(callee, args, kwargs, as_is=True)
+    return callee.call(tx, args, kwargs)
 
 
 @handles(Op.CALL_FUNCTION_EX)
@@ -46,7 +56,7 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
     if instr.arg:
         kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(tx.look(frame.pop()))}
     callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(tx.look(frame.pop()))])
-    frame.push(tx.look(callee).call(tx, args, kwargs))
+    frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 
 @handles(Op.MAKE_FUNCTION)

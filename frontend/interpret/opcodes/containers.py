@@ -104,7 +104,7 @@ def dict_merge(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.MAP_ADD)
 def map_add(frame: Interpreter, instr: Instr) -> None:
-    value, key = frame.pop(), frame.pop()
+    value, key = frame.pop(), frame.tx.look(frame.pop())
     target(frame, instr).set_item(frame.tx, key, value)
 
 

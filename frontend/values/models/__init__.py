@@ -5,8 +5,8 @@ import functools
 import importlib
 
 FILES = (
-    "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect", "itertools",
-    "operator", "torch", "typing",
+    "autograd", "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect",
+    "itertools", "masked", "operator", "torch", "typing",
 )  # fmt: skip
 
 

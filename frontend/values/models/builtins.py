@@ -13,13 +13,14 @@ from ....errors import GraphBreak
 from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, FunctionValue, MethodValue
-from ..iterator import Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
+from ..iterator import CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
 from ..klass import ClassValue
 from ..mapping import DictValue, SetValue, ViewValue
 from ..operate import binary, compare
 from ..range import RangeValue
 from ..registry import method, models
 from ..sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..symbolic_number import SymbolicNumber, calculate
 from ..tensor import TensorValue
 from ..user_object import SuperValue, UserObject
 
@@ -109,6 +110,9 @@ def builtin_id(tx: TraceContext, obj: Value) -> Value:
 
 @models(hash)
 def builtin_hash(tx: TraceContext, obj: Value) -> Value:
+    found = obj.special(tx, "__hash__") if isinstance(obj, UserObject) else None
+    if isinstance(found, MethodValue) and isinstance(found.function, FunctionValue):
+        return fold(tx, int, [found.call(tx, [], {})], {})
     return fold(tx, hash, [obj], {})
 
 
@@ -156,8 +160,8 @@ def builtin_vars(tx: TraceContext, obj: Value) -> Value:
 
 
 @models(iter)
-def builtin_iter(tx: TraceContext, obj: Value) -> Value:
-    return obj.iterator(tx)
+def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) -> Value:
+    return obj.iterator(tx) if sentinel is None else CallIterator(obj, sentinel)
 
 
 @models(next)
@@ -280,6 +284,8 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
             found = args[0].special(tx, name)
             if found is not None:
                 return found.call(tx, [], {})
+        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+            return calculate(tx, cls, args[0]) or args[0]
         return fold(tx, cls, list(args), {})
 
     return convert
@@ -300,6 +306,8 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
         return tx.graph.call("call_function", abs, [obj], {})
     if isinstance(obj, UserObject):
         return obj.method(tx, "__abs__", [], {})
+    if isinstance(obj, SymbolicNumber):
+        return calculate(tx, abs, obj) or obj
     return fold(tx, abs, [obj], {})
 
 
@@ -310,15 +318,20 @@ def builtin_pow(tx: TraceContext, base: Value, exponent: Value, modulus: Value |
 
 @models(divmod)
 def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
-    if foldable([left, right], {}):
+    if foldable([left, right], {}) and not isinstance(left, SymbolicNumber) and not isinstance(right, SymbolicNumber):
         return fold(tx, divmod, [left, right], {})
+    for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
+        found = receiver.special(tx, name) if isinstance(receiver, UserObject) else None
+        if found is not None:
+            return found.call(tx, [other], {})
     return TupleValue([binary(tx, "//", left, right), binary(tx, "%", left, right)])
 
 
 @models(round)
 def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
     args = [obj] if digits is None else [obj, digits]
-    return fold(tx, round, args, {})
+    found = obj.special(tx, "__round__") if isinstance(obj, UserObject) else None
+    return fold(tx, round, args, {}) if found is None else found.call(tx, args[1:], {})
 
 
 @models(str)
@@ -327,6 +340,8 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
         return Constant("")
     if isinstance(obj, UserObject):
         return obj._call_special(tx, "__str__", [], "has no str()")
+    if isinstance(obj, Sequence | DictValue) and not rest:
+        return builtin_repr(tx, obj)
     return fold(tx, str, [obj, *rest], {})
 
 
@@ -334,9 +349,12 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
 def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
         return obj._call_special(tx, "__repr__", [], "has no repr()")
-    if isinstance(obj, Sequence) and not obj.is_constant():
+    if isinstance(obj, Sequence) and obj.cls in (list, tuple) and not obj.is_constant():
         left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
         return Constant(left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right)
+    if isinstance(obj, DictValue) and obj.cls is dict:
+        shown = [f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}" for key, value in obj.pairs(tx)]
+        return Constant("{" + ", ".join(shown) + "}")
     return fold(tx, repr, [obj], {})
 
 

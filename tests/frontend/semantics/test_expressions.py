@@ -19,6 +19,9 @@ class Shape:
     def __init__(self, kind, size):
         self.kind, self.size = kind, size
 
+    def __repr__(self):
+        return f"Shape({self.kind!r}, {self.size})"
+
 
 def test_constants():
     def f(x):
