@@ -119,7 +119,7 @@ def test_programs_leak_nothing():
 
     def run(rounds):
         for _ in range(rounds // 20):
-            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.lifted_temps, steps.temps).native()
+            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.places).native()
             native.check((thing,), function)
 
     before = counts(objects)
