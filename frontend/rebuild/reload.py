@@ -21,6 +21,7 @@ from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
+from ..values.getter import GetterValue
 from ..values.handled import LastInstruction
 from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
@@ -322,6 +323,11 @@ def make_bound(r: Reloader, value: Any) -> None:
 def make_partial(r: Reloader, value: PartialValue) -> None:
     arguments = [r.push(v) for v in (value.function, *value.args, *value.kwargs.values())]
     r.call(functools.partial, arguments, tuple(value.kwargs))
+
+
+@makes(GetterValue)
+def make_getter(r: Reloader, value: GetterValue) -> None:
+    r.call(value.cls, [r.push(v) for v in (*value.args, *value.kwargs.values())], tuple(value.kwargs))
 
 
 @makes(SuperValue)

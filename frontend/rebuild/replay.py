@@ -26,6 +26,10 @@ def replay(r: Reloader, effects: EffectLog) -> None:
         if rule is not None and (value.source is not None or isinstance(value, CellValue)):
             rule(r, value)
     for (_, name), (where, value) in effects.globals.items():
+        if value is None:
+            r.call(where.pop, [r.const(name), r.const(None)])
+            r.b.pop_top()
+            continue
         r.reload(value)
         r.b.load_const(where)
         r.b.load_const(name)

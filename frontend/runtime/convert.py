@@ -88,9 +88,9 @@ def capture_and_rebuild(
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:
             earlier = error.born if error.born is not None else caller_place(capture)
-            if earlier is None or (stop is not None and earlier >= stop.place) or not isinstance(capture.exit, Break):
+            if earlier is None or (stop is not None and earlier >= stop.place):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(earlier, GraphBreak("generator", f"{error} is not consumed before a break"))
+            stop = Restart(earlier, GraphBreak("generator", f"{error} outlives what is captured"))
         except (Unsupported, Unresumable) as error:
             earlier = caller_place(capture)
             if earlier is None or not isinstance(capture.exit, Break):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +55,12 @@ class Constant(Value):
         return bool(self.object)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if isinstance(self.object, enum.Enum):
+            raw = next((vars(base)[name] for base in type(self.object).__mro__ if name in vars(base)), None)
+            if type(raw) is types.FunctionType:
+                return tx.class_method(self, type(self.object), name)
+            if type(raw) is property:
+                return tx.wrap(raw.fget, None).call(tx, [self], {})
         try:
             value = getattr(self.object, name)
         except AttributeError as error:
@@ -67,7 +74,10 @@ class Constant(Value):
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
         if isinstance(self.object, enum.Enum) and not hasattr(type(self.object)._member_type_, name):
-            raise self.unsupported(f"method {name}")
+            found = self.attribute(tx, name)
+            if isinstance(found, ConstantMethod):
+                raise self.unsupported(f"method {name}")
+            return found.call(tx, args, kwargs)
         return fold(tx, getattr(self.object, name), args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -108,8 +118,8 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
     try:
         literals, named = [a.literal(tx) for a in args], {k: v.literal(tx) for k, v in kwargs.items()}
     except GraphBreak as error:
-        unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant())
-        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {getattr(function, '__name__', function)}") from error
+        unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant()).describe()
+        raise GraphBreak("unsupported-value", f"{unknown} as an argument of {getattr(function, '__name__', function)}") from error
     try:
         result = function(*literals, **named)
     except Observed:

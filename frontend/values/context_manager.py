@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,7 +56,9 @@ class ModeManager(Mutable):
         raise self.unsupported(f"attribute {name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator made inside")
+        if self.source is not None or len(args) != 1 or args[0].python_type() is not types.FunctionType:
+            raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator")
+        return tx.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
 
     def clone(self, tx: TraceContext) -> Value:
         """manager.clone(): one like it, not entered."""

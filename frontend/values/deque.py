@@ -36,6 +36,9 @@ class DequeValue(ListValue):
         super().__init__(items)
         self.maxlen = maxlen
 
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.maxlen) if name == "maxlen" else super().attribute(tx, name)
+
     def trim(self, *, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:
             self.items = self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]

@@ -12,7 +12,7 @@ from ...guards.source import AttrSource, CellContents, SequenceItem, Source
 from .base import Call, Lazy, Value
 from .constant import Constant, fold, foldable, is_literal
 from .mutable import Mutable
-from .registry import accepts, model_of
+from .registry import accepts, method_of, model_of
 from .tensor import Identity
 
 if TYPE_CHECKING:
@@ -94,17 +94,25 @@ class FunctionValue(Mutable):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in self.attributes:
             return self.attributes[name]
+        if name == "__get__":
+            return tx.bound(self, name)
         if self.real is not None:
             if not hasattr(self.real, name):
                 raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+        if name == "__defaults__":
+            return tx.build_tuple(self.defaults) if self.defaults else Constant(None)
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
-        if name == "__get__":
-            return super().attribute(tx, name)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
         return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(types.FunctionType, name)
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(tx, self, *args, **kwargs)
+        return super().method(tx, name, args, kwargs)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if self.real is not None:
@@ -251,6 +259,9 @@ class BuiltinValue(Value):
         if not hasattr(self.real, name):
             raise tx.throw(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         model = model_of(self.real)

@@ -5,6 +5,8 @@ import collections
 import collections.abc
 import enum
 import functools
+import operator
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from .context_manager import ManagerMethod, ModeManager
 from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
+from .getter import GetterValue
 from .iterator import ExistingIterator, ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
@@ -36,7 +39,10 @@ from .user_object import UserObject
 if TYPE_CHECKING:
     from .context import TraceContext
 
-FORMS = (typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.TypeVar("T"), collections.abc.Callable[[int], int])  # noqa: UP006, UP007
+FORMS = (
+    typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.Optional, typing.TypeVar("T"),  # noqa: UP006, UP007
+    collections.abc.Callable[[int], int],
+)  # fmt: skip
 TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
@@ -134,6 +140,22 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     tx.guard(source, Kind.IS, obj)
     return Facts(obj)
+
+
+@wraps(type(sys.version_info))
+def wrap_version(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    return Facts(obj)
+
+
+@wraps(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def wrap_getter(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    cls, arguments = obj.__reduce__()
+    named: dict[str, Any] = {}
+    if isinstance(cls, functools.partial):
+        cls, arguments, named = type(obj), cls.args, cls.keywords
+    return GetterValue(cls, [tx.wrap(a, None) for a in arguments], {k: tx.wrap(v, None) for k, v in named.items()}, source)
 
 
 @wraps(types.CellType)

@@ -474,6 +474,14 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
     return tx.new_object(cls.constant(), list(args))
 
 
+@models(tuple.__new__)
+def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
+    made = cls.constant()
+    if made is not tuple and not hasattr(made, "_make"):
+        raise GraphBreak("unknown-call", f"class {made.__qualname__}")
+    return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
+
+
 @models(dict.__new__)
 def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     return tx.new_object(cls.constant(), [])
