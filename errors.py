@@ -38,6 +38,7 @@ REASONS = {
             "keep the value on the device as a tensor, or accept the break",
         ),
         BreakReason("data-dependent-shape", "{} has a result whose size depends on values", "pad to a fixed size, or accept the break"),
+        BreakReason("class-made", "a class is made{}", "make the class outside; each call makes another one, which compiles again"),
         BreakReason("unsupported-bytecode", "Python's instruction {} is not captured", "rewrite the statement, or move it out"),
         BreakReason("unsupported-value", "an operation on {} is not captured", "move it out of the compiled region"),
         BreakReason("unsupported-operator", "the operation {} is not captured", "rewrite it, or move it out"),

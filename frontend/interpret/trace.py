@@ -25,7 +25,8 @@ from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
-from ..values.sequence import BoundBuiltin, ListValue, Sequence, TupleValue
+from ..values.registry import accepts, method_of
+from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
 from .capture import BrokenFrame
@@ -206,8 +207,15 @@ class Trace:
             if owner is object or issubclass(owner, BaseException):
                 return self._object_method(receiver, name, args)
             if receiver.base is not None:
-                return receiver.base.method(self, name, args, kwargs)
+                return self._owners_method(receiver.base, owner, name, args, kwargs)
             raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")
+        return self._owners_method(receiver, owner, name, args, kwargs)
+
+    def _owners_method(self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The method of this very class, past what the receiver's own class has under the name."""
+        handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(self, receiver, *args, **kwargs)
         return receiver.method(self, name, args, kwargs)
 
     def _object_method(self, receiver: UserObject, name: str, args: list[Value]) -> Value:
@@ -228,9 +236,21 @@ class Trace:
             return Constant(name == "__eq__") if self.same(receiver, args[0]) else Constant(NotImplemented)
         if name == "__str__":
             return receiver.text(self) if isinstance(receiver, ExceptionValue) else receiver.method(self, "__repr__", [], {})
+        if isinstance(receiver, ExceptionValue) and name in ("__repr__", "add_note", "with_traceback"):
+            return self._exception_method(receiver, name, args)
         if name == "__format__" and args[0].is_constant() and args[0].constant() == "":
             return receiver.method(self, "__str__", [], {})
         raise GraphBreak("unknown-call", f"object.{name}")
+
+    def _exception_method(self, receiver: ExceptionValue, name: str, args: list[Value]) -> Value:
+        if name == "__repr__":
+            return receiver.representation(self)
+        if name == "add_note":
+            receiver.add_note(self, args[0])
+            return Constant(None)
+        if receiver.source is not None or not args[0].is_constant():  # one made here has no traceback yet
+            raise GraphBreak("unknown-call", "with_traceback()")
+        return receiver
 
     def goes_into_graph(self, function: Any) -> bool:
         return torch_policy.goes_into_graph(function)

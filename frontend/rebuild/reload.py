@@ -323,6 +323,12 @@ def make_bound(r: Reloader, value: Any) -> None:
 def make_partial(r: Reloader, value: PartialValue) -> None:
     arguments = [r.push(v) for v in (value.function, *value.args, *value.kwargs.values())]
     r.call(functools.partial, arguments, tuple(value.kwargs))
+    r.keep(value)
+    for name, attribute in value.attributes.items():
+        r.b.copy(1)
+        r.reload(attribute)
+        r.b.swap(2)
+        r.b.store_attr(name)
 
 
 @makes(GetterValue)

@@ -1,6 +1,7 @@
 """Effects to instructions: what the traced program changed is changed for real, once, after the graph has run."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.context_manager import ModeManager
+from ..values.deque import DequeValue
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
@@ -39,6 +41,17 @@ def replay(r: Reloader, effects: EffectLog) -> None:
 def replay_list(r: Reloader, value: ListValue) -> None:
     r.call(list.__setitem__, [r.push(value), r.const(slice(None)), lambda: make_list(r, value)])
     r.b.pop_top()
+
+
+def replay_deque(r: Reloader, value: DequeValue) -> None:
+    items = r.b.temp()  # made before the old ones are gone
+    make_list(r, value)
+    r.b.store_slot(items)
+    r.call(collections.deque.clear, [r.push(value)])
+    r.b.pop_top()
+    r.call(collections.deque.extend, [r.push(value), lambda: r.b.load_slot(items)])
+    r.b.pop_top()
+    r.b.delete_slot(items)
 
 
 def replay_dict(r: Reloader, value: DictValue) -> None:
@@ -136,6 +149,7 @@ def replay_manager(r: Reloader, value: ModeManager) -> None:
 
 RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ListValue: replay_list,
+    DequeValue: replay_deque,
     DictValue: replay_dict,
     SetValue: replay_set,
     UserObject: replay_object,

@@ -107,6 +107,12 @@ class ManagerMethod(Value):
     def python_type(self) -> type:
         return type(self.python_type)
 
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        found = getattr(self.manager.cls, self.name)
+        if not hasattr(found, name):
+            raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+        return tx.wrap(getattr(found, name), None)
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "clone":
             return self.manager.clone(tx)

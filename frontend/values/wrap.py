@@ -17,10 +17,11 @@ import torch
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import ITERATORS
-from ...guards.source import AttrSource, DictItem, SequenceItem, Source
+from ...guards.source import AttrSource, DictItem, IteratorItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
+from .deque import DequeValue
 from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
@@ -207,6 +208,17 @@ def _literal(obj: Any) -> bool:
 def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
     value = ListValue(_items(tx, obj, source), source)
     return tx.remember(obj, value) if source is not None else value
+
+
+@wraps(collections.deque)
+def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a deque that no path leads to")
+    tx.guard(source, Kind.TYPE, collections.deque)
+    tx.guard(source, Kind.LENGTH, len(obj))
+    tx.guard(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
+    items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    return tx.remember(obj, DequeValue(items, obj.maxlen, source))
 
 
 @wraps(dict, collections.OrderedDict, collections.defaultdict, collections.Counter)

@@ -98,7 +98,7 @@ def builtin_callable(tx: TraceContext, obj: Value) -> Value:
 @models(type)
 def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
     if rest:
-        raise GraphBreak("unsupported-bytecode", "type() with three arguments")
+        raise GraphBreak("class-made", " by type()")
     return obj.attribute(tx, "__class__") if isinstance(obj, UserObject) else tx.wrap(obj.python_type(), None)
 
 
@@ -117,6 +117,8 @@ def builtin_hash(tx: TraceContext, obj: Value) -> Value:
 
 @models(getattr)
 def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | None = None) -> Value:
+    if default is not None and isinstance(obj, TensorValue) and not builtin_hasattr(tx, obj, name).truth(tx):
+        return default
     try:
         return obj.attribute(tx, name.constant())
     except Observed as error:
@@ -490,6 +492,11 @@ def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value
 @models(BaseException.__new__, Exception.__new__)
 def builtin_exception_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     return tx.new_object(cls.constant(), list(args))
+
+
+@models(builtins.__build_class__)
+def builtin_build_class(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("class-made", " by a class statement")
 
 
 @models(property)

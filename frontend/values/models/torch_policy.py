@@ -5,7 +5,6 @@ import abc
 import bisect
 import enum
 import functools
-import math
 import operator
 import os
 import sys
