@@ -100,6 +100,8 @@ class FunctionValue(Mutable):
             if not hasattr(self.real, name):
                 raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+        if name == "__code__":
+            return BuiltinValue(self.code)
         if name == "__defaults__":
             return tx.build_tuple(self.defaults) if self.defaults else Constant(None)
         if name in MADE_ATTRIBUTES:

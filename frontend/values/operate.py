@@ -169,7 +169,8 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
         if "values" in (getattr(left, "what", ""), getattr(right, "what", "")):
             return same_object(tx, op, left, right)
-        return Constant(function(*(set(side.as_set(tx).members if isinstance(side, ViewValue) else side.members) for side in (left, right))))
+        sets = [side.as_set(tx) if isinstance(side, ViewValue) else side for side in (left, right)]
+        return Constant(function(*(set(side.members) for side in sets)))
     if isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
         return Constant(equal_dictionaries(tx, left, right) == (op == "=="))
     if isinstance(left, SliceValue) and isinstance(right, SliceValue) and op in ("==", "!="):

@@ -6,7 +6,7 @@ import importlib
 
 FILES = (
     "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect", "itertools",
-    "operator", "torch", "typing",
+    "logging", "operator", "sys", "torch", "typing",
 )  # fmt: skip
 
 
