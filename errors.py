@@ -47,6 +47,11 @@ REASONS = {
         BreakReason("exception-leaves", "{} leaves the frame", "handle it inside if it is part of normal work"),
         BreakReason("subclass", "a tensor subclass is used: {}", "unwrap it before the compiled region"),
         BreakReason("too-deep", "inlining is {} calls deep", "turn the recursion into a loop"),
+        BreakReason(
+            "long-loop",
+            "a loop of more than {} turns would make too large a graph: it stays a loop around compiled turns",
+            "write it as an operation on a whole tensor, or raise config.unroll_turns or config.unroll_budget",
+        ),
         BreakReason("too-long", "the trace has run {} instructions", "shorten the loop, or raise config.trace_budget"),
         BreakReason("generator", "{}", "consume the generator where it is made"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -34,7 +35,7 @@ from .construct import construct, new_object
 from .effects import EffectLog
 from .graph import GraphBuilder
 from .inline import inline
-from .outcome import Reached
+from .outcome import Reached, Restart
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -43,10 +44,23 @@ if TYPE_CHECKING:
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
 
 
+OPERATION = 50  # instructions that cost as much as an operation on fake tensors
+Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
+
+
+@dataclass
+class Turns:
+    """A loop in one frame: the work done before its first turn, the place of that (outcome.py), and turns so far."""
+
+    work: int
+    place: int
+    count: int = 0
+
+
 class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
-    def __init__(self, options: Options, function: types.FunctionType, stop_at: int = -1) -> None:
+    def __init__(self, options: Options, function: types.FunctionType, loops: Loops, stop_at: int = -1) -> None:
         ensure_models()
         self.options = options
         self.function = function  # whose globals are the root frame's
@@ -59,6 +73,8 @@ class Trace:
         self.frames: list[Interpreter] = []  # innermost last
         self.instructions = 0
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
+        self.loops = loops
+        self.turns: dict[tuple[Interpreter, int], Turns] = {}
         self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
@@ -88,6 +104,20 @@ class Trace:
         """Drops what was relied on since there were `mark` guards: a break took back what relied on it."""
         for key in list(self.guards)[mark:]:
             del self.guards[key]
+
+    def turn(self, frame: Interpreter, target: int) -> None:
+        """A frame goes back to the start of a loop: left to Python when unrolling it has become too much."""
+        loop = (id(frame.decoded.code), target)
+        if loop in self.loops:
+            raise GraphBreak("long-loop", str(self.options.unroll_turns))
+        work = self.instructions + OPERATION * len(self.graph.nodes)
+        turns = self.turns.get((frame, target))
+        if turns is None:
+            turns = self.turns[frame, target] = Turns(work, self.place())
+        turns.count += 1
+        if turns.count > self.options.unroll_turns and work - turns.work > self.options.unroll_budget:
+            self.loops.add(loop)
+            raise Restart(turns.place, GraphBreak("long-loop", str(self.options.unroll_turns)))
 
     def place(self) -> int:
         """The latest place so far where a break can be made."""

@@ -1,6 +1,7 @@
 """Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 import types
@@ -13,6 +14,7 @@ from ...events import Event, Miss, Sink, Skipped
 from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
+from ..interpret.trace import Loops
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Suspended, resumed
@@ -33,6 +35,7 @@ class Cache:
         self.sinks: list[Sink] = []
         self.compiles = 0
         self.misses: list[Miss] = []
+        self._loops: Loops = set()
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: set[int] = set()
@@ -74,7 +77,8 @@ class Cache:
     def _compile(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         try:
             self.compiles += 1
-            entry = convert(piece, function, slots, self.options, self.send, lambda capture: self._continue(capture, site, function))
+            rest = functools.partial(self._continue, site=site, function=function)
+            entry = convert(piece, function, slots, self.options, self.send, rest, self._loops)
             self._expect_to_hold(entry, function, slots)
             return entry
         except SkipFrame as reason:

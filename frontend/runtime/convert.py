@@ -23,6 +23,7 @@ from ...options import Options
 from ..interpret.capture import Break, Capture
 from ..interpret.outcome import Restart
 from ..interpret.root import capture_call, capture_rest
+from ..interpret.trace import Loops
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import Suspended, Unresumable
 from ..rebuild.build import Continuations, Rebuilt, rebuild
@@ -53,10 +54,11 @@ def convert(
     options: Options,
     sink: Sink,
     continuations: Callable[[Capture], Continuations],
+    loops: Loops,
 ) -> Entry:
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
     clock = Clock()
-    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
+    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations, loops)
     clock.lap("trace")
     report_break(piece, capture, options, sink)
     code = rebuilt.code
@@ -72,13 +74,14 @@ def convert(
 
 
 def capture_and_rebuild(
-    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, continuations: Callable[[Capture], Continuations]
-) -> tuple[Capture, Rebuilt]:
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, continuations: Callable[[Capture], Continuations],
+    loops: Loops,
+) -> tuple[Capture, Rebuilt]:  # fmt: skip
     """Interprets and rebuilds; starts over with an earlier break where the state at a break cannot be made in Python."""
     stop: Restart | None = None
     for _ in range(MAX_RESTARTS):
         try:
-            capture = run_capture(piece, function, slots, options, stop)
+            capture = run_capture(piece, function, slots, options, loops, stop)
         except Restart as restart:
             if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
@@ -105,10 +108,12 @@ def caller_place(capture: Capture) -> int | None:
     return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
 
 
-def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
+def run_capture(
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, loops: Loops, stop: Restart | None
+) -> Capture:
     if not piece.frames:
-        return capture_call(options, piece.decoded, function, slots, stop)
-    return capture_rest(options, piece.frames, function, slots[0], stop)
+        return capture_call(options, piece.decoded, function, slots, loops, stop)
+    return capture_rest(options, piece.frames, function, slots[0], loops, stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:

@@ -251,6 +251,8 @@ class UserObject(Mutable):
         return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
+        if self.cls is types.GeneratorType:
+            return self
         found = self.special(tx, "__iter__")
         if found is not None:
             return found.call(tx, [], {})
