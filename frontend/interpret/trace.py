@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
 
 
-OPERATION = 50  # instructions that cost as much as an operation on fake tensors
+OPERATION = 200  # instructions that cost as much as an operation on fake tensors
 Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
 
 

@@ -6,7 +6,6 @@ import collections.abc
 import enum
 import functools
 import operator
-import sys
 import types
 import typing
 from collections.abc import Callable
@@ -58,6 +57,8 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
             return family_rule(tx, obj, source)
     if is_named_tuple(obj):
         return wrap_named_tuple(tx, obj, source)
+    if isinstance(obj, tuple) and type(obj).__module__ == "sys":  # sys.version_info and the like, which stay what they are
+        return wrap_type_form(tx, obj, source)
     if source is None and isinstance(obj, collections.abc.Iterator) and type(obj).__module__ == "builtins":
         return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
     return wrap_object(tx, obj, source)
@@ -139,12 +140,6 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 @wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
 def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    tx.guard(source, Kind.IS, obj)
-    return Facts(obj)
-
-
-@wraps(type(sys.version_info))
-def wrap_version(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     tx.guard(source, Kind.IS, obj)
     return Facts(obj)
 

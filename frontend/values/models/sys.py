@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @models(sys.exc_info)
 def exc_info(tx: TraceContext) -> Value:
-    error = tx.handled
-    if error is None:
+    if tx.handled is None:
         return TupleValue([Constant(None)] * 3)
+    error = tx.look(tx.handled)
     traceback: Value = Traceback(tx.place())
     if error.source is not None:
         traceback = Lazy(error.real.__traceback__, AttrSource(error.source, "__traceback__"))  # type: ignore[attr-defined]
