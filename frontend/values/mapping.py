@@ -151,6 +151,8 @@ class DictValue(BuiltinContainer):
             return value
         if self.cls is Counter:
             return Constant(0)
+        if self.outer is not None and isinstance(getattr(self.outer.python_type(), "__missing__", None), types.FunctionType):
+            return tx.class_method(self.outer, self.outer.python_type(), "__missing__").call(tx, [key], {})
         raise tx.throw_value(KeyError, [key])
 
     def _no_factory(self) -> bool:

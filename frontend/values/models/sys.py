@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 
+@models(sys.exception)
+def exception(tx: TraceContext) -> Value:
+    return Constant(None) if tx.handled is None else tx.look(tx.handled)
+
+
 @models(sys.exc_info)
 def exc_info(tx: TraceContext) -> Value:
-    if tx.handled is None:
-        return TupleValue([Constant(None)] * 3)
-    error = tx.look(tx.handled)
+    error = exception(tx)
+    if error.is_constant():
+        return TupleValue([error] * 3)
     traceback: Value = Traceback(tx.place())
     if error.source is not None:
         traceback = Lazy(error.real.__traceback__, AttrSource(error.source, "__traceback__"))  # type: ignore[attr-defined]
