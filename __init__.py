@@ -6,7 +6,7 @@ from .options import config
 if usable():
     from .backends.registry import register_backend
     from .frontend.api import allow_in_graph, compile, disable, explain, graph_break, is_compiling, list_backends, reset
-    from .frontend.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+    from .frontend.values.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:
     from .frontend.eager_only import (
         allow_in_graph,

@@ -49,7 +49,17 @@ class Miss:
     failures: tuple[str, ...]
 
 
-Event = Break | Captured | Skipped | Miss
+@dataclass(frozen=True)
+class Specialised:
+    """A number that varies between calls was relied on: other values of it compile again."""
+
+    function: str
+    source: str
+    number: str
+    where: str  # file:line of the user's line that needed it
+
+
+Event = Break | Captured | Skipped | Miss | Specialised
 Sink = Callable[[Event], None]
 
 

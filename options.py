@@ -31,6 +31,12 @@ class Options:
     suppress_errors: bool = False  # a backend that fails costs a warning, not a BackendError
     recompile_limit: int = 8  # entries at one site before it runs in eager
     fail_on_recompile_limit_hit: bool = False
+    assume_static_by_default: bool = True  # with dynamic=None: sizes and numbers are static until they differ
+    automatic_dynamic_shapes: bool = True  # what differed between two calls becomes a symbol
+    specialize_int: bool = False  # ints that the program is given are never symbols
+    specialize_float: bool = False  # nor floats
+    capture_scalar_outputs: bool = False  # .item() gives a symbol instead of a break
+    capture_dynamic_output_shape_ops: bool = False  # so does nonzero() for its size
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
     unroll_turns: int = 256  # turns of a loop that are always unrolled
@@ -46,6 +52,12 @@ class Config:
     suppress_errors: bool = False
     recompile_limit: int = 8
     fail_on_recompile_limit_hit: bool = False
+    assume_static_by_default: bool = True
+    automatic_dynamic_shapes: bool = True
+    specialize_int: bool = False
+    specialize_float: bool = False
+    capture_scalar_outputs: bool = False
+    capture_dynamic_output_shape_ops: bool = False
     inline_depth: int = 200
     trace_budget: int = 2_000_000
     unroll_turns: int = 256

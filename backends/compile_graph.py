@@ -14,11 +14,8 @@ from ..errors import BackendError, Rerun
 from ..options import Options
 from .passes.full_masks import drop_full_masks
 from .registry import lookup, name_of
-from .value_errors import raises_after_writing
+from .value_errors import draws_random_numbers, raises_after_writing
 
-RANDOM = (
-    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
-)  # fmt: skip
 MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting")
 
 
@@ -36,7 +33,9 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError."""
     graph = captured.graph
-    examples = {item.value.node: item.real for item in captured.inputs}
+    examples = {item.value.node: item.example for item in captured.inputs}
+    for item in captured.inputs:
+        item.value.node.meta["mutated"] = item.mutated
     for node in examples:
         if node not in set(inputs):
             graph.erase_node(node)
@@ -75,11 +74,6 @@ def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torc
 def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether the graph switches one of torch's modes on its way."""
     return any(getattr(node.target, "__name__", "") in MODES for node in nodes)
-
-
-def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
-    """Whether the graph may draw from torch's generators."""
-    return any(any(word in getattr(node.target, "__name__", str(node.target)) for word in RANDOM) for node in nodes)
 
 
 class Restoring:

@@ -1,4 +1,5 @@
-"""Which nodes of a captured graph may raise because of the numbers they meet; shapes and dtypes were seen at capture."""
+"""What the nodes of a captured graph may do when they run: raise because of the numbers they meet (shapes and dtypes were seen
+at capture), write into an argument, draw random numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,8 +17,11 @@ ALWAYS = (
     "matrix_rank", "pinv", "grid_sampler", "histc", "linalg",
 )  # fmt: skip
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
 OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())  # `x += y` is operator.iadd
+RANDOM = (
+    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
+)  # fmt: skip
 
 
 def name_of(node: torch.fx.Node) -> str:
@@ -53,3 +57,8 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether a node that may raise comes behind (or is) one that writes."""
     writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
     return any(may_raise(node) for node in nodes[writes:])
+
+
+def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether the graph may draw from torch's generators."""
+    return any(any(word in getattr(node.target, "__name__", str(node.target)) for word in RANDOM) for node in nodes)

@@ -48,7 +48,8 @@ def compile(  # noqa: A001 - the name users know
     fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled in place and returned:
         same object, same type, same state_dict; copies and pickles of it are not compiled).
     backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for torch.compile.
-    dynamic: None - sizes are static; True and False are accepted and mean the same for now.
+    dynamic: None - sizes, ints and floats are static until they differ between two calls, then those that differed are symbols;
+        True - all sizes are symbols from the start, equal ones the same one; False - nothing ever is.
     fullgraph: raise GraphBreakError at the first graph break instead of going on around it.
     mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"; handed to a backend that has modes.
     options: handed to the backend; with a mode, they refine it.

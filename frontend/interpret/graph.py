@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from ..values.constant import LITERAL_TYPES, Constant
 from ..values.context_manager import MODE_SWITCHES
 from ..values.klass import ClassValue
 from ..values.mapping import DictValue
+from ..values.marks import Mark, marks_of
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
+NO_SYMBOLS = nullcontext()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
 
 
@@ -44,6 +48,25 @@ class GraphInput:
         """Whether the graph writes into it."""
         return _version(self.value.fake) != self.version
 
+    @property
+    def example(self) -> torch.Tensor:
+        """What a backend is shown: the tensor, or its fake where sizes are symbols."""
+        return self.value.fake if is_symbolic(self.value.fake) else self.real
+
+
+@dataclass(frozen=True)
+class NumberInput:
+    """A symbolic number that the graph takes."""
+
+    value: SymbolicNumber
+    source: Source
+    real: Any = None
+    mutated: bool = False
+
+    @property
+    def example(self) -> Any:
+        return self.value.sym
+
 
 class GraphBuilder:
     """Grows a torch.fx.Graph by calls made on values, and runs each on fake tensors."""
@@ -52,7 +75,8 @@ class GraphBuilder:
         self.tx = tx
         self.graph = torch.fx.Graph()
         self.fake_mode = fake_mode
-        self.inputs: list[GraphInput] = []
+        self.inputs: list[GraphInput | NumberInput] = []
+        self.sizes: dict[Source, tuple[int, ...]] = {}  # of the tensors whose sizes may vary
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
@@ -71,11 +95,9 @@ class GraphBuilder:
         if type(real) not in PLAIN_TENSORS or real.layout is not torch.strided or torch._is_functional_tensor(real):
             raise GraphBreak("subclass", f"{type(real).__name__}, {real.layout}")
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
-        fake = self._fake_of(real)
-        with self.graph.inserting_after(self._last_input):
-            node = self.graph.placeholder(self._identifier(source.name))
-        self._last_input = node
-        node.meta["example_value"] = fake
+        fake = self._fake_of(real, source)
+        node = self._placeholder(source, fake)
+        node.meta["grad_fn"] = fake.grad_fn
         value = TensorValue(node, fake, source, type(real), real)
         self.inputs.append(GraphInput(value, source, real, _version(fake)))
         self._by_object[id(real)] = value
@@ -92,8 +114,46 @@ class GraphBuilder:
         self._names.add(unique)
         return unique
 
-    def _fake_of(self, real: torch.Tensor) -> torch.Tensor:
-        return self.fake_mode.from_tensor(real, static_shapes=True)
+    def _placeholder(self, source: Source, example: Any) -> torch.fx.Node:
+        with self.graph.inserting_after(self._last_input):
+            node = self._last_input = self.graph.placeholder(self._identifier(source.name))
+        node.meta["example_value"] = example
+        return node
+
+    def _fake_of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        dims = self._dynamic_dims(real, source)
+        return self.tx.shapes.fake(self.fake_mode, real, source, dims) if dims else self.fake_mode.from_tensor(real, static_shapes=True)
+
+    def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
+        """The dimensions whose sizes are to be symbols, and what the user said of them."""
+        options, marks = self.tx.options, marks_of(real)
+        if isinstance(real, torch.nn.Parameter) or not real.dim():
+            return {}
+        sizes = self.sizes[source] = tuple(real.shape)
+        dims: Iterable[int] = ()
+        if options.dynamic is True or (options.dynamic is None and not options.assume_static_by_default):
+            dims = range(len(sizes))
+        elif options.dynamic is None and options.automatic_dynamic_shapes:
+            dims = self.tx.variation.dims(source, sizes)
+        wanted = {dim: None for dim in dims if sizes[dim] > 1}  # 0 and 1 are mostly meant
+        for dim, mark in marks.items():
+            if mark.kind == "static":
+                wanted.pop(dim, None)
+            elif options.dynamic is not False:
+                wanted[dim] = mark
+        return wanted
+
+    def number_input(self, value: SymbolicNumber) -> torch.fx.Node:
+        """The placeholder of a number that has a source."""
+        assert value.source is not None
+        self.inputs.append(NumberInput(value, value.source))
+        return self._placeholder(value.source, value.sym)
+
+    def number_call(self, function: Callable[..., Any], operands: tuple[Any, ...], result: Any) -> torch.fx.Node:
+        """Adds a calculation with numbers; operands are nodes and literals, `result` is the symbol it gives."""
+        node = self.raw_call(function, operands)
+        node.meta["example_value"] = result
+        return node
 
     # calls
 
@@ -103,6 +163,8 @@ class GraphBuilder:
         named = {name: self.argument(arg) for name, arg in kwargs.items()}
         fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
         result = self._run(kind, target, fakes, fake_kwargs)
+        if self.tx.has_shapes:
+            self.tx.shapes.note()
         if isinstance(result, LITERAL_TYPES) and result is not None:
             return Constant(result)
         node = self.graph.create_node(
@@ -117,12 +179,24 @@ class GraphBuilder:
         self.nodes.append(node)
         return node
 
+    def stand_in(self, target: Callable[..., Any], position: int, like: torch.Tensor) -> TensorValue:
+        """A tensor of the kind of `like` that comes from outside a piece of the graph; its node is made to be cut out."""
+        with self.fake_mode:
+            fake = torch.empty_like(like, requires_grad=False)
+        node = self.raw_call(target, (position,))
+        node.meta["example_value"] = fake
+        value = self._by_fake[id(fake)] = TensorValue(node, fake)
+        return value
+
+    def tensor_of(self, node: torch.fx.Node) -> TensorValue:
+        """The value of a node that is one tensor."""
+        return self._by_fake[id(node.meta["example_value"])]
+
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS
         try:
-            with self.fake_mode:
-                if kind == "call_method":
-                    return getattr(args[0], target)(*args[1:], **kwargs)
-                return target(*args, **kwargs)
+            with self.fake_mode, asking:
+                return apply(kind, target, args, kwargs)
         except SHAPE_DEPENDS as error:
             raise GraphBreak("data-dependent-shape", _target_name(target)) from error
         except VALUE_DEPENDS as error:
@@ -149,12 +223,15 @@ class GraphBuilder:
             return self._parts(node, result)
         if isinstance(result, LITERAL_TYPES):
             return Constant(result)
+        if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+            node.meta["example_value"] = result
+            return self.tx.shapes.number(result, node=node)
         raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {_target_name(node.target)}")
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
         items: list[Value] = []
         for index, part in enumerate(result):
-            if isinstance(part, torch.Tensor | tuple | list):
+            if isinstance(part, torch.Tensor | tuple | list | torch.SymInt | torch.SymFloat | torch.SymBool):
                 item = self.graph.create_node("call_function", operator.getitem, (node, index))
                 self.nodes.append(item)
                 items.append(self._value(item, part))
@@ -170,6 +247,8 @@ class GraphBuilder:
         value = self.tx.look(value)
         if isinstance(value, TensorValue):
             return value.node, value.fake
+        if isinstance(value, SymbolicNumber):
+            return self.tx.shapes.node(value, self), value.sym
         if isinstance(value, Sequence):
             pairs = [self.argument(item) for item in value.items]
             make = list if value.cls is list else tuple
@@ -214,6 +293,16 @@ def tensor_spec(real: torch.Tensor) -> TensorSpec:
         type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape), tuple(real.stride()),
         torch._C._dispatch_keys(real).raw_repr(),
     )  # fmt: skip
+
+
+def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Does on objects what a node of the graph does."""
+    return getattr(args[0], target)(*args[1:], **kwargs) if kind == "call_method" else target(*args, **kwargs)
+
+
+def is_symbolic(fake: torch.Tensor) -> bool:
+    """Whether a size, a stride or the offset is a symbol."""
+    return any(isinstance(number, torch.SymInt) for number in (*fake.shape, *fake.stride(), fake.storage_offset()))
 
 
 def _version(fake: torch.Tensor) -> int:

@@ -18,6 +18,7 @@ from .interpreter import Interpreter
 from .opcodes import HANDLERS
 from .outcome import Reached, Restart, Returned
 from .trace import Loops, Trace
+from .variation import Variation
 
 
 class RootInterpreter(Interpreter):
@@ -100,10 +101,16 @@ class RootInterpreter(Interpreter):
 
 
 def capture_call(
-    options: Options, decoded: DecodedCode, function: types.FunctionType, arguments: Sequence[Any], loops: Loops, stop: Restart | None
+    options: Options,
+    decoded: DecodedCode,
+    function: types.FunctionType,
+    variation: Variation,
+    arguments: Sequence[Any],
+    loops: Loops,
+    stop: Restart | None,
 ) -> Capture:
     """Captures a frame from its start, given its argument slots as they are at entry. `loops`: those left to Python, added to."""
-    tx = Trace(options, function, loops, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, -1 if stop is None else stop.place)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
@@ -118,11 +125,16 @@ def capture_call(
 
 
 def capture_rest(
-    options: Options, frames: tuple[Suspended, ...], function: types.FunctionType, state: tuple[Any, ...], loops: Loops,
+    options: Options,
+    frames: tuple[Suspended, ...],
+    function: types.FunctionType,
+    variation: Variation,
+    state: tuple[Any, ...],
+    loops: Loops,
     stop: Restart | None,
 ) -> Capture:
     """Captures what follows a break, given the state tuple of the outermost of the frames."""
-    tx = Trace(options, function, loops, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, -1 if stop is None else stop.place)
     root, *inner = frames
     frame: Interpreter
     frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)

@@ -1,6 +1,8 @@
 """Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
 from __future__ import annotations
 
+import importlib
+import math
 import sys
 import types
 import typing
@@ -36,9 +38,11 @@ from .effects import EffectLog
 from .graph import GraphBuilder
 from .inline import inline
 from .outcome import Reached, Restart
+from .variation import Variation
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
+    from .shapes import Shapes
 
 # Kinds of which one source may carry several guards that differ in what they expect.
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
@@ -60,9 +64,15 @@ class Turns:
 class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
-    def __init__(self, options: Options, function: types.FunctionType, loops: Loops, stop_at: int = -1) -> None:
+    def __init__(
+        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, stop_at: int = -1
+    ) -> None:
         ensure_models()
         self.options = options
+        self.variation = variation
+        self.numbers: dict[Source, Any] = {}  # ints and floats that the program was given
+        self._numbers: dict[Source, Value] = {}
+        self._shapes: Shapes | None = None
         self.function = function  # whose globals are the root frame's
         self.graph = GraphBuilder(self, FakeTensorMode())
         self.effects = EffectLog()
@@ -79,6 +89,8 @@ class Trace:
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
         self.guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
+        if options.capture_scalar_outputs or options.capture_dynamic_output_shape_ops:
+            self._shapes = self.shapes  # operators ask for symbols from the first one on
 
     # facts
 
@@ -137,6 +149,36 @@ class Trace:
     def where(self) -> str:
         """The user's line being interpreted."""
         return self.frames[-1].where() if self.frames else ""
+
+    # numbers that vary
+
+    @property
+    def shapes(self) -> Shapes:
+        """The symbols of this capture; their module is loaded by the first capture that has any."""
+        if self._shapes is None:
+            module = importlib.import_module(".shapes", __package__)
+            self._shapes = module.Shapes(self.options, self.graph.fake_mode, self.where)
+        return self._shapes
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether anything is symbolic so far."""
+        return self._shapes is not None
+
+    def is_symbolic(self, source: Source, number: int | float) -> bool:
+        """Whether a number that the program is given is to be a symbol."""
+        options = self.options
+        self.numbers[source] = number
+        static = options.specialize_int if type(number) is int else options.specialize_float or not math.isfinite(number)
+        if static or options.dynamic is False or not options.automatic_dynamic_shapes:
+            return False
+        return self.variation.varies(source, number)
+
+    def number_input(self, number: int | float, source: Source) -> Value:
+        """The symbol of a number at a path; one symbol a path."""
+        if source not in self._numbers:
+            self._numbers[source] = self.shapes.input(number, source)
+        return self._numbers[source]
 
     # objects
 

@@ -34,6 +34,7 @@ from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
 from ..values.range import RangeValue
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
+from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorMethod, TensorValue
 from ..values.user_object import SuperValue, UserObject
 
@@ -149,6 +150,18 @@ def make_tensor(r: Reloader, value: TensorValue) -> None:
     r.b.load_slot(r.results)
     r.b.load_const(index)
     r.b.subscr()
+
+
+@makes(SymbolicNumber)
+def make_number(r: Reloader, value: SymbolicNumber) -> None:
+    """By the program's own arithmetic where there is one, so that it is Python's number to the last bit."""
+    if value.function is not None:
+        r.call(value.function, [r.push(operand) for operand in value.operands])
+    elif value.node is not None:
+        make_tensor(r, value)
+    else:
+        function, operands = value.owner.calculation(value)
+        r.call(function, [r.push(operand) for operand in operands])
 
 
 @makes(ListValue)
@@ -299,9 +312,8 @@ def make_cell(r: Reloader, value: CellValue) -> None:
 
 @makes(MethodValue)
 def make_method(r: Reloader, value: MethodValue) -> None:
-    if isinstance(value.function, BuiltinValue):
-        r.reload(value.receiver)
-        r.b.load_attr(value.function.real.__name__)
+    if isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
+        r.call(value.function.real.__get__, [r.push(value.receiver)])
     else:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
 

@@ -24,6 +24,7 @@ from ..values.handled import Handled, LastInstruction
 from ..values.klass import ClassValue
 from ..values.range import RangeValue
 from ..values.sequence import TupleValue
+from ..values.symbolic_number import SymbolicNumber
 from .effect import awaited_effect, group_effect
 from .reload import Reloader
 
@@ -168,7 +169,7 @@ class BreakEmission:
     def _make(self, value: Value) -> None:
         if isinstance(value, Handled):
             value = value.current
-        if not isinstance(value, Null) and not value.is_constant():
+        if not isinstance(value, Null) and (isinstance(value, SymbolicNumber) or not value.is_constant()):
             self.r.reload(value)
             self.b.pop_top()
 

@@ -14,6 +14,7 @@ from ...events import Event, Miss, Sink, Skipped
 from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
+from ..interpret.expectations import expect
 from ..interpret.trace import Loops
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
@@ -48,7 +49,7 @@ class Cache:
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
-        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, ()))
+        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, (), self._loops))
 
     # called by the hook
 
@@ -78,7 +79,7 @@ class Cache:
         try:
             self.compiles += 1
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(piece, function, slots, self.options, self.send, rest, self._loops)
+            entry = convert(piece, function, slots, self.options, self.send, rest)
             self._expect_to_hold(entry, function, slots)
             return entry
         except SkipFrame as reason:
@@ -165,7 +166,13 @@ class Cache:
     def _continue(self, capture: Capture, site: Site, function: types.FunctionType) -> Continuations:
         decoded = capture.decoded
         rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
-        return Continuations(lambda frames: ContinuationMaker(self._site_after(frames)), rerun)
+
+        def resume(frames: tuple[Suspended, ...]) -> ContinuationMaker:
+            after = self._site_after(frames)
+            expect(after.data.variation, capture, frames)
+            return ContinuationMaker(after)
+
+        return Continuations(resume, rerun)
 
     def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
@@ -175,7 +182,7 @@ class Cache:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames))
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops))
             self._continuations[key] = site
             self._pieces.append(frames)
         return site

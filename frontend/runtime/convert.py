@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import time
 import types
+import warnings
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,14 +17,16 @@ import torch.fx
 from ...backends.compile_graph import compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
-from ...events import Captured, Sink
+from ...events import Captured, Sink, Specialised
 from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...options import Options
 from ..interpret.capture import Break, Capture
+from ..interpret.graph import GraphInput
 from ..interpret.outcome import Restart
 from ..interpret.root import capture_call, capture_rest
 from ..interpret.trace import Loops
+from ..interpret.variation import Variation
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import Suspended, Unresumable
 from ..rebuild.build import Continuations, Rebuilt, rebuild
@@ -38,6 +41,8 @@ class Piece:
 
     decoded: DecodedCode
     frames: tuple[Suspended, ...]
+    loops: Loops  # those left to Python, shared by all pieces of a handle
+    variation: Variation = field(default_factory=Variation)
 
     @property
     def name(self) -> str:
@@ -54,18 +59,20 @@ def convert(
     options: Options,
     sink: Sink,
     continuations: Callable[[Capture], Continuations],
-    loops: Loops,
 ) -> Entry:
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
     clock = Clock()
-    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations, loops)
+    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
     clock.lap("trace")
     report_break(piece, capture, options, sink)
     code = rebuilt.code
     if rebuilt.outputs or capture.trace.graph.nodes:
         compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options)
-        code = rebuilt.bind(Quiet(compiled))
+        # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
+        code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
     clock.lap("backend")
+    report_specialised(piece, capture, options, sink)
+    piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
     program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
     native = program.native()
     clock.lap("guards")
@@ -74,14 +81,13 @@ def convert(
 
 
 def capture_and_rebuild(
-    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, continuations: Callable[[Capture], Continuations],
-    loops: Loops,
-) -> tuple[Capture, Rebuilt]:  # fmt: skip
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, continuations: Callable[[Capture], Continuations]
+) -> tuple[Capture, Rebuilt]:
     """Interprets and rebuilds; starts over with an earlier break where the state at a break cannot be made in Python."""
     stop: Restart | None = None
     for _ in range(MAX_RESTARTS):
         try:
-            capture = run_capture(piece, function, slots, options, loops, stop)
+            capture = run_capture(piece, function, slots, options, stop)
         except Restart as restart:
             if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
@@ -109,11 +115,11 @@ def caller_place(capture: Capture) -> int | None:
 
 
 def run_capture(
-    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, loops: Loops, stop: Restart | None
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None
 ) -> Capture:
     if not piece.frames:
-        return capture_call(options, piece.decoded, function, slots, loops, stop)
-    return capture_rest(options, piece.frames, function, slots[0], loops, stop)
+        return capture_call(options, piece.decoded, function, piece.variation, slots, piece.loops, stop)
+    return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
@@ -126,17 +132,49 @@ def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -
     sink(BreakEvent(piece.name, capture.exit.where, tuple(reason.chain), reason.reason.id, reason.sentence, reason.reason.hint))
 
 
+def report_specialised(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
+    """Tells of numbers that were to vary and that this capture relies on after all. Warns of one that the user marked;
+    raises torch's ConstraintViolationError for it under `strict`."""
+    if not capture.trace.has_shapes:
+        return
+    for found in capture.trace.shapes.specialised():
+        sink(Specialised(piece.name, found.source.name, str(found.number), found.line))
+        if found.mark is None or found.mark.kind != "dynamic":
+            continue
+        message = (
+            f"{found.source.name} was marked dynamic, but {found.line or piece.name} needs it to be {found.number}: other sizes compile "
+            "again. Remove the mark, use maybe_mark_dynamic, or write the line so that it holds for each size"
+        )
+        if options.strict:
+            raise capture.trace.shapes.refuse(message)
+        warnings.warn(f"framejit: {message}", stacklevel=2)
+
+
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed."""
     guards = list(capture.trace.guards.values())
-    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used]
+    if capture.trace.has_shapes:
+        guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
+    inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
     for apart in (sources, *capture.trace.apart()):
         if len(apart) > 1:
             guards.append(Guard(apart[0], Kind.DISTINCT, tuple(apart[1:])))
     return guards
+
+
+def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
+    """The guards, where those of a tensor leave open what is a symbol."""
+    shapes = capture.trace.shapes
+    fakes = {item.source: item.value.fake for item in capture.trace.graph.inputs if isinstance(item, GraphInput)}
+
+    def opened(guard: Guard) -> Guard:
+        fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None
+        return guard if fake is None else replace(guard, expected=shapes.spec(guard.expected, fake))
+
+    return list(map(opened, guards))
 
 
 def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ...options import Options
     from ..interpret.effects import EffectLog
     from ..interpret.graph import GraphBuilder
+    from ..interpret.shapes import Shapes
     from .context_manager import Modes
     from .function import FunctionValue
     from .klass import ClassValue
@@ -42,6 +43,18 @@ class TraceContext(Protocol):
 
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
+
+    # numbers that vary
+
+    @property
+    def shapes(self) -> Shapes:
+        """The symbols of this capture."""
+
+    def is_symbolic(self, source: Source, number: int | float) -> bool:
+        """Whether a number that the program is given is to be a symbol."""
+
+    def number_input(self, number: int | float, source: Source) -> Value:
+        """The symbol of a number that the program is given."""
 
     # objects and paths
 

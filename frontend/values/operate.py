@@ -15,6 +15,7 @@ from .constant import Constant, fold
 from .function import MethodValue
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .sequence import ListValue, Sequence, SliceValue, list_extend
+from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .user_object import UserObject
 
@@ -61,6 +62,10 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     in_place = op in IN_PLACE
     plain_op = op[:-1] if in_place else op
     function, name = BINARY[plain_op]
+    if isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber):
+        number = calculate(tx, function, left, right)
+        if number is not None:
+            return number
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
         if not isinstance(other, UserObject):
@@ -142,6 +147,8 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
     if op == "not":
         return Constant(not value.truth(tx))
     function, name = UNARY[op]
+    if isinstance(value, SymbolicNumber):
+        return calculate(tx, function, value) or value
     if isinstance(value, TensorValue):
         return tx.graph.call("call_function", function, [value], {})
     if isinstance(value, UserObject):
@@ -154,6 +161,10 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
 def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     """left op right for the six comparisons."""
     function, name, reflected = COMPARE[op]
+    if isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber):
+        number = calculate(tx, function, left, right)
+        if number is not None:
+            return number
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
         if other.is_constant() and other.constant() is None:

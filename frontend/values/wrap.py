@@ -34,6 +34,7 @@ from .python_module import PythonModule
 from .range import RangeValue
 from .registry import wrap_rule, wraps
 from .sequence import ListValue, SliceValue, TupleValue
+from .symbolic_number import Symbol
 from .user_object import UserObject
 
 if TYPE_CHECKING:
@@ -64,10 +65,23 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     return wrap_object(tx, obj, source)
 
 
-@wraps(*LITERAL_TYPES)
+@wraps(*(set(LITERAL_TYPES) - {int, float}))
 def wrap_literal(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     tx.guard(source, Kind.EQUALS, obj)
     return Constant(obj, source)
+
+
+@wraps(int, float)
+def wrap_number(tx: TraceContext, obj: int | float, source: Source | None) -> Value:
+    if source is not None and tx.is_symbolic(source, obj):
+        tx.guard(source, Kind.TYPE, type(obj))
+        return tx.number_input(obj, source)
+    return wrap_literal(tx, obj, source)
+
+
+@wraps(torch.SymInt, torch.SymFloat, torch.SymBool)
+def wrap_symbol(tx: TraceContext, obj: Symbol, source: Source | None) -> Value:
+    return tx.shapes.number(obj)
 
 
 def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:

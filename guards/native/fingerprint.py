@@ -6,22 +6,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import _C
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import _guards
 
 KEYS = "_ZN3c104impl26raw_local_dispatch_key_setE"  # thread-local PODLocalDispatchKeySet
 GETTERS = (  # library, symbol; the order is that of set_state_probes in torch_state.c
     ("c10", "_ZN3c108GradMode10is_enabledEv"),
-    ("torch_cpu", "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"),
-    ("torch_cpu", "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv"),
+    ("torch_cpu", "_ZN2at4impl22PythonTorchFunctionTLS9get_stateEv"),
     ("c10", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"),
     ("torch_cpu", "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"),
     ("torch_cpu", "_ZN2at8autocast25is_autocast_cache_enabledEv"),
@@ -40,6 +40,13 @@ def autocast(**change: Any) -> torch.autocast:
     return torch.autocast("cpu", **now | change)
 
 
+@contextmanager
+def two_modes() -> Iterator[None]:
+    """Of functions, where the device of tensors would go."""
+    with torch.device("meta"), torch.device("cpu"):
+        yield
+
+
 def other_half() -> torch.dtype:
     return torch.float16 if torch.get_autocast_dtype("cpu") is torch.bfloat16 else torch.bfloat16
 
@@ -54,6 +61,8 @@ TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
     lambda: _C.DisableTorchFunctionSubclass(),
     lambda: _C.DisableTorchFunction(),
     lambda: torch.device("meta"),
+    lambda: two_modes(),
+    lambda: FakeTensorMode(),
 )
 
 _forced_off = False
@@ -87,10 +96,12 @@ def probes() -> tuple[Any, ...]:
 
 
 def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
+    """Whether a mode changes the fingerprint, and its counts of modes are torch's own."""
     before = _guards.fingerprint()
     with trial():
         during = _guards.fingerprint()
-    return before is not None and before != during and _guards.fingerprint() == before
+        counted = during is not None and during[1:] == (_C._len_torch_function_stack(), _C._len_torch_dispatch_stack())
+    return before is not None and counted and before != during and _guards.fingerprint() == before
 
 
 @cache

@@ -388,7 +388,7 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t number, Py_ssize_
 }
 
 static int makes_reference(const Step *step) {
-    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT || step->op == OP_TENSOR_SIZE ||
+    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT || step->op == OP_CALL || step->op == OP_TENSOR_SIZE ||
            step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
 }
 

@@ -9,8 +9,7 @@ static struct {
     void *library; /* dlopen handle of libc10, for the thread-local symbol */
     const char *keys_symbol;
     _Bool (*grad)(void);
-    int64_t (*function_modes)(void);
-    int32_t (*functions_disabled)(void);
+    const void *(*functions)(void); /* at::impl::PythonTorchFunctionTLS of this thread, see function_state */
     int64_t (*dispatch_modes)(void);
     int8_t (*autocast_dtype)(int8_t device_type);
     _Bool (*autocast_cache)(void);
@@ -20,15 +19,33 @@ static struct {
     PyObject *function_mode_at, *dispatch_mode_at; /* torch._C._get_function_stack_at, _get_dispatch_stack_at */
 } probes;
 static int calibrated;
-static _Thread_local const void *thread_keys; /* dlsym gives the calling thread's own copy */
+
+/* PythonTorchFunctionTLS: an enum, and a vector of shared pointers. That it is so is tried out by fingerprint.py. */
+typedef struct {
+    int32_t disabled, padding;
+    const char *begin, *end;
+} function_state;
+
+enum { SHARED_POINTER = 16 };
+
+/* Where torch keeps this thread's state; a thread-local of torch's stays where it is as long as the thread lives. */
+static _Thread_local struct {
+    const void *keys; /* dlsym gives the calling thread's own copy */
+    const function_state *functions;
+} thread __attribute__((tls_model("initial-exec")));
+
+static void find_thread_state(void) {
+    thread.functions = probes.functions();
+    thread.keys = dlsym(probes.library, probes.keys_symbol);
+}
 
 static void take_fingerprint(fj_fingerprint *now) {
-    if (thread_keys == NULL) thread_keys = dlsym(probes.library, probes.keys_symbol);
+    if (thread.keys == NULL) find_thread_state();
     memset(now, 0, sizeof *now);
-    memcpy(now->keys, thread_keys, sizeof now->keys);
-    now->function_modes = probes.function_modes();
-    now->dispatch_modes = probes.dispatch_modes();
-    now->functions_disabled = probes.functions_disabled();
+    memcpy(now->keys, thread.keys, sizeof now->keys);
+    now->function_modes = (thread.functions->end - thread.functions->begin) / SHARED_POINTER;
+    now->functions_disabled = thread.functions->disabled;
+    if (now->keys[0]) now->dispatch_modes = probes.dispatch_modes(); /* with a mode there is a key included: Python */
     now->grad = probes.grad();
     now->autocast_cpu = probes.autocast_dtype(0);
     now->autocast_cuda = probes.autocast_dtype(1);
@@ -97,27 +114,26 @@ int fj_torch_state_holds(PyObject *state, fj_state_memory *memory) {
     return holds;
 }
 
-/* set_state_probes(None | (library handle, symbol of the keys, 10 addresses, context getter, function_mode_at,
+/* set_state_probes(None | (library handle, symbol of the keys, 9 addresses, context getter, function_mode_at,
  * dispatch_mode_at)) */
 static PyObject *set_state_probes(PyObject *module, PyObject *from) {
     calibrated = 0;
     if (from == Py_None) Py_RETURN_NONE;
-    unsigned long long library, at[10], context;
+    unsigned long long library, at[9], context;
     const char *symbol;
     PyObject *function_mode_at, *dispatch_mode_at;
-    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKKOO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
-                          &at[7], &at[8], &at[9], &context, &function_mode_at, &dispatch_mode_at))
+    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKOO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+                          &at[7], &at[8], &context, &function_mode_at, &dispatch_mode_at))
         return NULL;
     probes.library = (void *)(uintptr_t)library;
     char *kept = strdup(symbol); /* once a process */
     probes.keys_symbol = kept;
-    void **targets[10] = {
-        (void **)&probes.grad, (void **)&probes.function_modes, (void **)&probes.functions_disabled,
-        (void **)&probes.dispatch_modes, (void **)&probes.autocast_dtype, (void **)&probes.autocast_cache,
+    void **targets[9] = {
+        (void **)&probes.grad, (void **)&probes.functions, (void **)&probes.dispatch_modes, (void **)&probes.autocast_dtype, (void **)&probes.autocast_cache,
         (void **)&probes.default_dtype, (void **)&probes.deterministic[0], (void **)&probes.deterministic[1],
         (void **)&probes.deterministic[2],
     };
-    for (int i = 0; i < 10; i++) *targets[i] = (void *)(uintptr_t)at[i];
+    for (int i = 0; i < 9; i++) *targets[i] = (void *)(uintptr_t)at[i];
     probes.context = ((const void *(*)(void))(uintptr_t)context)();
     Py_XSETREF(probes.function_mode_at, Py_NewRef(function_mode_at));
     Py_XSETREF(probes.dispatch_mode_at, Py_NewRef(dispatch_mode_at));
@@ -126,16 +142,17 @@ static PyObject *set_state_probes(PyObject *module, PyObject *from) {
     Py_RETURN_NONE;
 }
 
-/* fingerprint() -> bytes | None, for the calibration: does each mode show? */
+/* fingerprint() -> (bytes, function modes, dispatch modes) | None, for the calibration: does each mode show? */
 static PyObject *fingerprint(PyObject *module, PyObject *unused) {
     if (!calibrated) Py_RETURN_NONE;
     fj_fingerprint now;
     take_fingerprint(&now);
-    return PyBytes_FromStringAndSize((const char *)&now, sizeof now);
+    return Py_BuildValue("NLL", PyBytes_FromStringAndSize((const char *)&now, sizeof now), (long long)now.function_modes,
+                         (long long)now.dispatch_modes);
 }
 
 PyMethodDef fj_state_methods[] = {
     {"set_state_probes", set_state_probes, METH_O, "set_state_probes(addresses | None)"},
-    {"fingerprint", fingerprint, METH_NOARGS, "The bytes that change with torch's modes, or None before calibration."},
+    {"fingerprint", fingerprint, METH_NOARGS, "The bytes that change with torch's modes, and how many modes there are; None before calibration."},
     {NULL},
 };

@@ -262,3 +262,12 @@ def test_printing():
         " and 'forward' not in y.__dict__ and y.scale == 2.0 and y.name == 'net'"
     )
     assert GuardProgram.build([]).expression() == "True"
+
+
+def test_more_items_of_an_iterator_than_fit_on_the_stack():
+    items = [object() for _ in range(300)]
+    guards = [Guard(s.IteratorItem(X, index), Kind.TYPE, object) for index in range(300)]
+    program = GuardProgram.build(guards)
+    for _ in range(3):
+        assert program.native().check((iter(items),), function)
+        assert not program.native().check((iter([*items[:-1], 1]),), function)

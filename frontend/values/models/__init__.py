@@ -5,8 +5,8 @@ import functools
 import importlib
 
 FILES = (
-    "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect", "itertools",
-    "logging", "operator", "sys", "torch", "typing",
+    "autograd", "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect",
+    "itertools", "logging", "masked", "operator", "sys", "torch", "typing",
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from ..operate import binary, compare
 from ..range import RangeValue
 from ..registry import method, models
 from ..sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..symbolic_number import SymbolicNumber, calculate
 from ..tensor import TensorValue
 from ..user_object import SuperValue, UserObject
 
@@ -285,6 +286,8 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
             found = args[0].special(tx, name)
             if found is not None:
                 return found.call(tx, [], {})
+        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+            return calculate(tx, cls, args[0]) or args[0]
         return fold(tx, cls, list(args), {})
 
     return convert
@@ -305,6 +308,8 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
         return tx.graph.call("call_function", abs, [obj], {})
     if isinstance(obj, UserObject):
         return obj.method(tx, "__abs__", [], {})
+    if isinstance(obj, SymbolicNumber):
+        return calculate(tx, abs, obj) or obj
     return fold(tx, abs, [obj], {})
 
 
@@ -315,7 +320,7 @@ def builtin_pow(tx: TraceContext, base: Value, exponent: Value, modulus: Value |
 
 @models(divmod)
 def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
-    if foldable([left, right], {}):
+    if foldable([left, right], {}) and not isinstance(left, SymbolicNumber) and not isinstance(right, SymbolicNumber):
         return fold(tx, divmod, [left, right], {})
     for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
         found = receiver.special(tx, name) if isinstance(receiver, UserObject) else None

@@ -176,7 +176,14 @@ for _name in "dim ndimension numel nelement element_size get_device storage_offs
     _query(_name)
 
 
-@method(torch.Tensor, "item", "tolist", "__bool__", "__int__", "__float__", "__index__")
+@method(torch.Tensor, "item")
+def tensor_item(tx: TraceContext, self: TensorValue) -> Value:
+    if tx.options.capture_scalar_outputs:
+        return tx.graph.call("call_method", "item", [self], {})
+    return tensor_value(tx, self)
+
+
+@method(torch.Tensor, "tolist", "__bool__", "__int__", "__float__", "__index__")
 def tensor_value(tx: TraceContext, self: TensorValue) -> Value:
     raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
 

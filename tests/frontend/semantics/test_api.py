@@ -322,12 +322,12 @@ def test_recompile_limit():
     def f(x, n):
         return x + n
 
-    with framejit.config.patch(recompile_limit=2):
+    with framejit.config.patch(recompile_limit=2, specialize_int=True):
         g = strict_compile(f)
     for n in range(5):
         assert torch.equal(g(vec(2), n), vec(2) + n)
     assert g.framejit.compiles == 2
-    with framejit.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True):
+    with framejit.config.patch(recompile_limit=2, specialize_int=True, fail_on_recompile_limit_hit=True):
         h = strict_compile(f)
     h(vec(2), 0), h(vec(2), 1)
     with pytest.raises(framejit.RecompileLimitError):

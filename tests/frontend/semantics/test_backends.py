@@ -1,12 +1,14 @@
 """The same programs through aot_eager: values, mutations, aliases and gradients stay eager's."""
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 BACKENDS = ["eager", "aot_eager"]
 
@@ -150,8 +152,6 @@ def test_run_time_error(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_backward_twice_and_retained(backend):
-    from .harness import strict_compile
-
     def f(x):
         return (x * x).sum()
 
@@ -164,8 +164,6 @@ def test_backward_twice_and_retained(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_grad_mode_switches(backend):
-    from .harness import strict_compile
-
     def f(x):
         return x * 2
 
@@ -176,3 +174,80 @@ def test_grad_mode_switches(backend):
     with torch.inference_mode():
         assert g(x).is_inference()
     assert g(x.detach()).requires_grad is False
+
+
+def two_losses(x, w):
+    return (x * 2).sum(), (x * w).sum(), w.sin().t()
+
+
+def writes_statistics(x, w):
+    seen = torch.zeros(2)
+    y = F.batch_norm(x * w, seen, torch.ones(2), training=True)
+    return (y**3).sum(), w * 2, seen
+
+
+@pytest.mark.parametrize("program", [two_losses, writes_statistics, views_of_inputs, in_place_on_input])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_no_gradient_reaches_stays_none(program, backend):
+    handle = strict_compile(program, backend=backend)
+    for _ in range(2):
+        for output in range(len(program(vec(2, 2, grad=True), vec(2, 2, grad=True)))):
+            grads = []
+            for callee in (program, handle):
+                x, w = vec(2, 2, grad=True), vec(2, 2, grad=True)
+                result = callee(x, w)
+                if isinstance(result, torch.Tensor):
+                    result = (result,)
+                if output < len(result) and result[output].requires_grad:
+                    result[output].sum().backward()
+                grads.append((x.grad, w.grad))
+            for mine, yours in zip(*grads, strict=True):
+                assert (mine is None) == (yours is None), (output, mine, yours)
+                assert mine is None or torch.allclose(mine, yours)
+
+
+def smooth(x, w):
+    return (x.sin() * w).sum(), (x @ w).tanh()
+
+
+def with_dropout(x, w):
+    return F.dropout(x.exp() * w, 0.5).pow(3).sum(), x
+
+
+def make_norm():
+    norm = nn.BatchNorm1d(3)
+
+    def normalised(x, w):
+        return norm(torch.stack([x.exp(), x.sin() * w, w**2], 1)).pow(3) * w.sum(), *norm.buffers()
+
+    return normalised
+
+
+@pytest.mark.parametrize("make", [lambda: smooth, lambda: with_dropout, make_norm])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_double_backward(make, backend):
+    def second(callee):
+        torch.manual_seed(0)
+        leaf, w = vec(2, 2, grad=True), vec(2, 2, grad=True)
+        result = callee(leaf * 2, w)
+        grads = torch.autograd.grad(result[0].sum(), [leaf, w], create_graph=True)
+        return [*grads, *torch.autograd.grad(sum(g.pow(2).sum() for g in grads), [leaf, w]), *result, torch.get_rng_state()]
+
+    program, handle = make(), strict_compile(make(), backend=backend)
+    for _ in range(2):
+        for mine, yours in zip(second(program), second(handle), strict=True):
+            torch.testing.assert_close(yours, mine)
+
+
+def test_the_backward_pass_frees_what_it_kept():
+    def f(x, w):
+        return (x * w).sin()
+
+    handle = strict_compile(f, backend="aot_eager")
+    handle(vec(2, 2) + 1, vec(2, 2, grad=True))  # the capture keeps its own arguments for a while
+    x = vec(2, 2) + 1
+    gone = weakref.ref(x)
+    y = handle(x, vec(2, 2, grad=True))
+    del x
+    y.sum().backward()
+    assert gone() is None

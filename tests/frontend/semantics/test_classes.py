@@ -637,3 +637,31 @@ def test_comparison_fallbacks():
         return a == b, a != b, a == a, text, x + 1
 
     check(f, vec(2), A(), A())
+
+
+class Redirects:
+    def __getattribute__(self, name):
+        if name != "aliases" and name in super().__getattribute__("aliases"):
+            name = super().__getattribute__("aliases")[name]
+        return super().__getattribute__(name)
+
+
+class Checks(Redirects):
+    aliases = {"factor": "scale"}
+
+    def __getattribute__(self, name):
+        if name == "forbidden":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+def test_attribute_access_of_a_base_class_behind_a_break():
+    """Each __getattribute__ is a frame of its own there, and what super() finds in it is not what the instance would."""
+
+    def f(x):
+        thing = Checks()
+        thing.scale = 2
+        print(thing.factor)
+        return x * thing.scale, hasattr(thing, "forbidden")
+
+    check(f, vec(2), graphs=None, breaks=None)

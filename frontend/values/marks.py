@@ -20,8 +20,9 @@ class Mark:
 def mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int], *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
     """Says that the size of a dimension varies between calls, between `min` and `max` inclusive when given.
 
-    Raises TypeError for what is no tensor, IndexError for a dimension that it lacks, ValueError for an empty range.
-    Captures are static in this version: a mark is recorded and checked, and a new size costs a compile.
+    Raises TypeError for what is no tensor, IndexError for a dimension that it lacks, ValueError for an empty range or a size
+    outside of it. Where the code needs one certain size after all there is a warning with the line (under strict, torch's
+    ConstraintViolationError), and other sizes compile again.
     """
     if min is not None and max is not None and min > max:
         raise ValueError(f"mark_dynamic: min ({min}) is greater than max ({max})")

@@ -1,0 +1,198 @@
+"""What eager's autograd does and one autograd node for a whole graph does not: an input that none of the outputs with a
+gradient depends on keeps None, and a backward pass can itself be differentiated.
+
+In: a captured graph and what an ahead-of-time compiler made of it, which runs as one node named CompiledFunctionBackward.
+Out: a callable that leaves the same gradients as eager.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from .value_errors import draws_random_numbers, may_write, name_of
+
+NODE = "CompiledFunctionBackward"
+NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, and read none of them while training
+
+
+def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], *, random_like_eager: bool) -> Callable[..., Any]:
+    """Wraps `compiled` where gradients are taken. random_like_eager: it draws the numbers that gm itself would draw."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    outputs = list(gm.graph.output_node().args[0])
+    wanted = [index for index, node in enumerate(placeholders) if wants_gradient(node)]
+    ends = [_fake(node) for node in (*outputs, *placeholders)]
+    if not wanted or not any(isinstance(fake, torch.Tensor) and fake.requires_grad for fake in ends[: len(outputs)]):
+        return compiled
+    starts = {index: _start(placeholders[index]) for index in wanted}
+    reached = [None if not isinstance(fake, torch.Tensor) or not fake.requires_grad else _reached(fake, starts) for fake in ends]
+    again = None if draws_random_numbers(gm.graph.nodes) and not random_like_eager else _replay(gm, placeholders)
+    return OneNode(compiled, reached, len(outputs), wanted, again, draws_random_numbers(gm.graph.nodes))
+
+
+def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
+    """Whether eager's backward pass may raise because of numbers: complex eigenvectors and singular vectors are unique only
+    up to a phase, and eager refuses losses that depend on it. A traced backward pass would not."""
+    vectors = (node for node in gm.graph.nodes if any(word in name_of(node) for word in ("eig", "svd")))
+    around = (other for node in vectors for other in (*node.all_input_nodes, *node.users))
+    return any(isinstance(fake, torch.Tensor) and fake.requires_grad and fake.is_complex() for fake in map(_fake, around))
+
+
+def _fake(node: Any) -> Any:
+    return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+
+
+def wants_gradient(node: torch.fx.Node) -> bool:
+    """Whether a node is a tensor that gradients are taken by; symbolic numbers are none."""
+    fake = _fake(node)
+    return isinstance(fake, torch.Tensor) and fake.requires_grad
+
+
+def _start(placeholder: torch.fx.Node) -> Node:
+    """The autograd node at which gradients by an input leave the graph; writing into the input has not moved it."""
+    return placeholder.meta.get("grad_fn") or get_gradient_edge(_fake(placeholder)).node
+
+
+def _reached(fake: torch.Tensor, starts: dict[int, Node]) -> frozenset[int]:
+    """Positions of the inputs that a backward pass from a tensor reaches."""
+    seen: set[Node] = set()
+    todo = [get_gradient_edge(fake).node]
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions if following is not None]
+    return frozenset(index for index, node in starts.items() if node in seen)
+
+
+def _replay(gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]) -> tuple[Callable[..., Any], frozenset[int]] | None:
+    """How to run the graph a second time: its function, and positions of inputs that it gets copies of: running statistics
+    and counters, which training only writes. None where the graph overwrites something that it may also read."""
+    copied = {node for node in placeholders if node.users and all(may_write(user) and not user.users for user in node.users)}
+    for node in gm.graph.nodes:
+        if any(norm in name_of(node) for norm in NORMS):
+            copied |= {other for other in node.all_input_nodes[1:] if not wants_gradient(other)}
+    if any(node not in copied for node in placeholders if node.meta.get("mutated")) or not copied <= set(placeholders):
+        return None
+    return gm.forward, frozenset(placeholders.index(node) for node in copied)
+
+
+@dataclass
+class Wiring:
+    """Where a compiled graph's node sits, learnt from its first call. `end`: the output that leads to it, in `steps` steps.
+    `rows`: by output of the node, the inputs reached from it. `inputs`: by next function, the input (None: unknown).
+    `direct`: by output of the node, the graph's output that it is; None where some are rebuilt outside it."""
+
+    end: int
+    steps: int
+    rows: dict[int, frozenset[int]]
+    inputs: tuple[int | None, ...]
+    direct: dict[int, int] | None
+
+
+class OneNode:
+    """Calls a compiled graph and watches its node in the backward pass."""
+
+    def __init__(
+        self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int, wanted: Sequence[int],
+        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool,
+    ) -> None:  # fmt: skip
+        self.compiled, self.reached, self.outputs, self.wanted, self.again, self.random = compiled, reached, outputs, wanted, again, random
+        self.wiring: Wiring | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        edges = [get_gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
+        state = torch.get_rng_state() if self.random and self.again is not None else None
+        results = self.compiled(*args)
+        if self.wiring is None:
+            self.wiring = self.learn(results, args, edges)
+        wiring = self.wiring
+        if wiring.end >= 0:
+            node = (*results, *args)[wiring.end].grad_fn
+            for _ in range(wiring.steps):
+                node = node.next_functions[0][0]
+            node.register_hook(Backward(self, wiring, args, state))
+        return results
+
+    def learn(self, results: Sequence[Any], args: Sequence[Any], edges: Sequence[GradientEdge]) -> Wiring:
+        end, steps, found = -1, 0, None
+        rows: dict[int, frozenset[int]] = {}
+        direct: dict[int, int] | None = {}
+        for position, (tensor, reached) in enumerate(zip((*results, *args), self.reached, strict=True)):
+            if reached is None or not isinstance(tensor, torch.Tensor) or tensor.grad_fn is None:
+                continue
+            depth, node, number = chain(tensor)
+            if node is None:
+                continue
+            if found is None:
+                end, steps, found = position, depth, node
+            rows[number] = rows.get(number, frozenset()) | reached
+            if depth or position >= self.outputs:
+                direct = None
+            elif direct is not None:
+                direct[number] = position
+        by_edge = {(edge.node, edge.output_nr): index for edge, index in zip(edges, self.wanted, strict=True)}
+        inputs = tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
+        return Wiring(end, steps, rows, inputs, direct)
+
+
+def chain(tensor: torch.Tensor) -> tuple[int, Node | None, int]:
+    """Follows a tensor's history down to the compiled node: steps, the node (None: not found), which output of it."""
+    node, number = tensor.grad_fn, tensor.output_nr
+    for depth in range(8):
+        if node is None:
+            break
+        if type(node).__name__ == NODE:
+            return depth, node, number
+        node, number = node.next_functions[0] if node.next_functions else (None, 0)
+    return 0, None, 0
+
+
+class Backward:
+    """The node's hook: sees the gradients that came and went, and sets right those that went."""
+
+    def __init__(self, graph: OneNode, wiring: Wiring, args: Sequence[Any], state: torch.Tensor | None) -> None:
+        self.graph, self.wiring, self.args, self.state = graph, wiring, args, state
+        self.versions = versions(args)
+
+    def __call__(self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...] | None:
+        given = {number: grad for number, grad in enumerate(came) if grad is not None and number in self.wiring.rows}
+        reached = frozenset[int]().union(*(self.wiring.rows[number] for number in given))
+        places = zip(self.wiring.inputs, left, strict=True)
+        grads = tuple(None if index is not None and index not in reached else grad for index, grad in places)
+        if torch.is_grad_enabled() and self.graph.again is not None and self.wiring.direct is not None:
+            return self.differentiable(given, grads)
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            self.args = ()  # nothing comes again: what eager would have freed must not stay alive
+        return grads
+
+    def differentiable(self, given: dict[int, torch.Tensor], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same gradients with a history: the graph runs again under eager's autograd."""
+        assert self.graph.again is not None and self.wiring.direct is not None
+        forward, copied = self.graph.again
+        now_at = enumerate(zip(self.versions, versions(self.args), strict=True))
+        if any(before != now for position, (before, now) in now_at if position not in copied):
+            raise RuntimeError("an input of a compiled function was modified in place before its backward pass was differentiated")
+        args = [arg.detach().clone() if position in copied else arg for position, arg in enumerate(self.args)]
+        now = torch.get_rng_state() if self.state is not None else None
+        if self.state is not None:
+            torch.set_rng_state(self.state)
+        try:
+            results = forward(*args)
+        finally:
+            if now is not None:
+                torch.set_rng_state(now)
+        wanted = [index for index, grad in zip(self.wiring.inputs, grads, strict=True) if index is not None and grad is not None]
+        outputs = [results[self.wiring.direct[number]] for number in given]
+        made = torch.autograd.grad(outputs, [args[index] for index in wanted], list(given.values()), create_graph=True, allow_unused=True)
+        fresh = dict(zip(wanted, made, strict=True))
+        return tuple(grad if index not in fresh else fresh[index] for index, grad in zip(self.wiring.inputs, grads, strict=True))
+
+
+def versions(args: Sequence[Any]) -> list[int]:
+    """How often each was written to."""
+    return [arg._version if isinstance(arg, torch.Tensor) and not arg.is_inference() else 0 for arg in args]

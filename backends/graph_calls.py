@@ -1,0 +1,102 @@
+"""Calls in a graph that stand for pieces of it: a custom autograd function, a checkpointed call.
+
+In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch.utils import checkpoint
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Nodes cut out: a function of `inputs`, in the order of the nodes that they were."""
+
+    run: Callable[..., Any]
+    inputs: tuple[torch.fx.Node, ...]
+
+
+def cut(nodes: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None]) -> Piece:
+    """A copy of `nodes` as a graph of its own. `inputs` come first, then what else the nodes use; None stays None."""
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    order: list[torch.fx.Node] = []
+    inside = set(nodes)
+    used = [other for node in nodes for other in node.all_input_nodes] + [node for node in outputs if node is not None]
+    for node in (*inputs, *dict.fromkeys(other for other in used if other not in inside and other not in set(inputs))):
+        placeholder = graph.placeholder(f"input_{len(order)}")
+        placeholder.meta.update(node.meta)
+        copies.setdefault(node, placeholder)
+        order.append(node)
+    for node in nodes:
+        if node not in copies:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(node if node is None else copies[node] for node in outputs))
+    return Piece(torch.fx.GraphModule({}, graph, class_name="Piece").forward, tuple(order))
+
+
+class CustomFunction:
+    """A torch.autograd.Function whose forward and backward are pieces of graph.
+
+    forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
+    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
+    saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
+    """
+
+    def __init__(
+        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
+        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]],
+    ) -> None:  # fmt: skip
+        self.__name__ = f"{name}_{next(_numbers)}"
+        self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
+        self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        return _Apply.apply(self, *tensors)
+
+
+class _Apply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, function: CustomFunction, *tensors: torch.Tensor) -> Any:
+        results = function.forward(*tensors)
+        outputs = results[: function.outputs]
+        everything = (*tensors, *results)
+        ctx.function = function
+        ctx.count = len(tensors)
+        ctx.save_for_backward(*(everything[position] for position in function.saved))
+        ctx.mark_non_differentiable(*(outputs[position] for position in function.fixed))
+        ctx.set_materialize_grads(function.materialize)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        function = ctx.function
+        laid_out = [like_traced(grad, strides) for grad, strides in zip(grads, function.strides, strict=True)]
+        made = function.backward(*laid_out, *ctx.saved_tensors)
+        return None, *made, *(None,) * (ctx.count - len(made))
+
+
+def like_traced(grad: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """A gradient with the layout that the backward pass was captured for."""
+    if grad.stride() == strides:
+        return grad
+    return torch.empty_strided(grad.shape, strides, dtype=grad.dtype, device=grad.device).copy_(grad)
+
+
+class Checkpointed:
+    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the backward pass."""
+
+    def __init__(self, run: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.__name__ = f"checkpointed_{next(_numbers)}"
+        self.run, self.options = run, options
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        return checkpoint.checkpoint(self.run, *tensors, **self.options)

@@ -1,0 +1,56 @@
+"""What a capture that ends at a break knows to vary, handed on to the capture of what comes behind the break."""
+from __future__ import annotations
+
+import torch
+
+from ...guards.source import CellContents, SequenceItem, SlotSource, Source
+from ..pycode.resume import ResumePoint, Suspended
+from ..values.base import Value
+from ..values.function import CellValue
+from ..values.sequence import Sequence
+from ..values.symbolic_number import SymbolicNumber
+from ..values.tensor import TensorValue
+from .capture import Break, BrokenFrame, Capture
+from .variation import Variation
+
+NUMBERS = ("data-dependent-value", "data-dependent-branch")  # breaks that take a number from a tensor: it differs each time
+
+
+def expect(variation: Variation, capture: Capture, frames: tuple[Suspended, ...]) -> None:
+    """Tells the variation of a continuation's site what differs in the state that it is given (see pycode/resume.py)."""
+    exit_ = capture.exit
+    if not isinstance(exit_, Break):
+        return
+    root: Source = SlotSource(0, "state")
+    for suspended, frame in zip(frames, exit_.frames, strict=False):
+        values = state_values(suspended.point, frame)
+        for index, value in enumerate(values):
+            if value is not None:
+                tell(variation, capture, value, SequenceItem(root, index))
+        if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
+            variation.expect_number(SequenceItem(root, len(values) - 1))
+        root = SequenceItem(root, len(values))
+
+
+def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
+    """What is known of the items of a frame's state; None for what the instruction leaves."""
+    stack = [frame.stack[position] if position < len(frame.stack) else None for position in range(len(point.stack))]
+    kept = [value for value, kind in zip(stack, point.stack, strict=True) if kind != "null"]
+    return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
+
+
+def tell(variation: Variation, capture: Capture, value: Value, path: Source) -> None:
+    """What varies in one value, and in what is under it."""
+    if isinstance(value, TensorValue):
+        dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
+        if dims:
+            variation.expect_dims(path, value.fake.dim(), dims)
+    elif isinstance(value, SymbolicNumber):
+        variation.expect_number(path)
+    elif isinstance(value, Sequence):
+        for index, item in enumerate(value.items):
+            tell(variation, capture, item, SequenceItem(path, index))
+    elif isinstance(value, CellValue) and value.contents is not None:
+        tell(variation, capture, value.contents, CellContents(path))
+    if value.source is not None:
+        variation.under(capture.trace.variation, value.source, path)

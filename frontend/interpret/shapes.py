@@ -1,0 +1,317 @@
+"""Shapes: the symbols of one capture - the numbers that vary, what follows from them, and what was relied on.
+
+In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols, and the guards on them.
+Only captures with a symbol load this module: torch's symbolic shapes take half a second to import.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+import torch._guards
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import _config as symbolic_config
+from torch.fx.experimental.symbolic_shapes import (
+    ConstraintViolationError,
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from ...errors import FramejitError, GraphBreak
+from ...guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ...guards.kinds.shape import compiled
+from ...guards.source import Source, TensorProperty
+from ...options import Options
+from ..values.base import Value
+from ..values.constant import Constant
+from ..values.marks import Mark
+from ..values.symbolic_number import Symbol, SymbolicNumber
+from .oblivious import is_oblivious
+from .recording import Recorded, Recording
+
+if TYPE_CHECKING:
+    from .graph import GraphBuilder
+
+
+class MarkError(FramejitError, ConstraintViolationError):
+    """What the user said of a dimension does not hold. Also torch's error of that meaning, for those who catch it."""
+
+
+class Named(torch._guards.Source):
+    """One of our paths, as torch's symbols want it: a name."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.text == other.text
+
+    def guard_source(self) -> torch._guards.GuardSource:
+        return torch._guards.GuardSource.LOCAL
+
+
+def _name(self: Named) -> str:
+    return self.text
+
+
+# A property in some of the torch versions, a method in others.
+Named.name = _name if isinstance(torch._guards.Source.name, types.FunctionType) else property(_name)  # type: ignore[method-assign,assignment]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number that lies at a path, and the symbolic number that stands for it."""
+
+    source: Source
+    sym: Symbol
+
+
+@dataclass(frozen=True)
+class Relied:
+    """A number that was to vary and is relied on now: at which path, which number, the user's line that asked."""
+
+    source: Source
+    number: Any
+    line: str
+    mark: Mark | None
+
+
+class Shapes:
+    """Torch's ShapeEnv for one capture, and the values that stand for its symbols."""
+
+    def __init__(self, options: Options, mode: FakeTensorMode, where: Callable[[], str]) -> None:
+        self.env = ShapeEnv(
+            specialize_zero_one=False,
+            duck_shape=options.dynamic is True,
+            allow_scalar_outputs=options.capture_scalar_outputs,
+            allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops,
+        )
+        mode.shape_env = self.env
+        self.where = where
+        self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
+        self.facts: list[Fact] = []
+        self.ranges: list[tuple[sympy.Symbol, Mark]] = []
+        self.marks: dict[sympy.Symbol, Mark] = {}
+        self.lines: list[str] = []  # of env.guards: the user's line that asked
+
+    # what varies
+
+    def fake(self, mode: FakeTensorMode, real: torch.Tensor, source: Source, dims: dict[int, Mark | None]) -> torch.Tensor:
+        """A fake tensor with symbols for the sizes of `dims`. Raises MarkError for a size outside its mark."""
+        for dim, mark in dims.items():
+            check_mark(real, source, dim, mark)
+        ways = [DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC] * real.dim()
+        context = StatelessSymbolicContext(
+            dynamic_sizes=[way if dim in dims else DimDynamic.STATIC for dim, way in enumerate(ways)],
+            constraint_sizes=[None] * real.dim(),
+        )
+        fake = mode.from_tensor(real, static_shapes=False, source=Named(source.name), symbolic_context=context)
+        for dim, size in enumerate(fake.shape):
+            self._found(TensorProperty(source, "size", dim), size)
+            if dims.get(dim) is not None:
+                self._mark(size, dims[dim])
+        for dim, stride in enumerate(fake.stride()):
+            self._found(TensorProperty(source, "stride", dim), stride)
+        self._found(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
+        return fake
+
+    def input(self, number: int | float, source: Source) -> SymbolicNumber:
+        """The value of a number that the program is given."""
+        named = Named(source.name)
+        symbol = self.env.create_unspecified_symbol(number, named, DimDynamic.DYNAMIC)
+        make = self.env.create_symintnode if type(number) is int else self.env.create_symfloatnode
+        sym = make(symbol, hint=number, source=named)
+        value = self.homes[symbol] = SymbolicNumber(self, sym, source)
+        self.facts.append(Fact(source, sym))
+        return value
+
+    def _found(self, source: Source, number: int | torch.SymInt) -> None:
+        if isinstance(number, torch.SymInt):
+            self.facts.append(Fact(source, number))
+            expr = number.node.expr
+            if isinstance(expr, sympy.Symbol):
+                self.homes.setdefault(expr, SymbolicNumber(self, number, source))
+
+    def _mark(self, size: Any, mark: Mark | None) -> None:
+        if mark is None or not isinstance(size, torch.SymInt) or not isinstance(size.node.expr, sympy.Symbol):
+            return
+        symbol = size.node.expr
+        self.marks[symbol] = mark
+        if mark.min is not None or mark.max is not None:
+            self.ranges.append((symbol, mark))
+            lower = mark.min if mark.min is not None else 0
+            upper = mark.max if mark.max is not None else torch.utils._sympy.numbers.int_oo
+            self.env.var_to_range[symbol] = ValueRanges(lower, upper)
+
+    # values
+
+    def number(
+        self, result: Any, function: Callable[..., Any] | None = None, operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None
+    ) -> Value:
+        """The value of a number that torch calculated, symbolic or not."""
+        fixed = known(result)
+        if fixed is not None:
+            return Constant(fixed)
+        home = self.homes.get(result.node.expr) if function is None and node is None else None
+        return home or SymbolicNumber(self, result, None, function, operands, node)
+
+    def decide(self, sym: Symbol) -> bool:
+        return bool(self._ask(sym, bool))
+
+    def specialise(self, sym: Symbol) -> Any:
+        return self._ask(sym, PYTHON[type(sym)])
+
+    def _ask(self, sym: Symbol | bool, function: Callable[[Any], Any]) -> Any:
+        try:
+            answer = function(sym)
+        except GuardOnDataDependentSymNode as error:
+            raise GraphBreak("data-dependent-value", f"{sym}, which depends on the values of a tensor") from error
+        self.note()
+        return answer
+
+    def asking(self, target: Any) -> AbstractContextManager[Any]:
+        """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on only where it matters."""
+        return symbolic_config.patch(backed_size_oblivious=True) if is_oblivious(target) else nullcontext()
+
+    def refuse(self, message: str) -> MarkError:
+        """The error for a mark that does not hold."""
+        return MarkError(message)
+
+    def note(self) -> None:
+        """Writes down who asked for what was relied on since the last note."""
+        missing = len(self.env.guards) - len(self.lines)
+        if missing > 0:
+            self.lines += [self.where()] * missing
+
+    # in the graph, and in rebuilt code
+
+    def node(self, value: SymbolicNumber, graph: GraphBuilder) -> torch.fx.Node:
+        """The node of the graph that gives a number."""
+        if value.node is not None and not value.node._erased:
+            return value.node
+        if value.source is not None:
+            value.node = graph.number_input(value)
+        elif value.function is not None:
+            operands = tuple(self.node(o, graph) if isinstance(o, SymbolicNumber) else o.constant() for o in value.operands)
+            value.node = graph.number_call(value.function, operands, value.sym)
+        else:
+            recorder = Recording(graph)
+            symbols = {symbol: Recorded(recorder, self.node(self.homes[symbol], graph)) for symbol in self._symbols(value.sym.node.expr)}
+            value.node = sympy_interp(PythonReferenceAnalysis, symbols, value.sym.node.expr).node
+        return value.node
+
+    def calculation(self, value: SymbolicNumber) -> tuple[Callable[..., Any], list[Value]]:
+        """A function and its arguments that give a number that follows from sizes."""
+        expr = value.sym.node.expr
+        symbols = self._symbols(expr)
+        return compiled(PRINTER.doprint(expr), tuple(map(str, symbols))), [self.homes[symbol] for symbol in symbols]
+
+    def _symbols(self, expr: sympy.Basic) -> list[sympy.Symbol]:
+        symbols = sorted(expr.free_symbols, key=str)
+        for symbol in symbols:
+            if symbol not in self.homes:
+                raise GraphBreak("data-dependent-value", f"{symbol}, which depends on the values of a tensor")
+        return symbols
+
+    # guards
+
+    def guards(self) -> Iterator[Guard]:
+        """What the symbols stand for and what was relied on; complete only when the backend is done."""
+        self.note()
+        for fact in self.facts:
+            expr = self._simplest(fact.sym.node.expr)
+            home = self.homes.get(expr)
+            if home is not None and home.source == fact.source:
+                continue
+            if expr.is_number:
+                yield Guard(fact.source, Kind.EQUALS, PYTHON[type(fact.sym)](fact.sym))
+            else:
+                yield self._relation(sympy.Eq(sympy.Symbol("here"), expr, evaluate=False), "", {"here": fact.source})
+        for symbol, mark in self.ranges:
+            if mark.min is not None:
+                yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")
+            if mark.max is not None:
+                yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
+        said = set()
+        for asked, line in zip(self.env.guards, self.lines, strict=True):
+            expr = self._simplest(asked.expr)
+            if expr in (sympy.true, True) or expr in said or not self._known(expr):
+                continue
+            said.add(expr)
+            yield self._relation(expr, line)
+
+    def _simplest(self, expr: Any) -> Any:
+        return self.env.replace(expr)
+
+    def _known(self, expr: sympy.Basic) -> bool:
+        """Whether each symbol has a place where its number is found; the others are checked by the operators themselves."""
+        return all(symbol in self.homes for symbol in expr.free_symbols)
+
+    def _relation(self, expr: Any, line: str, places: dict[str, Source] | None = None) -> Guard:
+        sources = dict(places or {})
+        for symbol in sorted(expr.free_symbols, key=str):
+            if str(symbol) not in sources:
+                source = self.homes[symbol].source
+                assert source is not None
+                sources[str(symbol)] = source
+        symbols = tuple(sources.items())
+        return Guard(symbols[0][1], Kind.SHAPE, ShapeExpr(PRINTER.doprint(expr), symbols), line)
+
+    def spec(self, spec: TensorSpec, fake: torch.Tensor) -> TensorSpec:
+        """A tensor's spec with the numbers that turned out to be relied on."""
+        return TensorSpec(
+            spec.type, spec.dtype, spec.device, spec.requires_grad, spec.layout,
+            tuple(map(known, fake.shape)), tuple(map(known, fake.stride())), spec.keys,
+        )  # fmt: skip
+
+    def specialised(self) -> list[Relied]:
+        """The numbers that were to vary and do not."""
+        found = []
+        for symbol, value in self.homes.items():
+            expr = self._simplest(symbol)
+            if expr.is_number and value.source is not None:
+                found.append(Relied(value.source, PYTHON[type(value.sym)](value.sym), self._line_of(symbol), self.marks.get(symbol)))
+        return found
+
+    def _line_of(self, symbol: sympy.Symbol) -> str:
+        """The user's line that first asked something of a symbol."""
+        asked = zip(self.env.guards, self.lines, strict=True)
+        return next((line for guard, line in asked if symbol in guard.expr.free_symbols), "")
+
+
+PRINTER = PythonPrinter()
+PYTHON: dict[type, Callable[[Any], Any]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+
+def known(number: Any) -> Any:
+    """A number that torch calculated as a Python number, None if it is symbolic."""
+    if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return number
+    expr = number.node.expr
+    fixed = expr.is_number or expr in (sympy.true, sympy.false)
+    return PYTHON[type(number)](expr) if fixed else None
+
+
+def check_mark(real: torch.Tensor, source: Source, dim: int, mark: Mark | None) -> None:
+    if mark is None:
+        return
+    size = real.shape[dim]
+    if (mark.min is not None and size < mark.min) or (mark.max is not None and size > mark.max):
+        raise MarkError(
+            f"dimension {dim} of {source.name} has size {size}, outside of what mark_dynamic said: [{mark.min}, {mark.max}]"
+        )

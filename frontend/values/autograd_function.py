@@ -1,0 +1,225 @@
+"""torch.autograd.Function: forward and backward are interpreted where apply() is called, cut out of the graph, and stand in
+it as one node that is differentiated as the class says."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
+
+from ...backends.graph_calls import CustomFunction, cut
+from ...errors import GraphBreak
+from .base import Observed, Value
+from .constant import Constant
+from .function import FunctionValue
+from .klass import ClassValue
+from .mutable import Mutable
+from .sequence import Sequence, TupleValue
+from .tensor import TensorValue
+from .user_object import UserObject
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class ContextValue(UserObject):
+    """The `ctx` of a custom function: attributes of its own, what was saved, which inputs want gradients."""
+
+    __slots__ = ("needs", "saved")
+
+    def __init__(self, needs: Items[bool]) -> None:
+        super().__init__(FunctionCtx)
+        self.needs = tuple(needs)
+        self.saved: list[Value] | None = None  # known when backward is interpreted
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "needs_input_grad":
+            return tx.wrap(self.needs, None)
+        if name == "saved_tensors" and self.saved is not None:
+            return TupleValue(self.saved)
+        if name not in self.attrs and hasattr(torch._C._FunctionBase, name) and not hasattr(FunctionCtx, name):
+            raise self.unsupported(f"attribute {name}")
+        return super().generic_attribute(tx, name)
+
+    def stated(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
+        """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
+        value = self.attrs.get(name)
+        return otherwise if value is None else tx.unpack(value)
+
+
+@dataclass
+class Traced:
+    """Forward or backward, interpreted: the nodes it added, and what it returned."""
+
+    nodes: list[torch.fx.Node]
+    value: Value
+
+
+def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
+    """cls.apply(*args)."""
+    function = cls.cls
+    split = function.setup_context is not _SingleLevelFunction.setup_context
+    args = [tx.look(arg) for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)]
+    tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+    if not tensors or torch._C._functorch.maybe_current_level() is not None:
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors, or inside a torch.func transform")
+    ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
+    differentiable = torch.is_grad_enabled() and any(ctx.needs)
+    versions = [version(tensor) for tensor in tensors]
+    start = tx.graph.mark()
+    forward = interpreted(tx, args, lambda: run_forward(tx, cls, ctx, args, split))
+    if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
+        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
+    results = forward.value.all(tx) if isinstance(forward.value, TupleValue) else [forward.value]
+    if not all(isinstance(result, TensorValue) or result.is_constant() for result in results) or not tensors_of(results):
+        raise GraphBreak("unsupported-value", f"what {function.__qualname__}.forward returns")
+    backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
+    outputs = call_node(tx, function.__name__, ctx, tensors, forward, results, backward, start)
+    made = iter(outputs)
+    wrapped = [next(made) if isinstance(result, TensorValue) else result for result in results]
+    return TupleValue(wrapped, None, forward.value.python_type()) if isinstance(forward.value, TupleValue) else wrapped[0]
+
+
+def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
+    """Arguments as setup_context sees them: those left out too."""
+    if not isinstance(forward, FunctionValue) or forward.code.co_kwonlyargcount:
+        raise forward.unsupported("forward of a function with setup_context")
+    missing = forward.code.co_argcount - len(args)
+    return args + forward.defaults[len(forward.defaults) - missing :] if missing > 0 else args
+
+
+def version(tensor: TensorValue) -> int:
+    return -1 if tensor.fake.is_inference() else tensor.fake._version
+
+
+def interpreted(tx: TraceContext, args: list[Value], run: Callable[[], Value]) -> Traced:
+    """Interprets without gradients, as autograd runs both passes, and without effects: what they make ends in one node."""
+    mark, grad, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
+    tx.effects = NoEffects(effects, args)
+    torch._C._set_grad_enabled(False)
+    try:
+        value = tx.look(run())
+    except Observed:
+        tx.graph.rollback(mark)
+        raise
+    finally:
+        torch._C._set_grad_enabled(grad)
+        tx.effects = effects
+    return Traced(tx.graph.nodes[mark:], value)
+
+
+def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool) -> Value:
+    if not split:
+        return cls.attribute(tx, "forward").call(tx, [ctx, *args], {})
+    result = tx.look(cls.attribute(tx, "forward").call(tx, args, {}))
+    cls.attribute(tx, "setup_context").call(tx, [ctx, TupleValue(args), result], {})
+    return result
+
+
+@dataclass
+class Backward:
+    """The backward pass: placeholders of the gradients, its nodes, a gradient (or None) for each tensor argument."""
+
+    incoming: list[torch.fx.Node]
+    strides: list[tuple[int, ...]]
+    nodes: list[torch.fx.Node]
+    gradients: list[torch.fx.Node | None]
+
+
+def incoming_gradient(position: int) -> None:
+    """Stands for a gradient while backward is interpreted; cut() makes it an input."""
+
+
+def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]) -> Backward:
+    name = "vjp" if cls.cls.vjp is not Function.vjp else "backward"
+    materialize = ctx.attrs.get("materialize_grads")
+    if materialize is not None and not materialize.truth(tx) and len(results) > 1:
+        raise GraphBreak("unsupported-value", f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)")
+    ctx.saved = ctx.stated(tx, "to_save", [])
+    incoming, grads, strides = [], [], []
+    for position, result in enumerate(results):
+        if isinstance(result, TensorValue):
+            grad = tx.graph.stand_in(incoming_gradient, position, result.fake)
+            incoming.append(grad.node)
+            strides.append(tuple(grad.fake.stride()))
+            grads.append(grad)
+        else:
+            grads.append(Constant(None))
+    try:
+        traced = interpreted(tx, args, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {}))
+    except Observed as error:
+        raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward") from None
+    returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
+    extra = returned[len(args) :]
+    if len(returned) < len(args) or any(not value.is_constant() or value.constant() is not None for value in extra):
+        raise GraphBreak("exception-leaves", f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs")
+    gradients = []
+    for arg, value in zip(args, returned, strict=False):
+        if not isinstance(value, TensorValue) and not (value.is_constant() and value.constant() is None):
+            raise GraphBreak("unsupported-value", f"{value.describe()} as a gradient")
+        if isinstance(arg, TensorValue):
+            gradients.append(value.node if isinstance(value, TensorValue) else None)
+        elif isinstance(value, TensorValue):
+            raise GraphBreak("exception-leaves", "RuntimeError: a gradient for what is no tensor")
+    return Backward(incoming, strides, traced.nodes, gradients)
+
+
+class NoEffects:
+    """The effect log while a pass is interpreted: it may change only what it makes itself."""
+
+    def __init__(self, real: Any, args: list[Value]) -> None:
+        self.changed, self.globals = real.changed, real.globals
+        self.outside = list(containers(args))
+
+    def change(self, value: Any) -> None:
+        if value.source is not None or value.epoch or any(value is other for other in self.outside):
+            raise GraphBreak("unsupported-mutation", f"of {value.describe()} in a custom autograd function")
+
+    def set_global(self, where: dict[str, Any], name: str, value: Value | None) -> None:
+        raise GraphBreak("unsupported-mutation", f"of global '{name}' in a custom autograd function")
+
+
+def containers(values: list[Value]) -> Iterator[Value]:
+    """What can be changed among values and the items of sequences."""
+    for value in values:
+        if isinstance(value, Mutable):
+            yield value
+        if isinstance(value, Sequence):
+            yield from containers(value.items)
+
+
+def tensors_of(values: list[Value]) -> list[TensorValue]:
+    return [value for value in values if isinstance(value, TensorValue)]
+
+
+def call_node(
+    tx: TraceContext, name: str, ctx: ContextValue, tensors: list[TensorValue], forward: Traced, results: list[Value],
+    backward: Backward | None, start: int,
+) -> list[Value]:  # fmt: skip
+    """Puts one node in the place of the nodes of both passes; its outputs."""
+    outputs = [result.node for result in tensors_of(results)]
+    inputs = [tensor.node for tensor in tensors]
+    kept: list[torch.fx.Node] = []  # what backward uses, besides gradients
+    behind = None
+    if backward is not None:
+        behind = cut(backward.nodes, backward.incoming, backward.gradients)
+        kept = list(behind.inputs[len(backward.incoming) :])
+    inside = set(forward.nodes)
+    intermediates = [node for node in kept if node in inside and node not in outputs]
+    outside = [node for node in kept if node not in inside and node not in inputs]
+    front = cut(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
+    everything = [*front.inputs, *outputs, *intermediates]
+    fixed = [value.node for value in ctx.stated(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
+    fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
+    materialize = ctx.attrs.get("materialize_grads")
+    target = CustomFunction(
+        name, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
+        fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
+    )  # fmt: skip
+    arguments = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
+    tx.graph.rollback(start)
+    return tx.unpack(tx.graph.call("call_function", target, arguments, {}))

@@ -1,0 +1,22 @@
+"""torch.autograd."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ....errors import GraphBreak
+from .. import autograd_function
+from ..base import Value
+from ..klass import ClassValue
+from ..registry import models
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(torch.autograd.Function.apply.__func__)
+def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    if kwargs or not isinstance(cls, ClassValue):
+        raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")
+    return autograd_function.apply(tx, cls, list(args))

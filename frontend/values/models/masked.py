@@ -1,0 +1,26 @@
+"""torch.masked: its reductions on plain tensors. What they do for a MaskedTensor needs a class made in the call."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.masked import _ops
+
+from ..base import Value
+from ..registry import models
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(_ops._combine_input_and_mask)
+def combine_input_and_mask(tx: TraceContext, op: Value, tensor: Value, mask: Value, *args: Value) -> Value:
+    """A tensor with what the mask hides replaced by the reduction's identity."""
+    if not isinstance(tensor, TensorValue):
+        raise tensor.unsupported("a masked reduction of it")
+    if mask.is_constant() and mask.constant() is None:
+        return tensor
+    shown = tx.wrap(_ops._input_mask, None).call(tx, [tensor], {"mask": mask})
+    name = op.attribute(tx, "__name__")
+    identity = tx.wrap(_ops._reduction_identity, None).call(tx, [name, tensor, *args], {})
+    return tx.wrap(_ops._where, None).call(tx, [shown, tensor, identity], {})

@@ -1,0 +1,223 @@
+"""torch's operator database through compiled code: every operator's first samples, values and gradients against eager.
+
+In: OpInfos. Out: one Row an operator and a setting - captured in one graph or why not, and what differed from eager. The
+whole database takes minutes: `python tests/frontend/opdb/sweep.py [--update] [name ...]`; CI runs a slice (test_opdb.py).
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import framejit
+import torch
+from framejit import events
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils import _pytree as pytree
+
+SAMPLES = 3
+SETTINGS = ("eager", "aot_eager", "eager+grad", "aot_eager+grad")  # backend, and whether gradients are taken
+OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
+
+
+@dataclass
+class Row:
+    """What became of one operator in one setting. `captured`: each sample was one graph. `reason`: why not.
+    `difference`: how a result differed from eager, None where all were equal."""
+
+    name: str
+    setting: str
+    samples: int
+    captured: bool
+    reason: str | None
+    difference: str | None
+    seconds: float
+
+
+def operators() -> dict[str, OpInfo]:
+    """The operators of the database that take float32, by name."""
+    return {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db if torch.float32 in op.dtypes}
+
+
+def applies(op: OpInfo, setting: str) -> bool:
+    return not setting.endswith("+grad") or op.supports_autograd
+
+
+def samples(op: OpInfo, grad: bool) -> list[SampleInput]:
+    """The first samples, made anew and always the same. An operator without samples has an empty list."""
+    torch.manual_seed(0)
+    made: Iterator[SampleInput] = op.sample_inputs("cpu", torch.float32, requires_grad=grad)
+    return [sample for _, sample in zip(range(SAMPLES), made, strict=False)]
+
+
+@dataclass
+class Result:
+    """Outputs, inputs afterwards, and gradients of one run; or the exception."""
+
+    output: Any = None
+    inputs: Any = None
+    grads: list[torch.Tensor | None] | None = None
+    error: BaseException | None = None
+
+
+def run(function: Callable[..., Any], sample: SampleInput, grad: bool) -> Result:
+    arguments = [sample.input, sample.args, sample.kwargs]
+    result = Result(inputs=arguments)
+    torch.manual_seed(1)
+    try:
+        result.output = function(*arguments)
+        if grad:
+            result.grads = gradients(result.output, arguments)
+    except Exception as error:
+        result.error = error
+    return result
+
+
+def gradients(output: Any, arguments: Any) -> list[torch.Tensor | None] | None:
+    """Gradients of a weighted sum of all outputs; None where there is nothing to differentiate."""
+    leaves = [t for t in pytree.tree_leaves(arguments) if isinstance(t, torch.Tensor) and t.requires_grad and t.is_leaf]
+    outputs = [t for t in pytree.tree_leaves(output) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if not leaves or not outputs:
+        return None
+    weights = [torch.linspace(0.5, 1.5, max(t.numel(), 1))[: t.numel()].reshape(t.shape).to(t.dtype) for t in outputs]
+    return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
+
+
+def difference(left: Result, right: Result, repeat: Result) -> str | None:
+    """How `right` (compiled) differs from `left` (eager); numbers in which eager differs from itself do not count."""
+    if left.error is not None or right.error is not None:
+        if type(left.error) is not type(right.error) or str(left.error) != str(right.error):
+            return f"raised {left.error!r} in eager, {right.error!r} compiled"
+        return None
+    for what in ("output", "inputs", "grads"):
+        mine, spec = pytree.tree_flatten(getattr(left, what))
+        yours, other = pytree.tree_flatten(getattr(right, what))
+        again = pytree.tree_leaves(getattr(repeat, what))
+        if spec != other:
+            return f"{what}: {spec} in eager, {other} compiled"
+        for index, (a, b, c) in enumerate(zip(mine, yours, again, strict=True)):
+            told = leaf_difference(a, b, c, strides=what != "grads")
+            if told is not None:
+                return f"{what}[{index}]: {told}"
+    return None
+
+
+def leaf_difference(a: Any, b: Any, again: Any, strides: bool) -> str | None:
+    """strides: whether they must agree; those of gradients are the backend's affair."""
+    if type(a) is not type(b):
+        return f"{type(a).__name__} in eager, {type(b).__name__} compiled"
+    if not isinstance(a, torch.Tensor):
+        return None if a == b or a != again or a != a else f"{a!r} in eager, {b!r} compiled"
+    for fact in ("dtype", "shape", "layout", "requires_grad", "is_leaf"):
+        if getattr(a, fact) != getattr(b, fact):
+            return f"{fact} {getattr(a, fact)} in eager, {getattr(b, fact)} compiled"
+    if strides and a.layout is torch.strided and a.numel() and a.stride() != b.stride():
+        return f"stride {a.stride()} in eager, {b.stride()} compiled"
+    a, b, again = (t.detach().to_dense() if t.layout is not torch.strided else t.detach() for t in (a, b, again))
+    if not close(a, again):
+        return None  # its numbers are not reproducible
+    return None if close(a, b) else f"numbers differ by up to {(a.double() - b.double()).abs().max() if a.dtype.is_floating_point else '?'}"
+
+
+def close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    try:
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-5, equal_nan=True)
+    except AssertionError:
+        return False
+    return True
+
+
+def measure(name: str, op: OpInfo, setting: str) -> Row:
+    """Runs the samples of one operator in one setting."""
+    backend, grad = setting.removesuffix("+grad"), setting.endswith("+grad")
+    started = time.perf_counter()
+    called = op.op
+
+    def call(first: Any, args: Any, kwargs: Any) -> Any:
+        return called(first, *args, **kwargs)
+
+    reason = told = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        eager, repeat, compiled = samples(op, grad), samples(op, grad), samples(op, grad)
+        for index, (one, two, three) in enumerate(zip(eager, repeat, compiled, strict=True)):
+            with framejit.config.patch(strict=True):
+                handle = framejit.compile(call, backend=backend)
+            recorder = events.Recorder()
+            handle.framejit.cache.sinks.append(recorder)
+            left, again = run(call, one, grad), run(call, two, grad)
+            right = run(handle, three, grad)
+            told = told or prefixed(index, difference(left, right, again))
+            if left.error is None:
+                reason = reason or prefixed(index, why_not_captured(recorder.events))
+    if told and "numbers differ" in told and "empty" in name:
+        told = None  # their numbers are whatever lies in memory
+    return Row(name, setting, len(eager), reason is None, reason, told, round(time.perf_counter() - started, 3))
+
+
+def prefixed(sample: int, told: str | None) -> str | None:
+    return told and f"sample {sample}: {told}"
+
+
+def why_not_captured(seen: list[Any]) -> str | None:
+    """None when a call became one graph and nothing else."""
+    for event in seen:
+        if isinstance(event, events.Break):
+            return f"{event.reason_id}: {event.sentence}"
+        if isinstance(event, events.Skipped):
+            return f"left to Python: {event.reason}"
+    graphs = [event for event in seen if isinstance(event, events.Captured) and event.graph is not None]
+    return None if len(graphs) == 1 else f"{len(graphs)} graphs"
+
+
+def known_open() -> dict[str, list[str]]:
+    return json.loads(OPEN.read_text())
+
+
+def table(rows: list[Row]) -> str:
+    """Counts by setting."""
+    lines = ["| setting | operators | in one graph | differ from eager | seconds |", "|--|--|--|--|--|"]
+    for setting in SETTINGS:
+        mine = [row for row in rows if row.setting == setting]
+        captured, differ = sum(row.captured for row in mine), sum(row.difference is not None for row in mine)
+        lines.append(f"| {setting} | {len(mine)} | {captured} | {differ} | {sum(row.seconds for row in mine):.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="operators; none: all")
+    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=SETTINGS)
+    parser.add_argument("--out", type=Path, help="a file for the rows, one JSON object a line")
+    parser.add_argument("--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)")
+    chosen = parser.parse_args()
+    rows: list[Row] = []
+    sink = chosen.out.open("w") if chosen.out else None
+    for name, op in operators().items():
+        if chosen.names and name not in chosen.names and op.name not in chosen.names:
+            continue
+        for setting in chosen.settings:
+            if not applies(op, setting):
+                continue
+            row = measure(name, op, setting)
+            rows.append(row)
+            if sink:
+                print(json.dumps(asdict(row)), file=sink, flush=True)
+            if row.difference or row.reason:
+                print(f"{name} [{setting}]: {row.difference or ''} {row.reason or ''}", flush=True)
+    print(table(rows))
+    if chosen.update and not chosen.names:
+        missed = {setting: sorted(row.name for row in rows if row.setting == setting and not row.captured) for setting in SETTINGS}
+        OPEN.write_text(json.dumps(missed, indent=1) + "\n")
+    return 1 if any(row.difference for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

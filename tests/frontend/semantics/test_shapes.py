@@ -1,0 +1,351 @@
+"""Numbers that vary: what differs between two calls becomes a symbol, only that, and every result is eager's."""
+import copy
+import warnings
+
+import framejit
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+torch.manual_seed(0)
+LINEAR = torch.nn.Linear(4, 4)
+
+
+def rows(*sizes, columns=4):
+    return [(torch.randn(size, columns),) for size in sizes]
+
+
+def same(got, want):
+    assert type(got) is type(want)
+    if isinstance(want, torch.Tensor):
+        assert torch.equal(got, want) and got.stride() == want.stride() and got.dtype == want.dtype
+    else:
+        assert got == want
+
+
+def compiles(function, calls, backend="eager", **asked):
+    """Runs eager and compiled on each call; how often something was compiled."""
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(function, backend=backend, **asked)
+    for arguments in calls:
+        wanted, got = tree_leaves(function(*arguments)), tree_leaves(compiled(*arguments))
+        assert len(got) == len(wanted)
+        for one, other in zip(got, wanted, strict=True):
+            same(one, other)
+    return compiled.framejit.compiles
+
+
+def by_len(x):
+    return x * len(x), x.shape, x.numel() * 2 + 1, x.size(0) // 2, x.shape[0] % 3, -x.shape[0]
+
+
+def with_new(x):
+    return torch.zeros(x.shape[0], 2 * x.shape[0] + 1) + torch.arange(x.shape[0])[:, None]
+
+
+def with_closure(x):
+    n = x.shape[0]
+
+    def inner(y):
+        return y.reshape(n * 2, -1)
+
+    return inner(x) + n / 2
+
+
+ANY_SIZE = {
+    "pointwise": lambda x: torch.sin(x) * 2 + 1,
+    "linear": lambda x: torch.relu(LINEAR(x)),
+    "softmax": lambda x: torch.softmax(x, -1),
+    "layer_norm": lambda x: torch.nn.functional.layer_norm(x, (4,)),
+    "view": lambda x: x.view(x.shape[0], 2, 2) + x.shape[0],
+    "shape arithmetic": by_len,
+    "cat": lambda x: torch.cat([x, x]).sum(0),
+    "slice by size": lambda x: x[: x.shape[0] // 2 + 1] * 2,
+    "new tensors": with_new,
+    "closure": with_closure,
+}
+
+
+@pytest.mark.parametrize("function", ANY_SIZE.values(), ids=ANY_SIZE)
+def test_sizes_2_to_13_compile_twice(function):
+    assert compiles(function, rows(*range(2, 14))) == 2
+
+
+@pytest.mark.parametrize("name", ["pointwise", "linear", "softmax", "layer_norm"])
+def test_sizes_0_and_1_need_no_compile_of_their_own(name):
+    assert compiles(ANY_SIZE[name], rows(5, 6, 1, 0, 9)) == 2
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_sizes_0_and_1_compile_where_they_mean_something_else(size):
+    def f(x):
+        y = x.squeeze(0)
+        return y + 1 if y.dim() == 2 else y * 2
+
+    assert compiles(f, rows(5, 6, size, 7, size)) <= 3
+
+
+def test_two_tensors_of_one_size():
+    calls = [(torch.randn(n, 4), torch.randn(n, 4)) for n in (2, 3, 7, 1, 5)]
+    assert compiles(lambda x, y: x + y, calls) == 2
+    broadcast = [*calls, (torch.randn(6, 4), torch.randn(1, 4)), (torch.randn(1, 4), torch.randn(6, 4))]
+    assert compiles(lambda x, y: x + y, broadcast) <= 4
+
+
+def test_only_the_dimension_that_differs():
+    def f(x):
+        return x.view(-1), x.shape
+
+    assert compiles(f, [(torch.randn(2, 3),), (torch.randn(4, 3),), (torch.randn(9, 3),)]) == 2
+    assert compiles(f, [(torch.randn(2, 3),), (torch.randn(4, 3),), (torch.randn(4, 5),), (torch.randn(6, 6),)]) == 3
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "expected"),
+    [(True, 1), (False, 4), (None, 2)],
+)
+def test_dynamic(dynamic, expected):
+    calls = [(torch.randn(n, n), torch.randn(n, n)) for n in range(2, 6)]
+    assert compiles(lambda x, y: x @ y + 1, calls, dynamic=dynamic) == expected
+
+
+def test_equal_sizes_share_a_symbol_with_dynamic_true():
+    calls = [(torch.randn(n, 4), torch.randn(m, 4)) for n, m in ((3, 3), (5, 5), (5, 6), (7, 8))]
+    assert compiles(lambda x, y: (x * 2, y * 3), calls, dynamic=True) == 2
+
+
+def test_a_branch_on_a_size():
+    def f(x):
+        if x.shape[0] > 6:
+            return x + 1
+        return x - 1
+
+    assert compiles(f, rows(*range(2, 14))) == 3
+
+
+def test_a_loop_over_a_size_is_made_for_that_size():
+    def f(x):
+        for i in range(x.shape[0]):
+            x = x + i
+        return x
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f)
+    for n in (2, 3, 4):
+        same(compiled(torch.ones(n)), f(torch.ones(n)))
+    events = [e for e in compiled.framejit.history.events if isinstance(e, framejit.events.Specialised)]
+    assert [(e.source, e.number) for e in events] == [("x.size(0)", "3"), ("x.size(0)", "4")]
+    assert all(e.where.startswith(__file__) for e in events)
+
+
+# numbers
+
+
+@pytest.mark.parametrize(
+    ("function", "numbers"),
+    [
+        (lambda x, n: x * n, range(10)),
+        (lambda x, n: (x * n, n * 2.5, n + 1, abs(n), float(n)), range(-3, 8)),
+        (lambda x, n: (x - n * x, n * n, n / 2), [0.1 * 0.9**i for i in range(12)]),
+        (lambda x, n: x * (1 - 0.9**n) ** 0.5, [float(i) for i in range(1, 12)]),
+        (lambda x, n: x[:n], range(1, 10)),
+        (lambda x, n: (x * (n // 3), n % 3, -n), range(1, 12)),
+        (lambda x, n: x + max(n, 2) + min(1.0, n), range(3, 12)),
+        (lambda x, n: x.reshape(n, -1).sum(0), [2, 3, 6, 4, 12]),
+    ],
+)
+def test_numbers_that_vary_compile_twice(function, numbers):
+    assert compiles(function, [(torch.randn(12), n) for n in numbers]) <= 3
+
+
+def test_numbers_of_any_size_are_exact():
+    f = lambda x, n: (x + 1, n + 1, n * n)  # noqa: E731
+    assert compiles(f, [(torch.ones(2), n) for n in (1, 2, 2**31, 2**63, 2**70, -(2**64))]) == 2
+    assert compiles(f, [(torch.ones(2), n) for n in (0.1, 0.2, 0.30000000000000004, 1e300, -0.0)]) == 2
+
+
+def test_division_by_zero_is_eagers():
+    f = lambda x, n: x * (1 / n)  # noqa: E731
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f)
+    for n in (1, 2, 3):
+        same(compiled(torch.ones(2), n), f(torch.ones(2), n))
+    with pytest.raises(ZeroDivisionError):
+        compiled(torch.ones(2), 0)
+
+
+def test_not_a_number_and_infinity():
+    f = lambda x, n: (x * n, n > 1)  # noqa: E731
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f)
+    for n in (1.0, 2.0, float("inf"), float("nan"), -float("inf"), 3.0):
+        got, want = compiled(torch.ones(2), n), f(torch.ones(2), n)
+        assert torch.equal(got[0], want[0]) or n != n
+        assert got[1] is want[1]
+
+
+def test_knobs_for_numbers():
+    calls = [(torch.ones(2), n) for n in range(5)]
+    with framejit.config.patch(specialize_int=True):
+        assert compiles(lambda x, n: x + n, calls) == 5
+    with framejit.config.patch(specialize_float=True):
+        assert compiles(lambda x, n: x + n, [(x, float(n)) for x, n in calls]) == 5
+    with framejit.config.patch(automatic_dynamic_shapes=False):
+        assert compiles(lambda x, n: x + n, calls) == 5
+        assert compiles(lambda x: x + 1, rows(2, 3, 4)) == 3
+    with framejit.config.patch(assume_static_by_default=False):
+        assert compiles(lambda x: x + 1, rows(2, 3, 4, columns=5)) == 1
+
+
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.calls, self.decay = copy.deepcopy(LINEAR), 0, 1.0
+
+    def forward(self, x):
+        self.calls += 1
+        self.decay *= 0.9
+        return self.linear(x) * self.calls + self.decay
+
+
+def test_a_modules_counter():
+    eager, compiled = Counts(), Counts()
+    with framejit.config.patch(strict=True):
+        framejit.compile(compiled)
+    x = torch.randn(3, 4)
+    for _ in range(20):
+        same(compiled(x), eager(x))
+        assert (compiled.calls, compiled.decay) == (eager.calls, eager.decay)
+    assert compiled.framejit.compiles == 2
+
+
+STEP = 0
+
+
+def test_a_global_counter():
+    def f(x):
+        global STEP
+        STEP += 1
+        return x * STEP
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f)
+    for n in range(1, 30):
+        same(compiled(torch.ones(2)), torch.ones(2) * (STEP if STEP == n else -1))
+    assert compiled.framejit.compiles == 2
+
+
+# breaks
+
+
+def test_what_varies_before_a_break_varies_behind_it():
+    def f(x, n):
+        y = [x * 2, n + 1]
+        print(end="")
+        return y[0] + x.shape[0] + n, y[1]
+
+    assert compiles(f, [(torch.randn(n, 4), n) for n in range(2, 9)]) == 4
+
+
+def test_a_number_from_a_tensor_varies_from_the_start():
+    def f(x):
+        n = x.sum().item()
+        return x * n + 1
+
+    assert compiles(f, [(torch.randn(4),) for _ in range(8)]) == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_backends_take_symbols(backend):
+    calls = [(torch.randn(n, 4), n, n / 4) for n in range(2, 10)]
+    assert compiles(lambda x, n, s: (LINEAR(x).relu() * n + s).sum(0), calls, backend=backend) == 2
+
+
+def test_gradients_with_symbols():
+    eager, compiled = copy.deepcopy(LINEAR), copy.deepcopy(LINEAR)
+    with framejit.config.patch(strict=True):
+        framejit.compile(compiled, backend="aot_eager")
+    for n in (2, 3, 5, 8):
+        x = torch.randn(n, 4)
+        for module in (eager, compiled):
+            module.zero_grad()
+            (module(x).square().sum() / n).backward()
+        assert torch.equal(eager.weight.grad, compiled.weight.grad)
+    assert compiled.framejit.compiles == 2
+
+
+# marks
+
+
+def test_a_marked_dimension_is_dynamic_from_the_start():
+    x = torch.randn(5, 4)
+    framejit.mark_dynamic(x, 0, min=2, max=10)
+    assert compiles(lambda x: x.relu() * 2, [(x,), *rows(2, 10, 3)]) == 1
+    assert compiles(lambda x: x.relu() * 2, [(x,), *rows(2, 11, 3)]) == 2
+
+
+def test_a_dimension_marked_static_is_never_dynamic():
+    calls = rows(2, 3, 4)
+    for (x,) in calls:
+        framejit.mark_static(x, 0)
+    assert compiles(lambda x: x + 1, calls) == 3
+
+
+def test_a_mark_that_does_not_hold():
+    def f(x):
+        return x.view(5, 4) + 1
+
+    x = torch.randn(5, 4)
+    framejit.maybe_mark_dynamic(x, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(framejit.compile(f)(x), f(x))
+    framejit.mark_dynamic(x, 0)
+    told = r"x.size\(0\) was marked dynamic, but .*test_shapes.py:\d+ needs it to be 5"
+    with framejit.config.patch(strict=False), pytest.warns(UserWarning, match=told):
+        same(framejit.compile(f)(x), f(x))
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f)
+    with pytest.raises(torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="needs it to be 5"):
+        compiled(x)
+
+
+def test_a_size_that_left_its_marked_range():
+    x = torch.randn(5, 4)
+    framejit.mark_dynamic(x, 0, min=2, max=8)
+    x.resize_(9, 4)
+    with pytest.raises(torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="has size 9"):
+        framejit.compile(lambda x: x + 1)(x)
+
+
+# numbers from tensors, in the graph
+
+
+def graphs_of(function, *arguments):
+    return len(framejit.explain(function)(*arguments).graphs)
+
+
+def test_capture_scalar_outputs():
+    def f(x):
+        n = x.sum().int().item()
+        return torch.zeros(n) + x.sum().item()
+
+    with framejit.config.patch(capture_scalar_outputs=True):
+        assert graphs_of(f, torch.ones(3)) == 1
+        assert compiles(f, [(torch.ones(n),) for n in (2, 3, 7)]) == 2
+
+
+def test_capture_dynamic_output_shapes():
+    f = lambda x: x.nonzero().sum(0) * 2  # noqa: E731
+    with framejit.config.patch(capture_dynamic_output_shape_ops=True):
+        assert graphs_of(f, torch.tensor([1.0, 0, 2])) == 1
+        assert compiles(f, [(torch.tensor([1.0, 0, 2][:n]),) for n in (3, 2, 1)]) == 2
+
+
+def test_a_branch_on_such_a_number_breaks():
+    def f(x):
+        n = x.sum().item()
+        return x + 1 if n > 3 else x - 1
+
+    with framejit.config.patch(capture_scalar_outputs=True):
+        assert compiles(f, [(torch.ones(n),) for n in (2, 3, 7)]) <= 8
