@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...backends.compile_graph import PASSED_ON
 from ...errors import Rerun
 from ...guards.source import Source
 from ..interpret.capture import Break, Capture, Return
@@ -129,6 +130,9 @@ class Emission:
         b, decoded = self.b, self.capture.decoded
         other = b.label()
         b.push_exc_info()
+        b.load_const(PASSED_ON)
+        b.check_exc_match()
+        b.jump_if(True, other)
         b.load_const(caught)
         b.check_exc_match()
         b.jump_if(False, other)

@@ -39,10 +39,11 @@ def class_source(cls: type) -> Source | None:
     source: Source = ModuleSource(cls.__module__)
     place: Any = module
     for depth, part in enumerate(cls.__qualname__.split(".")):
-        if not isinstance(vars(place), dict | types.MappingProxyType) or part not in vars(place):
+        names = getattr(place, "__dict__", None)
+        if not isinstance(names, dict | types.MappingProxyType) or part not in names:
             return None
         source = DictItem(InstanceDict(source) if depth == 0 else ClassDict(source), part)
-        place = vars(place)[part]
+        place = names[part]
     return source if place is cls else None
 
 

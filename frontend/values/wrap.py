@@ -205,8 +205,8 @@ def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
 def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
     if source is not None and _literal(obj):
         tx.guard(source, Kind.EQUALS, obj)
-        return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj))
-    return TupleValue(_items(tx, obj, source), source, type(obj))
+        return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj), obj)
+    return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
 def _literal(obj: Any) -> bool:
@@ -320,7 +320,7 @@ def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) 
 
 
 def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
-    return TupleValue(_items(tx, obj, source), source, type(obj))
+    return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:

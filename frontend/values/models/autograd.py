@@ -20,3 +20,8 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(cls, ClassValue):
         raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")
     return autograd_function.apply(tx, cls, list(args))
+
+
+@models(torch.autograd.grad)
+def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)
