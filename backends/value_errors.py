@@ -17,7 +17,7 @@ ALWAYS = (
     "matrix_rank", "pinv", "grid_sampler", "histc", "linalg",
 )  # fmt: skip
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
 OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())  # `x += y` is operator.iadd
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",

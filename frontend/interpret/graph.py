@@ -204,6 +204,8 @@ class GraphBuilder:
             raise GraphBreak("data-dependent-shape", _target_name(target)) from error
         except VALUE_DEPENDS as error:
             raise GraphBreak("data-dependent-value", _target_name(target)) from error
+        except RecursionError:
+            raise  # of the interpretation, not of the operation
         except Exception as error:
             raise GraphBreak("fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}") from error
 

@@ -99,6 +99,13 @@ class Interpreter:
             if error.place is None and self.resumable:
                 error.place = self.place
             raise
+        except RecursionError:
+            if not self.resumable:
+                raise
+            stop = GraphBreak("too-deep", "more than Python's stack allows,")
+            stop.chain.append(self.where())
+            stop.place = self.place
+            raise stop from None
         finally:
             self.tx.frames.pop()
 

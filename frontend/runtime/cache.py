@@ -1,6 +1,7 @@
 """Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 import types
@@ -14,6 +15,7 @@ from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
 from ..interpret.expectations import expect
+from ..interpret.trace import Loops
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Suspended, resumed
@@ -34,6 +36,7 @@ class Cache:
         self.sinks: list[Sink] = []
         self.compiles = 0
         self.misses: list[Miss] = []
+        self._loops: Loops = set()
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: set[int] = set()
@@ -46,7 +49,7 @@ class Cache:
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
-        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, ()))
+        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, (), self._loops))
 
     # called by the hook
 
@@ -77,7 +80,8 @@ class Cache:
     def _compile(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         try:
             self.compiles += 1
-            entry = convert(piece, function, slots, self.options, self.send, lambda capture: self._continue(capture, site, function))
+            rest = functools.partial(self._continue, site=site, function=function)
+            entry = convert(piece, function, slots, self.options, self.send, rest)
             self._expect_to_hold(entry, function, slots)
             return entry
         except SkipFrame as reason:
@@ -180,7 +184,7 @@ class Cache:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames))
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops))
             self._continuations[key] = site
             self._pieces.append(frames)
         return site

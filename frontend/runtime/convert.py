@@ -25,6 +25,7 @@ from ..interpret.capture import Break, Capture
 from ..interpret.graph import GraphInput
 from ..interpret.outcome import Restart
 from ..interpret.root import capture_call, capture_rest
+from ..interpret.trace import Loops
 from ..interpret.variation import Variation
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import Suspended, Unresumable
@@ -41,6 +42,7 @@ class Piece:
 
     decoded: DecodedCode
     frames: tuple[Suspended, ...]
+    loops: Loops  # those left to Python, shared by all pieces of a handle
     variation: Variation = field(default_factory=Variation)
 
     @property
@@ -111,9 +113,9 @@ def capture_and_rebuild(
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:
             earlier = error.born if error.born is not None else caller_place(capture)
-            if earlier is None or (stop is not None and earlier >= stop.place) or not isinstance(capture.exit, Break):
+            if earlier is None or (stop is not None and earlier >= stop.place):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(earlier, GraphBreak("generator", f"{error} is not consumed before a break"))
+            stop = Restart(earlier, GraphBreak("generator", f"{error} outlives what is captured"))
         except (Unsupported, Unresumable) as error:
             earlier = caller_place(capture)
             if earlier is None or not isinstance(capture.exit, Break):
@@ -128,10 +130,12 @@ def caller_place(capture: Capture) -> int | None:
     return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
 
 
-def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
+def run_capture(
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None
+) -> Capture:
     if not piece.frames:
-        return capture_call(options, piece.decoded, function, piece.variation, slots, stop)
-    return capture_rest(options, piece.frames, function, piece.variation, slots[0], stop)
+        return capture_call(options, piece.decoded, function, piece.variation, slots, piece.loops, stop)
+    return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:

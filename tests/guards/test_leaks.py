@@ -65,7 +65,8 @@ def guards_on(thing):
 
 
 def counts(objects):
-    gc.collect()  # older garbage holds shared objects like None
+    while gc.collect():  # older garbage holds shared objects like None, and may free more of it
+        pass
     return [sys.getrefcount(one) for one in objects]
 
 
@@ -118,7 +119,7 @@ def test_programs_leak_nothing():
 
     def run(rounds):
         for _ in range(rounds // 20):
-            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.lifted_temps, steps.temps).native()
+            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.places).native()
             native.check((thing,), function)
 
     before = counts(objects)
