@@ -38,6 +38,7 @@ REASONS = {
             "keep the value on the device as a tensor, or accept the break",
         ),
         BreakReason("data-dependent-shape", "{} has a result whose size depends on values", "pad to a fixed size, or accept the break"),
+        BreakReason("class-made", "a class is made{}", "make the class outside; each call makes another one, which compiles again"),
         BreakReason("unsupported-bytecode", "Python's instruction {} is not captured", "rewrite the statement, or move it out"),
         BreakReason("unsupported-value", "an operation on {} is not captured", "move it out of the compiled region"),
         BreakReason("unsupported-operator", "the operation {} is not captured", "rewrite it, or move it out"),
@@ -46,8 +47,13 @@ REASONS = {
         BreakReason("exception-leaves", "{} leaves the frame", "handle it inside if it is part of normal work"),
         BreakReason("subclass", "a tensor subclass is used: {}", "unwrap it before the compiled region"),
         BreakReason("too-deep", "inlining is {} calls deep", "turn the recursion into a loop"),
+        BreakReason(
+            "long-loop",
+            "a loop of more than {} turns would make too large a graph: it stays a loop around compiled turns",
+            "write it as an operation on a whole tensor, or raise config.unroll_turns or config.unroll_budget",
+        ),
         BreakReason("too-long", "the trace has run {} instructions", "shorten the loop, or raise config.trace_budget"),
-        BreakReason("generator", "{}", "consume the generator where it is made"),
+        BreakReason("generator", "a generator or coroutine stays as it is: {}", "consume the generator where it is made"),
     )
 }
 

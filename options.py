@@ -39,6 +39,8 @@ class Options:
     capture_dynamic_output_shape_ops: bool = False  # so does nonzero() for its size
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
+    unroll_turns: int = 256  # turns of a loop that are always unrolled
+    unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions, an operation counting as 200
     wait_for_compile: bool = False  # threads that meet a compile in progress wait instead of running eager
 
 
@@ -58,6 +60,8 @@ class Config:
     capture_dynamic_output_shape_ops: bool = False
     inline_depth: int = 200
     trace_budget: int = 2_000_000
+    unroll_turns: int = 256
+    unroll_budget: int = 250_000
     wait_for_compile: bool = False
     disable: bool = field(default_factory=lambda: _flag("FRAMEJIT_DISABLE", False))
 

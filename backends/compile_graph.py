@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
+from torch.utils import checkpoint
 
 from ..errors import BackendError, Rerun
 from ..options import Options
@@ -16,6 +17,8 @@ from .passes.full_masks import drop_full_masks
 from .registry import lookup, name_of
 from .value_errors import draws_random_numbers, raises_after_writing
 
+# Raised into a graph by who watches it, and caught by the same: what ran so far is wanted, nothing starts over.
+PASSED_ON = (checkpoint._StopRecomputationError,)
 MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting")
 
 
@@ -93,6 +96,8 @@ class Restoring:
         kept = [tensor.detach().clone() for tensor in written] if self.keeps else None
         try:
             return self.compiled(*args)
+        except PASSED_ON:
+            raise
         except Exception as error:
             torch._C._set_grad_enabled(grad)
             while (torch._C._functorch.maybe_current_level() or 0) > level:

@@ -10,7 +10,7 @@ ITERATORS: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter((
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator would still give. Raises StopIteration when it has fewer."""
+    """The index-th item that the iterator, or a deque, would still give. Raises StopIteration when it has fewer."""
     return next(islice(copy.copy(iterator), index, None))
 
 

@@ -240,7 +240,7 @@ class SequenceItem(Source):
 
 @path
 class IteratorItem(Source):
-    """The index-th item that the range, list or tuple iterator `of` would still give."""
+    """The index-th item that the range, list or tuple iterator `of` would still give, or that the deque `of` holds."""
 
     of: Source
     index: int

@@ -190,7 +190,10 @@ class GraphBuilder:
 
     def tensor_of(self, node: torch.fx.Node) -> TensorValue:
         """The value of a node that is one tensor."""
-        return self._by_fake[id(node.meta["example_value"])]
+        value = self._by_fake.get(id(node.meta.get("example_value")))
+        if value is None:
+            raise GraphBreak("unsupported-value", f"the number {node.name}, which varies, in a piece of a graph")
+        return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS
@@ -201,6 +204,8 @@ class GraphBuilder:
             raise GraphBreak("data-dependent-shape", _target_name(target)) from error
         except VALUE_DEPENDS as error:
             raise GraphBreak("data-dependent-value", _target_name(target)) from error
+        except RecursionError:
+            raise  # of the interpretation, not of the operation
         except Exception as error:
             raise GraphBreak("fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}") from error
 

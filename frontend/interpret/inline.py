@@ -38,10 +38,11 @@ def inline(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[s
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
         return GeneratorValue(frame, tx.place())
-    frame.resumable = as_is and tx.frames[-1].resumable and can_be_entered(tx, function)
+    frame.resumable = as_is and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
     return frame.run()
 
 
+CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
 LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
 PASSED_THROUGH = tuple(LEFT_ALONE + name for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py"))
 

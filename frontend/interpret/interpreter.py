@@ -99,12 +99,19 @@ class Interpreter:
             if error.place is None and self.resumable:
                 error.place = self.place
             raise
+        except RecursionError:
+            if not self.resumable:
+                raise
+            stop = GraphBreak("too-deep", "more than Python's stack allows,")
+            stop.chain.append(self.where())
+            stop.place = self.place
+            raise stop from None
         finally:
             self.tx.frames.pop()
 
     def _loop(self) -> Returned | Yielded:
         instrs = self.decoded.instrs
-        budget, tx = self.tx.options.trace_budget, self.tx
+        tx = self.tx
         if self.awaited is not None:
             self.await_result()
         while True:
@@ -115,9 +122,7 @@ class Interpreter:
                 if self.place == tx.stop_at:
                     raise tx.reached(self)
             self.pc = index + 1
-            tx.instructions += 1
-            if tx.instructions > budget:
-                raise GraphBreak("too-long", str(budget))
+            tx.count_instruction()
             try:
                 outcome = HANDLERS[instr.op](self, instr)
             except Observed as error:

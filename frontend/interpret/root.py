@@ -17,7 +17,7 @@ from .capture import Break, BrokenFrame, Capture, Return
 from .interpreter import Interpreter
 from .opcodes import HANDLERS
 from .outcome import Reached, Restart, Returned
-from .trace import Trace
+from .trace import Loops, Trace
 from .variation import Variation
 
 
@@ -58,7 +58,7 @@ class RootInterpreter(Interpreter):
         if instr.starts_group:
             self._mark(index)
         self.pc = index + 1
-        tx.instructions += 1
+        tx.count_instruction()
         try:
             outcome = HANDLERS[instr.op](self, instr)
         except Observed as error:
@@ -106,10 +106,11 @@ def capture_call(
     function: types.FunctionType,
     variation: Variation,
     arguments: Sequence[Any],
+    loops: Loops,
     stop: Restart | None,
 ) -> Capture:
-    """Captures a frame from its start, given its argument slots as they are at entry."""
-    tx = Trace(options, function, variation, -1 if stop is None else stop.place)
+    """Captures a frame from its start, given its argument slots as they are at entry. `loops`: those left to Python, added to."""
+    tx = Trace(options, function, variation, loops, -1 if stop is None else stop.place)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
@@ -129,10 +130,11 @@ def capture_rest(
     function: types.FunctionType,
     variation: Variation,
     state: tuple[Any, ...],
+    loops: Loops,
     stop: Restart | None,
 ) -> Capture:
     """Captures what follows a break, given the state tuple of the outermost of the frames."""
-    tx = Trace(options, function, variation, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, -1 if stop is None else stop.place)
     root, *inner = frames
     frame: Interpreter
     frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)
@@ -174,6 +176,7 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
         exit_ = frame.capture()
     except BaseException:
         tx.modes.close(None)
+        tx.forget()
         raise
     tx.modes.close(tx)
     tx.graph.drop_idle()

@@ -6,6 +6,7 @@ import math
 import sys
 import types
 import typing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -27,7 +28,8 @@ from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
-from ..values.sequence import BoundBuiltin, ListValue, Sequence, TupleValue
+from ..values.registry import accepts, method_of
+from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
 from .capture import BrokenFrame
@@ -35,7 +37,7 @@ from .construct import construct, new_object
 from .effects import EffectLog
 from .graph import GraphBuilder
 from .inline import inline
-from .outcome import Reached
+from .outcome import Reached, Restart
 from .variation import Variation
 
 if TYPE_CHECKING:
@@ -46,10 +48,25 @@ if TYPE_CHECKING:
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
 
 
+OPERATION = 200  # instructions that cost as much as an operation on fake tensors
+Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
+
+
+@dataclass
+class Turns:
+    """A loop in one frame: the work done before its first turn, the place of that (outcome.py), and turns so far."""
+
+    work: int
+    place: int
+    count: int = 0
+
+
 class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
-    def __init__(self, options: Options, function: types.FunctionType, variation: Variation, stop_at: int = -1) -> None:
+    def __init__(
+        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, stop_at: int = -1
+    ) -> None:
         ensure_models()
         self.options = options
         self.variation = variation
@@ -66,6 +83,8 @@ class Trace:
         self.frames: list[Interpreter] = []  # innermost last
         self.instructions = 0
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
+        self.loops = loops
+        self.turns: dict[tuple[Interpreter, int], Turns] = {}
         self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
@@ -97,6 +116,33 @@ class Trace:
         """Drops what was relied on since there were `mark` guards: a break took back what relied on it."""
         for key in list(self.guards)[mark:]:
             del self.guards[key]
+
+    def count_instruction(self) -> None:
+        self.instructions += 1
+        if self.instructions > self.options.trace_budget:
+            raise GraphBreak("too-long", str(self.options.trace_budget))
+
+    def forget(self) -> None:
+        """Lets go of the program's objects: a trace lies in reference cycles, and what it has met should die when Python says."""
+        self._known.clear()
+        self.raised_at.clear()
+        self.turns.clear()
+        self.effects.changed.clear()
+        self.effects.globals.clear()
+
+    def turn(self, frame: Interpreter, target: int) -> None:
+        """A frame goes back to the start of a loop: left to Python when unrolling it has become too much."""
+        loop = (id(frame.decoded.code), target)
+        if loop in self.loops:
+            raise GraphBreak("long-loop", str(self.options.unroll_turns))
+        work = self.instructions + OPERATION * len(self.graph.nodes)
+        turns = self.turns.get((frame, target))
+        if turns is None:
+            turns = self.turns[frame, target] = Turns(work, self.place())
+        turns.count += 1
+        if turns.count > self.options.unroll_turns and work - turns.work > self.options.unroll_budget:
+            self.loops.add(loop)
+            raise Restart(turns.place, GraphBreak("long-loop", str(self.options.unroll_turns)))
 
     def place(self) -> int:
         """The latest place so far where a break can be made."""
@@ -246,8 +292,15 @@ class Trace:
             if owner is object or issubclass(owner, BaseException):
                 return self._object_method(receiver, name, args)
             if receiver.base is not None:
-                return receiver.base.method(self, name, args, kwargs)
+                return self._owners_method(receiver.base, owner, name, args, kwargs)
             raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")
+        return self._owners_method(receiver, owner, name, args, kwargs)
+
+    def _owners_method(self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The method of this very class, past what the receiver's own class has under the name."""
+        handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(self, receiver, *args, **kwargs)
         return receiver.method(self, name, args, kwargs)
 
     def _object_method(self, receiver: UserObject, name: str, args: list[Value]) -> Value:
@@ -268,9 +321,21 @@ class Trace:
             return Constant(name == "__eq__") if self.same(receiver, args[0]) else Constant(NotImplemented)
         if name == "__str__":
             return receiver.text(self) if isinstance(receiver, ExceptionValue) else receiver.method(self, "__repr__", [], {})
+        if isinstance(receiver, ExceptionValue) and name in ("__repr__", "add_note", "with_traceback"):
+            return self._exception_method(receiver, name, args)
         if name == "__format__" and args[0].is_constant() and args[0].constant() == "":
             return receiver.method(self, "__str__", [], {})
         raise GraphBreak("unknown-call", f"object.{name}")
+
+    def _exception_method(self, receiver: ExceptionValue, name: str, args: list[Value]) -> Value:
+        if name == "__repr__":
+            return receiver.representation(self)
+        if name == "add_note":
+            receiver.add_note(self, args[0])
+            return Constant(None)
+        if receiver.source is not None or not args[0].is_constant():  # one made here has no traceback yet
+            raise GraphBreak("unknown-call", "with_traceback()")
+        return receiver
 
     def goes_into_graph(self, function: Any) -> bool:
         return torch_policy.goes_into_graph(function)
@@ -301,6 +366,10 @@ class Trace:
         """`left is right`; that two objects of one type which existed before are distinct is guarded."""
         if left.same(right):
             return True
+        if isinstance(left, TupleValue) and isinstance(right, TupleValue) and left.real is not None and right.real is not None:
+            one = left.real is right.real
+            self.guard(left.source, Kind.SAME if one else Kind.DISTINCT, right.source if one else (right.source,))
+            return one
         alike = left.python_type() is right.python_type() and not left.is_constant()
         if alike and left.source is not None and right.source is not None:
             self.guard(left.source, Kind.DISTINCT, (right.source,))

@@ -15,8 +15,8 @@ READS = frozenset(
 )
 KILLS = frozenset({Op.STORE_FAST})
 ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
-# Names that let a frame be looked at: code that mentions one keeps all it has.
-FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals"})
+# Names that let a frame, or how long it keeps things alive, be looked at: code that mentions one keeps all it has.
+FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref"})
 
 
 class Liveness(Sequence[frozenset[int]]):

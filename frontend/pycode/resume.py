@@ -7,6 +7,7 @@ that carry a value, bottom first; of a frame that waits for a call's result, the
 """
 from __future__ import annotations
 
+import opcode
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -17,6 +18,7 @@ from .dialect import current
 from .instr import DecodedCode, Instr
 
 OPTIMIZED = 0x1
+GENERATOR = 0x20  # CO_GENERATOR
 PLAIN = {"value", "null"}
 
 
@@ -77,7 +79,12 @@ def resume_code(decoded: DecodedCode, point: ResumePoint, inner: FunctionType | 
     _check(decoded, point)
     assert point.awaits == (inner is not None)
     shift = 0 if code.co_nlocals else 1  # the state needs a local to arrive in
-    prologue = Prologue(decoded, point, shift, inner)
+    return _entered(decoded, Prologue(decoded, point, shift, inner))
+
+
+def _entered(decoded: DecodedCode, prologue: Prologue) -> CodeType:
+    """The original with a prologue in front."""
+    code, shift = decoded.code, prologue.shift
     head, length = prologue.code, len(prologue.code) // 2
     table = prologue.protection(length) + b"".join(
         exception_entry(start // 2 + length, (end - start) // 2, target // 2 + length, depth, lasti)
@@ -98,6 +105,15 @@ def resume_code(decoded: DecodedCode, point: ResumePoint, inner: FunctionType | 
         co_linetable=line_table(prologue.spans, first) + code.co_linetable,
         co_exceptiontable=table,
     )
+
+
+def generator_code(decoded: DecodedCode, point: ResumePoint, started: bool) -> CodeType:
+    """A generator's code that takes the state tuple. One that has started waits, after its first next(), where the original
+    waits in the yield before `point`; the other one begins there. Raises Unresumable."""
+    code = decoded.code
+    if code.co_flags & GENERATORS != GENERATOR:
+        raise Unresumable(f"{code.co_qualname} is no plain generator")
+    return _entered(decoded, Prologue(decoded, point, 0 if code.co_nlocals else 1, generator=True, started=started))
 
 
 def _check(decoded: DecodedCode, point: ResumePoint) -> None:
@@ -132,19 +148,26 @@ def _shifted(code: CodeType) -> bytes:
 class Prologue:
     """Restores slots and stack from the state tuple, runs the call that is awaited, then jumps."""
 
-    def __init__(self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None) -> None:
+    def __init__(
+        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None,
+        generator: bool = False, started: bool = False,
+    ) -> None:  # fmt: skip
+        self.shift = shift
         self._units: list[Unit] = []
         self.consts: list[Any] = []
         self._code = decoded.code
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
-        self._called: tuple[int, Instr] | None = None  # number of the awaited call's unit, the original instruction
+        self._called: tuple[int, Instr] | None = None  # number of the unit of an awaited call or a yield, the original's
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack
         carried = [kind for kind in kinds if kind != "null"]
         self.depth = max(len(point.bound) + len(carried), len(kinds) + 4)
         slots = [slot + shift for slot in sorted(point.bound)]
-        self.emit("RESUME", 2)  # 2: no check for signals, which the original's handlers could not see here
+        if generator:
+            self.emit("RETURN_GENERATOR")
+            self.emit("POP_TOP")
+        self.emit("RESUME", 0 if generator else 2)  # 2: no check for signals, which the original's handlers could not see here
         self.emit("LOAD_FAST", 0)
         if 0 not in slots:
             self.emit("DELETE_FAST", 0)
@@ -152,12 +175,14 @@ class Prologue:
         for slot in slots:
             self.emit("STORE_FAST", slot)
         self._stack(kinds, len(carried))
-        if point.index == decoded.start and not point.awaits:
+        if point.index == decoded.start and not point.awaits and not generator:
             for slot in sorted(decoded.cells):
                 self.emit("MAKE_CELL", slot + shift)
         if inner is not None:
             self._call(inner, instr)
-        else:
+        elif started:
+            self._yield(decoded, point)
+        elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
         self.emit("JUMP_FORWARD", (instr.offset if inner is None else instr.end) // 2)
         encoder = Encoder(self._units)
@@ -184,8 +209,22 @@ class Prologue:
         dialect.call(self, 1, ())
         self._position = first
 
+    def _yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
+        """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see whether it delegates."""
+        instr, first, caches = decoded.instrs[point.index - 1], self._position, current().caches
+        waiting, after = list(raw_instructions(self._code.co_code, caches, instr.offset))[:2]
+        names = opcode.opname[waiting.op], opcode.opname[after.op]
+        if names != ("YIELD_VALUE", "RESUME"):
+            raise Unresumable(f"{self._code.co_qualname} waits in {names[0]}")
+        self._const(Ellipsis)  # what the first next() gives
+        self._position = list(self._code.co_positions())[waiting.start // 2]
+        self._called = (len(self._units), instr)
+        self.emit("YIELD_VALUE", waiting.arg)
+        self.emit("RESUME", after.arg)
+        self._position = first
+
     def protection(self, length: int) -> bytes:
-        """The exception-table entry for the awaited call, if the original is protected."""
+        """The exception-table entry for the awaited call or the yield, if the original is protected."""
         region = self._called and region_at(self._code, self._called[1].offset)
         if not region or self._called is None:
             return b""

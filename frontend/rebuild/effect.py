@@ -12,7 +12,7 @@ FIXED: dict[Op, tuple[int, int]] = {
     Op.STORE_GLOBAL: (1, 0), Op.DELETE_GLOBAL: (0, 0), Op.LOAD_ATTR: (1, 1), Op.LOAD_SUPER_ATTR: (3, 1), Op.STORE_ATTR: (2, 0),
     Op.DELETE_ATTR: (1, 0), Op.IMPORT_NAME: (2, 1), Op.IMPORT_FROM: (1, 2), Op.LOAD_BUILD_CLASS: (0, 1), Op.UNARY: (1, 1),
     Op.BINARY: (2, 1), Op.COMPARE: (2, 1), Op.IS_OP: (2, 1), Op.CONTAINS_OP: (2, 1), Op.SUBSCR: (2, 1), Op.STORE_SUBSCR: (3, 0),
-    Op.DELETE_SUBSCR: (2, 0), Op.LIST_TO_TUPLE: (1, 1), Op.CONVERT: (1, 1), Op.JUMP_IF: (1, 0), Op.JUMP_IF_NONE: (1, 0),
+    Op.DELETE_SUBSCR: (2, 0), Op.LIST_TO_TUPLE: (1, 1), Op.CONVERT: (1, 1), Op.JUMP: (0, 0), Op.JUMP_IF: (1, 0), Op.JUMP_IF_NONE: (1, 0),
     Op.GET_ITER: (1, 1), Op.GET_LEN: (1, 2), Op.MATCH_MAPPING: (1, 2), Op.MATCH_SEQUENCE: (1, 2), Op.MATCH_KEYS: (2, 3),
     Op.MATCH_CLASS: (3, 1), Op.CHECK_EXC_MATCH: (2, 2), Op.CHECK_EG_MATCH: (2, 2), Op.BEFORE_WITH: (1, 2), Op.NOP: (0, 0),
     Op.LOAD_ASSERTION_ERROR: (0, 1), Op.PREP_RERAISE_STAR: (2, 1), Op.RERAISE: (1, 0), Op.GET_YIELD_FROM_ITER: (1, 1),
@@ -77,7 +77,7 @@ class GroupEffect:
     only_attribute: bool  # LOAD_ATTR with its NULL, which rebuilt code spells out
 
 
-ENDS = frozenset({Op.RAISE, Op.RERAISE})
+ENDS = frozenset({Op.RAISE, Op.RERAISE, Op.JUMP})
 
 
 def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:

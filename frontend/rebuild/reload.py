@@ -13,7 +13,8 @@ import torch
 
 from ...guards.iterators import advance
 from ...guards.source import SequenceItem, SlotSource, Source
-from ..pycode.assemble import CodeBuilder
+from ..pycode.assemble import CodeBuilder, dummy_closure
+from ..pycode.resume import ResumePoint, Unresumable, generator_code
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
@@ -21,7 +22,9 @@ from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
-from ..values.handled import LastInstruction
+from ..values.generator import GeneratorValue
+from ..values.getter import GetterValue
+from ..values.handled import Handled, LastInstruction
 from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
 from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
@@ -59,8 +62,8 @@ class Reloader:
     def load(self, source: Source) -> None:
         """Pushes the object at the end of a path, as it was when the guards ran."""
         b = self.b
-        if isinstance(source, SlotSource) and self.entry == "args":
-            (b.load_deref if source.index in b.decoded.cells else b.load_slot)(source.index)
+        if isinstance(source, SlotSource) and self.entry == "args" and source.index not in b.decoded.cells:
+            b.load_slot(source.index)  # a cell may hold something else by now
         elif isinstance(source, SequenceItem) and self.entry == "state" and isinstance(source.of, SlotSource):
             b.load_slot(b.state_slot)
             b.load_const(source.index)
@@ -334,6 +337,17 @@ def make_bound(r: Reloader, value: Any) -> None:
 def make_partial(r: Reloader, value: PartialValue) -> None:
     arguments = [r.push(v) for v in (value.function, *value.args, *value.kwargs.values())]
     r.call(functools.partial, arguments, tuple(value.kwargs))
+    r.keep(value)
+    for name, attribute in value.attributes.items():
+        r.b.copy(1)
+        r.reload(attribute)
+        r.b.swap(2)
+        r.b.store_attr(name)
+
+
+@makes(GetterValue)
+def make_getter(r: Reloader, value: GetterValue) -> None:
+    r.call(value.cls, [r.push(v) for v in (*value.args, *value.kwargs.values())], tuple(value.kwargs))
 
 
 @makes(SuperValue)
@@ -473,6 +487,42 @@ def make_dict_iterator(r: Reloader, value: DictIterator) -> None:
     r.call(advance, [lambda: r.b.load_slot(temp), r.const(value.index), r.const(False)])
     r.b.pop_top()
     r.b.delete_slot(temp)
+
+
+@makes(GeneratorValue)
+def make_generator(r: Reloader, value: GeneratorValue) -> None:
+    frame = value.frame
+    if value.finished:
+        r.call(finished, [])
+        return
+    if any(isinstance(item, Handled) for item in frame.stack):
+        raise Unreloadable(value)
+    decoded = frame.decoded
+    index = frame.pc if value.started else decoded.start + 2  # behind RETURN_GENERATOR and its POP_TOP
+    live = decoded.live_in[index - 1]
+    slots = [slot for slot, held in enumerate(frame.slots) if held is not None and slot in live]
+    kinds = tuple("null" if isinstance(item, Null) else "value" for item in frame.stack)
+    try:
+        code = generator_code(decoded, ResumePoint(index, kinds, frozenset(slots)), value.started)
+    except Unresumable as error:
+        raise Unreloadable(value) from error
+    function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+    held = [frame.slots[slot] for slot in slots] + [item for item in frame.stack if not isinstance(item, Null)]
+    r.call(primed if value.started else function, [*([r.const(function)] if value.started else []), r.push(TupleValue(held))])
+
+
+def primed(function: types.FunctionType, state: tuple[Any, ...]) -> types.GeneratorType:
+    """A generator that waits where the one with this state did."""
+    generator = function(state)
+    next(generator)
+    return generator
+
+
+def finished() -> types.GeneratorType:
+    """A generator that gives nothing."""
+    generator = (nothing for nothing in ())
+    generator.close()
+    return generator
 
 
 @makes(Enumerate)

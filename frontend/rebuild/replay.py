@@ -1,6 +1,7 @@
 """Effects to instructions: what the traced program changed is changed for real, once, after the graph has run."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.context_manager import ModeManager
+from ..values.deque import DequeValue
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
@@ -26,6 +28,10 @@ def replay(r: Reloader, effects: EffectLog) -> None:
         if rule is not None and (value.source is not None or isinstance(value, CellValue)):
             rule(r, value)
     for (_, name), (where, value) in effects.globals.items():
+        if value is None:
+            r.call(where.pop, [r.const(name), r.const(None)])
+            r.b.pop_top()
+            continue
         r.reload(value)
         r.b.load_const(where)
         r.b.load_const(name)
@@ -35,6 +41,17 @@ def replay(r: Reloader, effects: EffectLog) -> None:
 def replay_list(r: Reloader, value: ListValue) -> None:
     r.call(list.__setitem__, [r.push(value), r.const(slice(None)), lambda: make_list(r, value)])
     r.b.pop_top()
+
+
+def replay_deque(r: Reloader, value: DequeValue) -> None:
+    items = r.b.temp()  # made before the old ones are gone
+    make_list(r, value)
+    r.b.store_slot(items)
+    r.call(collections.deque.clear, [r.push(value)])
+    r.b.pop_top()
+    r.call(collections.deque.extend, [r.push(value), lambda: r.b.load_slot(items)])
+    r.b.pop_top()
+    r.b.delete_slot(items)
 
 
 def replay_dict(r: Reloader, value: DictValue) -> None:
@@ -132,6 +149,7 @@ def replay_manager(r: Reloader, value: ModeManager) -> None:
 
 RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ListValue: replay_list,
+    DequeValue: replay_deque,
     DictValue: replay_dict,
     SetValue: replay_set,
     UserObject: replay_object,

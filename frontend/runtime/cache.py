@@ -1,6 +1,7 @@
 """Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 import types
@@ -14,6 +15,7 @@ from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
 from ..interpret.expectations import expect
+from ..interpret.trace import Loops
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Suspended, resumed
@@ -21,7 +23,7 @@ from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site
 from .convert import Piece, convert
-from .frames import worth_compiling
+from .frames import IN_PYTHON, worth_compiling
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -34,6 +36,7 @@ class Cache:
         self.sinks: list[Sink] = []
         self.compiles = 0
         self.misses: list[Miss] = []
+        self._loops: Loops = set()
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: set[int] = set()
@@ -46,19 +49,21 @@ class Cache:
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
-        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, ()))
+        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, (), self._loops))
 
     # called by the hook
 
     def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
-        return self._site(code, None) if worth_compiling(code, function) else None
+        return self._site(code, None) if code in IN_PYTHON or worth_compiling(code, function) else None
 
     def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
         if any(slot is UNBOUND for slot in slots):
             return None
         piece: Piece = site.data
+        if piece.decoded.code in IN_PYTHON:
+            return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
             return None
         try:
@@ -75,7 +80,8 @@ class Cache:
     def _compile(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         try:
             self.compiles += 1
-            entry = convert(piece, function, slots, self.options, self.send, lambda capture: self._continue(capture, site, function))
+            rest = functools.partial(self._continue, site=site, function=function)
+            entry = convert(piece, function, slots, self.options, self.send, rest)
             self._expect_to_hold(entry, function, slots)
             return entry
         except SkipFrame as reason:
@@ -178,7 +184,7 @@ class Cache:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames))
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops))
             self._continuations[key] = site
             self._pieces.append(frames)
         return site

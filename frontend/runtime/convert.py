@@ -25,6 +25,7 @@ from ..interpret.capture import Break, Capture
 from ..interpret.graph import GraphInput
 from ..interpret.outcome import Restart
 from ..interpret.root import capture_call, capture_rest
+from ..interpret.trace import Loops
 from ..interpret.variation import Variation
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import Suspended, Unresumable
@@ -32,6 +33,7 @@ from ..rebuild.build import Continuations, Rebuilt, rebuild
 from ..rebuild.effect import Unsupported
 from ..rebuild.reload import Unreloadable
 from ._hook import Entry, Quiet
+from .surroundings import DUAL_LEVEL, inside_a_transform, out_of_sight_of_saved_tensor_hooks, program_of_surroundings
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Piece:
 
     decoded: DecodedCode
     frames: tuple[Suspended, ...]
+    loops: Loops  # those left to Python, shared by all pieces of a handle
     variation: Variation = field(default_factory=Variation)
 
     @property
@@ -59,6 +62,21 @@ def convert(
     continuations: Callable[[Capture], Continuations],
 ) -> Entry:
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
+    if inside_a_transform():
+        program = program_of_surroundings()
+        return Entry(program.native(), None, None, False, program)
+    with out_of_sight_of_saved_tensor_hooks():
+        return convert_here(piece, function, slots, options, sink, continuations)
+
+
+def convert_here(
+    piece: Piece,
+    function: types.FunctionType,
+    slots: tuple[Any, ...],
+    options: Options,
+    sink: Sink,
+    continuations: Callable[[Capture], Continuations],
+) -> Entry:
     clock = Clock()
     capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
     clock.lap("trace")
@@ -75,7 +93,9 @@ def convert(
     native = program.native()
     clock.lap("guards")
     sink(captured_event(piece, capture, program, clock.laps))
-    return make_entry(piece, capture, code, function, native, program)
+    entry = make_entry(piece, capture, code, function, native, program)
+    capture.trace.forget()
+    return entry
 
 
 def capture_and_rebuild(
@@ -95,9 +115,9 @@ def capture_and_rebuild(
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:
             earlier = error.born if error.born is not None else caller_place(capture)
-            if earlier is None or (stop is not None and earlier >= stop.place) or not isinstance(capture.exit, Break):
+            if earlier is None or (stop is not None and earlier >= stop.place):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(earlier, GraphBreak("generator", f"{error} is not consumed before a break"))
+            stop = Restart(earlier, GraphBreak("generator", f"{error} outlives what is captured"))
         except (Unsupported, Unresumable) as error:
             earlier = caller_place(capture)
             if earlier is None or not isinstance(capture.exit, Break):
@@ -112,10 +132,12 @@ def caller_place(capture: Capture) -> int | None:
     return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
 
 
-def run_capture(piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None) -> Capture:
+def run_capture(
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None
+) -> Capture:
     if not piece.frames:
-        return capture_call(options, piece.decoded, function, piece.variation, slots, stop)
-    return capture_rest(options, piece.frames, function, piece.variation, slots[0], stop)
+        return capture_call(options, piece.decoded, function, piece.variation, slots, piece.loops, stop)
+    return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop)
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
@@ -149,7 +171,7 @@ def report_specialised(piece: Piece, capture: Capture, options: Options, sink: S
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed."""
-    guards = list(capture.trace.guards.values())
+    guards = [*capture.trace.guards.values(), Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.has_shapes:
         guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
     inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +55,12 @@ class Constant(Value):
         return bool(self.object)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if isinstance(self.object, enum.Enum):
+            raw = next((vars(base)[name] for base in type(self.object).__mro__ if name in vars(base)), None)
+            if type(raw) is types.FunctionType:
+                return tx.class_method(self, type(self.object), name)
+            if type(raw) is property:
+                return tx.wrap(raw.fget, None).call(tx, [self], {})
         try:
             value = getattr(self.object, name)
         except AttributeError as error:
@@ -67,7 +74,10 @@ class Constant(Value):
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
         if isinstance(self.object, enum.Enum) and not hasattr(type(self.object)._member_type_, name):
-            raise self.unsupported(f"method {name}")
+            found = self.attribute(tx, name)
+            if isinstance(found, ConstantMethod):
+                raise self.unsupported(f"method {name}")
+            return found.call(tx, args, kwargs)
         return fold(tx, getattr(self.object, name), args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:

@@ -27,6 +27,7 @@ class TraceContext(Protocol):
     graph: GraphBuilder
     effects: EffectLog
     modes: Modes
+    handled: Value | None  # the exception that is being handled
     class_paths: dict[type, Source | None]  # paths to classes by their qualified names
 
     # facts

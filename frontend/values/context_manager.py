@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,7 +56,9 @@ class ModeManager(Mutable):
         raise self.unsupported(f"attribute {name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator made inside")
+        if self.source is not None or len(args) != 1 or args[0].python_type() is not types.FunctionType:
+            raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator")
+        return tx.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
 
     def clone(self, tx: TraceContext) -> Value:
         """manager.clone(): one like it, not entered."""
@@ -103,6 +106,12 @@ class ManagerMethod(Value):
 
     def python_type(self) -> type:
         return type(self.python_type)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        found = getattr(self.manager.cls, self.name)
+        if not hasattr(found, name):
+            raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+        return tx.wrap(getattr(found, name), None)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "clone":

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+from ...guards.source import Source
 from .base import Value
 from .constant import Constant
 from .registry import method
@@ -32,9 +33,12 @@ class DequeValue(ListValue):
     __slots__ = ("maxlen",)
     default_class = collections.deque
 
-    def __init__(self, items: list[Value], maxlen: int | None) -> None:
-        super().__init__(items)
+    def __init__(self, items: list[Value], maxlen: int | None, source: Source | None = None) -> None:
+        super().__init__(items, source)
         self.maxlen = maxlen
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.maxlen) if name == "maxlen" else super().attribute(tx, name)
 
     def trim(self, *, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:

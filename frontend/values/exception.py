@@ -25,7 +25,9 @@ class ExceptionValue(UserObject):
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "args" and self.real is None:
             return tx.build_tuple(self.args)
-        if name == "value" and self.cls is StopIteration:
+        if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
+            return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
+        if name == "value" and self.cls is StopIteration and self.real is None:
             return self.args[0] if self.args else Constant(None)
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
             return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
@@ -35,6 +37,43 @@ class ExceptionValue(UserObject):
         if name == "__traceback__" and value.is_constant():
             return
         super().generic_set_attribute(tx, name, value)
+
+    def members(self, tx: TraceContext) -> list[Value]:
+        """The exceptions in a group."""
+        if self.real is not None:
+            return tx.unpack(self.attribute(tx, "exceptions"))
+        return tx.unpack(self.args[1])
+
+    def split(self, tx: TraceContext, wanted: Any) -> tuple[Value | None, Value | None]:
+        """What `except* wanted` takes of it, and what it leaves."""
+        if issubclass(self.cls, wanted):
+            return self, None
+        if not issubclass(self.cls, BaseExceptionGroup):
+            return None, self
+        if lookup(self.cls, "derive")[0] is not BaseExceptionGroup:
+            raise self.unsupported("except* of a group that derives its parts itself")
+        parts = [member.split(tx, wanted) for member in self.members(tx) if isinstance(member, ExceptionValue)]
+        taken, left = [part[0] for part in parts if part[0] is not None], [part[1] for part in parts if part[1] is not None]
+        if not taken or not left:
+            return (self, None) if taken else (None, self)
+        return self.derive(tx, taken), self.derive(tx, left)
+
+    def derive(self, tx: TraceContext, members: list[Value]) -> Value:
+        """A group like this one of some of its exceptions."""
+        cls = ExceptionGroup if all(issubclass(member.python_type(), Exception) for member in members) else BaseExceptionGroup
+        made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.build_list(members)])
+        for name in ("__cause__", "__context__", "__suppress_context__"):
+            made.attrs[name] = self.attribute(tx, name)
+        if "__notes__" in self.attrs or self.real is not None:
+            raise self.unsupported("except* of a group with notes, or one made elsewhere")
+        return made
+
+    def add_note(self, tx: TraceContext, note: Value) -> None:
+        notes = self.own_attribute(tx, "__notes__")
+        if notes is None:
+            notes = tx.build_list([])
+            self.store(tx, "__notes__", notes)
+        notes.method(tx, "append", [note], {})
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "with_traceback":
@@ -49,6 +88,14 @@ class ExceptionValue(UserObject):
             raise self.unsupported("text")
         args = tx.look(self.attribute(tx, "args"))
         return tx.wrap(TEXTS[owner](args.constant()), None)
+
+
+    def representation(self, tx: TraceContext) -> Value:
+        """repr(exception), where its class leaves that to the builtin ones."""
+        if lookup(self.cls, "__repr__")[0] is not BaseException:
+            raise self.unsupported("repr()")
+        args = tx.look(self.attribute(tx, "args")).literal(tx)
+        return Constant(f"{self.cls.__name__}({args[0]!r})" if len(args) == 1 else f"{self.cls.__name__}{args!r}")
 
 
 TEXTS = {

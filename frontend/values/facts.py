@@ -1,6 +1,7 @@
 """Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
 from __future__ import annotations
 
+import typing
 from typing import TYPE_CHECKING, Any
 
 from .base import Value
@@ -44,6 +45,12 @@ class Facts(Value):
         return Facts(found)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        origin = getattr(self.real, "__origin__", None)
+        if isinstance(origin, type):  # Generic[int](...): the class makes the object
+            made = tx.wrap(origin, None).call(tx, args, kwargs)
+            if issubclass(made.python_type(), typing.Generic):  # type: ignore[arg-type]
+                made.set_attribute(tx, "__orig_class__", self)
+            return made
         return fold(tx, self.real, args, kwargs)  # a bound method of such an object
 
     def length(self, tx: TraceContext) -> Value:
@@ -53,7 +60,7 @@ class Facts(Value):
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        return Facts(self.real[key.constant()])
+        return tx.wrap(self.real[key.literal(tx)], None)
 
     def iterator(self, tx: TraceContext) -> Value:
         items = [tx.wrap(item, None) if type(item) in LITERAL_TYPES else Facts(item) for item in self.real]

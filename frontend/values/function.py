@@ -12,7 +12,7 @@ from ...guards.source import AttrSource, CellContents, SequenceItem, Source
 from .base import Call, Lazy, Value
 from .constant import Constant, fold, foldable, is_literal
 from .mutable import Mutable
-from .registry import accepts, model_of
+from .registry import accepts, method_of, model_of
 from .tensor import Identity
 
 if TYPE_CHECKING:
@@ -94,17 +94,27 @@ class FunctionValue(Mutable):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in self.attributes:
             return self.attributes[name]
+        if name == "__get__":
+            return tx.bound(self, name)
         if self.real is not None:
             if not hasattr(self.real, name):
                 raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+        if name == "__code__":
+            return BuiltinValue(self.code)
+        if name == "__defaults__":
+            return tx.build_tuple(self.defaults) if self.defaults else Constant(None)
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
-        if name == "__get__":
-            return super().attribute(tx, name)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
         return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(types.FunctionType, name)
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(tx, self, *args, **kwargs)
+        return super().method(tx, name, args, kwargs)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if self.real is not None:
@@ -113,6 +123,8 @@ class FunctionValue(Mutable):
         self.attributes[name] = value
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.code is DISPATCH and len(args) == 1:
+            return self._dispatch(tx, args[0])
         if self.real is not None:
             model = model_of(self.real)
             if model is not None:
@@ -123,9 +135,23 @@ class FunctionValue(Mutable):
                 return tx.graph.call("call_function", self.real, args, kwargs)
         return tx.inline(self, args, kwargs)
 
+    def _dispatch(self, tx: TraceContext, cls: Value) -> Value:
+        registry = self.closure[self.code.co_freevars.index("registry")]
+        registered = registry.get(tx)
+        if self.real is None or registered is None:
+            raise GraphBreak("unknown-call", "a single dispatch made inside")
+        registered.length(tx)  # relied on: what is registered later may be nearer
+        return tx.wrap(self.real(cls.constant()), None)
+
     def is_inlined(self, tx: TraceContext) -> bool:
         """Whether a call of it interprets its code."""
+        if self.code is DISPATCH:
+            return False
         return self.real is None or (model_of(self.real) is None and not tx.goes_into_graph(self.real))
+
+
+# functools.singledispatch's dispatch(cls), which keeps a weak dictionary of what it has found.
+DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__  # type: ignore[attr-defined]
 
 
 def _docstring(function: FunctionValue) -> str | None:
@@ -252,6 +278,9 @@ class BuiltinValue(Value):
             raise tx.throw(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
 
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         model = model_of(self.real)
         if model is not None:
@@ -271,17 +300,30 @@ class BuiltinValue(Value):
         raise GraphBreak("unknown-call", self.describe())
 
 
-class PartialValue(Value):
+class PartialValue(Mutable):
     """functools.partial."""
 
-    __slots__ = ("function", "args", "kwargs")
+    __slots__ = ("function", "args", "kwargs", "attributes")
 
     def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
         super().__init__(source)
         self.function, self.args, self.kwargs = function, args, kwargs
+        self.attributes: dict[str, Value] = {}  # of one made inside
 
     def python_type(self) -> type:
         return functools.partial
+
+    def snapshot(self) -> Any:
+        return dict(self.attributes)
+
+    def restore(self, state: Any) -> None:
+        self.attributes = state
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if self.source is not None:
+            super().set_attribute(tx, name, value)
+        tx.effects.change(self)
+        self.attributes[name] = value
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -296,6 +338,8 @@ class PartialValue(Value):
             return tx.build_tuple(self.args)
         if name == "keywords":
             return tx.build_dict([(Constant(k), v) for k, v in self.kwargs.items()])
+        if name in self.attributes:
+            return self.attributes[name]
         return super().attribute(tx, name)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:

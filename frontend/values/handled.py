@@ -1,6 +1,7 @@
 """What CPython keeps on the stack for open exception handlers."""
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from ...guards.source import Source
@@ -18,6 +19,19 @@ class Handled(Value):
 
     def describe(self) -> str:
         return "an open exception handler"
+
+
+class Traceback(Value):
+    """The traceback of an exception that no Python frame has raised: nothing can be asked of it."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+
+    def python_type(self) -> type:
+        return types.TracebackType
 
 
 class LastInstruction(Value):

@@ -40,10 +40,11 @@ def class_source(cls: type) -> Source | None:
     source: Source = ModuleSource(cls.__module__)
     place: Any = module
     for depth, part in enumerate(cls.__qualname__.split(".")):
-        if not isinstance(vars(place), dict | types.MappingProxyType) or part not in vars(place):
+        names = getattr(place, "__dict__", None)
+        if not isinstance(names, dict | types.MappingProxyType) or part not in names:
             return None
         source = DictItem(InstanceDict(source) if depth == 0 else ClassDict(source), part)
-        place = vars(place)[part]
+        place = names[part]
     return source if place is cls else None
 
 
@@ -80,6 +81,10 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is types.ClassMethodDescriptorType:
         return MethodValue(cls, tx.wrap(raw, None))
+    if kind is property:
+        if raw.fget is None:
+            raise tx.throw(AttributeError, "unreadable attribute")
+        return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
         if type(raw).__module__.split(".")[0] == "torch":
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
@@ -139,13 +144,23 @@ class ClassValue(Value):
         if isinstance(raw, types.ClassMethodDescriptorType) or (name == "__new__"):
             return tx.wrap(getattr(self.cls, name), None)
         if hasattr(type(raw), "__get__") and not isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType | property):
-            raise self.unsupported(f"attribute {name}")
+            if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
+                raise self.unsupported(f"attribute {name}")
+            return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
         return tx.wrap(raw, source)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
 
+    def of_metaclass(self, tx: TraceContext, name: str) -> Value | None:
+        """A special method that the class's own class defines in Python, bound."""
+        by_python = type(lookup(type(self.cls), name)[1]) is types.FunctionType and not isinstance(self.cls, enum.EnumMeta)
+        return tx.class_method(self, type(self.cls), name) if by_python else None
+
     def item(self, tx: TraceContext, key: Value) -> Value:
+        found = self.of_metaclass(tx, "__getitem__")
+        if found is not None:
+            return found.call(tx, [key], {})
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return fold(tx, lambda cls, name: cls[name], [self, key], {})
         if hasattr(self.cls, "__class_getitem__"):
@@ -155,12 +170,14 @@ class ClassValue(Value):
     def iterator(self, tx: TraceContext) -> Value:
         if isinstance(self.cls, enum.EnumMeta):
             return tx.wrap(list(self.cls), None).iterator(tx)
-        return super().iterator(tx)
+        found = self.of_metaclass(tx, "__iter__")
+        return super().iterator(tx) if found is None else found.call(tx, [], {})
 
     def length(self, tx: TraceContext) -> Value:
         if isinstance(self.cls, enum.EnumMeta):
             return tx.wrap(len(self.cls), None)
-        return super().length(tx)
+        found = self.of_metaclass(tx, "__len__")
+        return super().length(tx) if found is None else found.call(tx, [], {})
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         if isinstance(self.cls, enum.EnumMeta) and item.is_constant():

@@ -1,6 +1,7 @@
 """Dictionaries, their views, and sets."""
 from __future__ import annotations
 
+import types
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,14 @@ class DictValue(BuiltinContainer):
             raise self.unsupported("as an argument")
         return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
 
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls is Counter and name in COUNTERS_OWN:
+            return tx.class_method(self, Counter, name).call(tx, args, kwargs)
+        return super().method(tx, name, args, kwargs)
+
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if self.cls is Counter and name in COUNTERS_OWN:
+            return tx.class_method(self, Counter, name)
         if name == "default_factory" and self.default_factory is not None:
             return self.default_factory
         return super().attribute(tx, name)
@@ -143,6 +151,8 @@ class DictValue(BuiltinContainer):
             return value
         if self.cls is Counter:
             return Constant(0)
+        if self.outer is not None and isinstance(getattr(self.outer.python_type(), "__missing__", None), types.FunctionType):
+            return tx.class_method(self.outer, self.outer.python_type(), "__missing__").call(tx, [key], {})
         raise tx.throw_value(KeyError, [key])
 
     def _no_factory(self) -> bool:
@@ -162,6 +172,9 @@ class DictValue(BuiltinContainer):
             tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
             return Constant(present)
         return Constant(hashed in self.whole(tx))
+
+
+COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType))
 
 
 class DictIterator(Iterator):

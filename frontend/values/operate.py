@@ -1,6 +1,7 @@
 """Operators: what `a + b`, `a < b`, `-a` mean for two families of values."""
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 from collections.abc import Callable
@@ -74,6 +75,9 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         result = by_methods(tx, name, in_place, left, right)
         if result is not None:
             return result
+    if isinstance(left, DictValue) and left.cls is collections.Counter and isinstance(right, DictValue):
+        found = left.attribute(tx, f"__{'i' if in_place else ''}{name}__")
+        return found.call(tx, [right], {})
     if isinstance(left, Sequence | SetValue | DictValue | ViewValue) or isinstance(right, Sequence):
         result = containers(tx, plain_op, in_place, left, right)
         if result is not None:
@@ -173,8 +177,11 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         return fold(tx, function, [left, right], {})
     if isinstance(left, Sequence) and isinstance(right, Sequence):
         return compare_sequences(tx, op, left, right)
-    if isinstance(left, SetValue) and isinstance(right, SetValue):
-        return Constant(function(set(left.members), set(right.members)))
+    if isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
+        if "values" in (getattr(left, "what", ""), getattr(right, "what", "")):
+            return same_object(tx, op, left, right)
+        sets = [side.as_set(tx) if isinstance(side, ViewValue) else side for side in (left, right)]
+        return Constant(function(*(set(side.members) for side in sets)))
     if isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
         return Constant(equal_dictionaries(tx, left, right) == (op == "=="))
     if isinstance(left, SliceValue) and isinstance(right, SliceValue) and op in ("==", "!="):
@@ -186,6 +193,13 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return Constant(same == (op == "=="))
         return Constant(tx.same(left, right) == (op == "=="))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
+    """`==` and `!=` of what has no comparison of its own."""
+    if op not in ("==", "!="):
+        raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+    return Constant(tx.same(left, right) == (op == "=="))
 
 
 def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:

@@ -43,6 +43,11 @@ class PythonModule(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         own = vars(self.real)
+        if (id(own), name) in tx.effects.globals:
+            value = tx.effects.globals[id(own), name][1]
+            if value is None:
+                raise tx.throw(AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'")
+            return value
         if name in own:
             return tx.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
         if name == "__dict__":
@@ -57,4 +62,15 @@ class PythonModule(Value):
         return tx.wrap(found, self.source and AttrSource(self.source, name))
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
+        if type(self.real) is not types.ModuleType or name == "__dict__":
+            raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
+        tx.effects.set_global(vars(self.real), name, value)
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        if type(self.real) is not types.ModuleType:
+            raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
+        if name not in vars(self.real) or (id(vars(self.real)), name) in tx.effects.globals:
+            self.attribute(tx, name)  # raises what a missing name does
+        else:
+            tx.guard(self.source and InstanceDict(self.source), Kind.PRESENT, name)
+        tx.effects.set_global(vars(self.real), name, None)

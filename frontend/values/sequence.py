@@ -1,6 +1,7 @@
 """Lists, tuples, named tuples, torch.Size and slices."""
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +55,8 @@ class BuiltinContainer(Mutable):
             return BoundBuiltin(self, name)
         if not hasattr(self.python_type(), name):
             raise tx.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        if isinstance(getattr(self.python_type(), name), types.FunctionType):  # collections.Counter has methods written in Python
+            return tx.class_method(self, self.python_type(), name)
         raise self.unsupported(f"attribute {name}")
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -117,7 +120,10 @@ class Sequence(BuiltinContainer):
         if isinstance(key, SliceValue):
             return type(self)(self.items[key.constant()], None, list if self.cls is list else self._slice_class())
         if not key.is_constant():
-            raise key.unsupported("as an index")
+            found = key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
+            if not isinstance(key, Mutable) or found is None:
+                raise key.unsupported("as an index")
+            key = found.call(tx, [], {})
         index = key.constant()
         try:
             self.items[index]
@@ -134,10 +140,14 @@ class Sequence(BuiltinContainer):
 
 
 class TupleValue(Sequence):
-    """A tuple, named tuple, torch.Size or torch.return_types structure."""
+    """A tuple, named tuple, torch.Size or torch.return_types structure; `real` when it existed before the frame."""
 
-    __slots__ = ()
+    __slots__ = ("real",)
     default_class = tuple
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None, real: tuple | None = None) -> None:
+        super().__init__(items, source, cls)
+        self.real = real
 
     def key(self) -> Any:
         return tuple(item.key() for item in self.items)

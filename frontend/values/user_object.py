@@ -147,16 +147,16 @@ class UserObject(Mutable):
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         """object.__setattr__."""
-        raw = lookup(self.cls, name)[1]
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property):
             if raw.fset is None:
                 raise tx.throw(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
-            tx.wrap(raw.fset, None).call(tx, [self, value], {})
+            tx.wrap(raw.fset, tx.attr_source(source, "fset")).call(tx, [self, value], {})
             return
         if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, types.MemberDescriptorType):
             if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
                 raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-            tx.wrap(raw, None).method(tx, "__set__", [self, value], {})
+            tx.wrap(raw, source).method(tx, "__set__", [self, value], {})
             return
         if name in ("__class__", "__dict__"):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
@@ -251,6 +251,8 @@ class UserObject(Mutable):
         return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
+        if self.cls is types.GeneratorType:
+            return self
         found = self.special(tx, "__iter__")
         if found is not None:
             return found.call(tx, [], {})

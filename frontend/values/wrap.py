@@ -5,6 +5,7 @@ import collections
 import collections.abc
 import enum
 import functools
+import operator
 import types
 import typing
 from collections.abc import Callable
@@ -15,13 +16,15 @@ import torch
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import ITERATORS
-from ...guards.source import AttrSource, ClassAttribute, DictItem, SequenceItem, Source
+from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
+from .deque import DequeValue
 from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
+from .getter import GetterValue
 from .iterator import ExistingIterator, ListedIterator
 from .klass import ClassValue
 from .mapping import DictValue, SetValue
@@ -37,7 +40,10 @@ from .user_object import UserObject
 if TYPE_CHECKING:
     from .context import TraceContext
 
-FORMS = (typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.TypeVar("T"), collections.abc.Callable[[int], int])  # noqa: UP006, UP007
+FORMS = (
+    typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.Optional, typing.TypeVar("T"),  # noqa: UP006, UP007
+    collections.abc.Callable[[int], int],
+)  # fmt: skip
 TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
@@ -52,6 +58,8 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
             return family_rule(tx, obj, source)
     if is_named_tuple(obj):
         return wrap_named_tuple(tx, obj, source)
+    if isinstance(obj, tuple) and type(obj).__module__ == "sys":  # sys.version_info and the like, which stay what they are
+        return wrap_type_form(tx, obj, source)
     if source is None and isinstance(obj, collections.abc.Iterator) and type(obj).__module__ == "builtins":
         return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
     return wrap_object(tx, obj, source)
@@ -148,6 +156,16 @@ def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     return Facts(obj)
 
 
+@wraps(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def wrap_getter(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guard(source, Kind.IS, obj)
+    cls, arguments = obj.__reduce__()
+    named: dict[str, Any] = {}
+    if isinstance(cls, functools.partial):
+        cls, arguments, named = type(obj), cls.args, cls.keywords
+    return GetterValue(cls, [tx.wrap(a, None) for a in arguments], {k: tx.wrap(v, None) for k, v in named.items()}, source)
+
+
 @wraps(types.CellType)
 def wrap_cell(tx: TraceContext, obj: types.CellType, source: Source | None) -> Value:
     return existing_cell(tx, obj, source)
@@ -185,8 +203,8 @@ def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
 def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
     if source is not None and _literal(obj):
         tx.guard(source, Kind.EQUALS, obj)
-        return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj))
-    return TupleValue(_items(tx, obj, source), source, type(obj))
+        return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj), obj)
+    return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
 def _literal(obj: Any) -> bool:
@@ -197,6 +215,17 @@ def _literal(obj: Any) -> bool:
 def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
     value = ListValue(_items(tx, obj, source), source)
     return tx.remember(obj, value) if source is not None else value
+
+
+@wraps(collections.deque)
+def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a deque that no path leads to")
+    tx.guard(source, Kind.TYPE, collections.deque)
+    tx.guard(source, Kind.LENGTH, len(obj))
+    tx.guard(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
+    items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    return tx.remember(obj, DequeValue(items, obj.maxlen, source))
 
 
 @wraps(dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
@@ -289,7 +318,7 @@ def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) 
 
 
 def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
-    return TupleValue(_items(tx, obj, source), source, type(obj))
+    return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:

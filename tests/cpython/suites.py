@@ -143,10 +143,11 @@ def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[s
     told: dict[str, str] = {}
     first = 0
     while True:
-        which = ["--child", suite, "--from", str(first), *(["--compiled"] if compiled else []), "--names", *names]
-        command = [sys.executable, str(HERE), *which]
+        how_to_run = ["--compiled"] if compiled else []
+        command = [sys.executable, str(HERE), "--child", suite, "--from", str(first), *how_to_run, "--names", *names]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=SECONDS, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
+            environment = {**os.environ, "PYTHONHASHSEED": "0"}
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, env=environment, check=False)
             output, how = done.stdout, f"the process ended with status {done.returncode}\n{done.stderr.decode(errors='replace')[-3000:]}"
         except subprocess.TimeoutExpired as late:
             output, how = late.stdout or b"", f"no end within {SECONDS} s"

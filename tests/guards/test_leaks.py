@@ -65,7 +65,8 @@ def guards_on(thing):
 
 
 def counts(objects):
-    gc.collect()  # older garbage holds shared objects like None
+    while gc.collect():  # older garbage holds shared objects like None, and may free more of it
+        pass
     return [sys.getrefcount(one) for one in objects]
 
 

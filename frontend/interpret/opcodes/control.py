@@ -13,13 +13,20 @@ if TYPE_CHECKING:
 
 @handles(Op.JUMP)
 def jump(frame: Interpreter, instr: Instr) -> None:
-    frame.pc = instr.target
+    go(frame, instr.target)
+
+
+def go(frame: Interpreter, target: int) -> None:
+    """Jumps; back, that is another turn of a loop."""
+    if target < frame.pc:
+        frame.tx.turn(frame, target)
+    frame.pc = target
 
 
 @handles(Op.JUMP_IF)
 def jump_if(frame: Interpreter, instr: Instr) -> None:
     if frame.tx.look(frame.pop()).truth(frame.tx) is instr.arg:
-        frame.pc = instr.target
+        go(frame, instr.target)
 
 
 @handles(Op.JUMP_IF_OR_POP)
@@ -35,7 +42,7 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
     value = frame.tx.look(frame.pop())
     is_none = value.is_constant() and value.constant() is None
     if is_none is instr.arg:
-        frame.pc = instr.target
+        go(frame, instr.target)
 
 
 @handles(Op.RETURN_VALUE)

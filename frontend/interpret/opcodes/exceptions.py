@@ -7,7 +7,9 @@ from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
 from ...values.base import Observed, Value
 from ...values.constant import Constant
+from ...values.exception import ExceptionValue
 from ...values.handled import Handled
+from ...values.sequence import TupleValue
 from ...values.user_object import UserObject
 from .table import handles
 
@@ -69,9 +71,34 @@ def exception_matches(frame: Interpreter, error: Value, wanted: Value) -> bool:
     return issubclass(error.python_type(), wanted.constant())
 
 
-@handles(Op.CHECK_EG_MATCH, Op.PREP_RERAISE_STAR)
-def exception_groups(frame: Interpreter, instr: Instr) -> None:
-    raise GraphBreak("unsupported-bytecode", "except*")
+@handles(Op.CHECK_EG_MATCH)
+def check_eg_match(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    wanted, error = tx.look(frame.pop()), frame.pop()
+    if not isinstance(error, ExceptionValue) or not wanted.is_constant():
+        raise GraphBreak("unsupported-bytecode", "except* of this exception")
+    taken, left = error.split(tx, wanted.constant())
+    if taken is not None and not issubclass(taken.python_type(), BaseExceptionGroup):
+        group = ExceptionGroup if issubclass(error.cls, Exception) else BaseExceptionGroup
+        taken = ExceptionValue(group, [Constant(""), TupleValue([taken])])
+    if taken is not None and taken is not error:
+        if error.source is not None:
+            raise GraphBreak("unsupported-bytecode", "except* of a part of an existing exception")
+        tx.raised_at[taken] = tx.raised_at[error]
+    frame.push(left or Constant(None))
+    frame.push(taken or Constant(None))
+    if taken is not None:
+        tx.handled = taken
+
+
+@handles(Op.PREP_RERAISE_STAR)
+def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
+    """What is raised after the last except*: nothing, or what none of them took. What one of them raised is Python's to merge."""
+    raised, original = frame.tx.unpack(frame.pop()), frame.pop()
+    left = [error for error in raised if not error.is_constant()]
+    if len(left) > 1 or (left and left[0] is not original and left[0] is not raised[-1]):
+        raise GraphBreak("unsupported-bytecode", "except* whose handlers raise")
+    frame.push(left[0] if left else Constant(None))
 
 
 @handles(Op.BEFORE_WITH)

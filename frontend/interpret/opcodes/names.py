@@ -125,7 +125,14 @@ def store_global(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.DELETE_GLOBAL)
 def delete_global(frame: Interpreter, instr: Instr) -> None:
-    raise GraphBreak("unsupported-mutation", f"of global '{instr.arg}' (deleted)")
+    tx, name = frame.tx, instr.arg
+    stored = tx.effects.globals.get((id(frame.globals), name))
+    if stored is None and name in frame.globals:
+        tx.guard(frame.globals_path, Kind.PRESENT, name)
+    elif stored is None or stored[1] is None:
+        tx.guard(frame.globals_path, Kind.ABSENT, name) if stored is None else None
+        raise tx.throw(NameError, f"name '{name}' is not defined")
+    tx.effects.set_global(frame.globals, name, None)
 
 
 @handles(Op.LOAD_ATTR)

@@ -99,7 +99,7 @@ def builtin_callable(tx: TraceContext, obj: Value) -> Value:
 @models(type)
 def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
     if rest:
-        raise GraphBreak("unsupported-bytecode", "type() with three arguments")
+        raise GraphBreak("class-made", " by type()")
     return obj.attribute(tx, "__class__") if isinstance(obj, UserObject) else tx.wrap(obj.python_type(), None)
 
 
@@ -118,6 +118,8 @@ def builtin_hash(tx: TraceContext, obj: Value) -> Value:
 
 @models(getattr)
 def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | None = None) -> Value:
+    if default is not None and isinstance(obj, TensorValue) and not builtin_hasattr(tx, obj, name).truth(tx):
+        return default
     try:
         return obj.attribute(tx, name.constant())
     except Observed as error:
@@ -479,6 +481,14 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
     return tx.new_object(cls.constant(), list(args))
 
 
+@models(tuple.__new__)
+def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
+    made = cls.constant()
+    if made is not tuple and not hasattr(made, "_make"):
+        raise GraphBreak("unknown-call", f"class {made.__qualname__}")
+    return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
+
+
 @models(dict.__new__)
 def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     return tx.new_object(cls.constant(), [])
@@ -487,6 +497,11 @@ def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value
 @models(BaseException.__new__, Exception.__new__)
 def builtin_exception_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     return tx.new_object(cls.constant(), list(args))
+
+
+@models(builtins.__build_class__)
+def builtin_build_class(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    raise GraphBreak("class-made", " by a class statement")
 
 
 @models(property)

@@ -8,6 +8,7 @@ from ..base import Value
 from ..constant import Constant
 from ..deque import DequeValue
 from ..mapping import DictValue
+from ..operate import binary
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -36,9 +37,15 @@ def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = N
 
 
 @models(collections.Counter)
-def counter(tx: TraceContext, items: Value | None = None) -> Value:
+def counter(tx: TraceContext, *items: Value, **named: Value) -> Value:
     made = DictValue({}, cls=collections.Counter)
-    for item in [] if items is None else tx.unpack(items):
-        old = made.get(tx, item)
-        made.put(tx, item, Constant(1 + (old.constant() if old is not None else 0)))
+    made.method(tx, "update", list(items), named)
     return made
+
+
+@models(collections._count_elements)  # type: ignore[attr-defined]  # what Counter.update calls, in C
+def count_elements(tx: TraceContext, mapping: Value, iterable: Value) -> Value:
+    for item in tx.unpack(iterable):
+        old = mapping.method(tx, "get", [item, Constant(0)], {})
+        mapping.set_item(tx, item, binary(tx, "+", old, Constant(1)))
+    return Constant(None)

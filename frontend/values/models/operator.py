@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import Constant
+from ..getter import GetterValue
 from ..operate import BINARY, COMPARE, IN_PLACE, UNARY, binary, compare, contains, unary
 from ..registry import models
 
@@ -79,3 +80,13 @@ def setitem(tx: TraceContext, container: Value, key: Value, value: Value) -> Val
 def delitem(tx: TraceContext, container: Value, key: Value) -> Value:
     container.del_item(tx, key)
     return Constant(None)
+
+
+def _getter(cls: type) -> None:
+    @models(cls)
+    def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        return GetterValue(cls, list(args), kwargs)
+
+
+for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
+    _getter(_cls)

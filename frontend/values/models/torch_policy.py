@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import enum
 import functools
-import math
 import operator
+import os
+import sys
 import types
 import typing
 from typing import Any
@@ -76,14 +78,21 @@ PURE = frozenset(
     id(f)
     for f in (
         abs, ascii, bin, chr, divmod, format, hash, hex, len, max, min, oct, ord, pow, repr, round, sorted, sum,
-        operator.index, math.prod, str.join, dict.fromkeys, str.maketrans, bytes.fromhex, float.fromhex, int.from_bytes,
+        operator.index, os.fspath, sys.intern, str.join, dict.fromkeys, str.maketrans, bytes.fromhex, float.fromhex,
+        int.from_bytes,
         torch._C._get_privateuse1_backend_name, torch.promote_types, torch.result_type, torch.can_cast,
     )
 )  # fmt: skip
 
 
+# Functions of pure modules that change an argument.
+IMPURE = frozenset(map(id, (bisect.insort_left, bisect.insort_right, operator.iconcat, operator.setitem, operator.delitem)))
+
+
 def is_pure(function: Any) -> bool:
-    """Whether calling it on literals gives a literal and does nothing else."""
+    """Whether calling it on literals, or on containers of such, gives a literal and does nothing else."""
+    if id(function) in IMPURE:
+        return False
     if id(function) in PURE:
         return True
     if isinstance(function, types.BuiltinFunctionType | types.BuiltinMethodType):
@@ -120,11 +129,17 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
 
 def unwrapped(function: types.FunctionType) -> types.FunctionType:
     """Past the bookkeeping that torch.compile, when it is used in the same process, puts around nn.Module's methods."""
-    if function.__module__ == "torch._dynamo.mutation_guard" and function.__closure__:
-        inner = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True)).get("init")
-        if inner is not None:
-            return inner.cell_contents
-    return function
+    name = BOOKKEEPING.get(function.__code__.co_qualname)
+    inner = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name) if name else None
+    return function if inner is None else inner.cell_contents
+
+
+# Wrappers that only keep count of calls, or watch for recursion, and the name in their closure of what they wrap.
+BOOKKEEPING = {
+    "install_generation_tagging_init.<locals>.patched_init": "init",
+    "recursive_repr.<locals>.decorating_function.<locals>.wrapper": "user_function",
+    "_recursive_repr.<locals>.wrapper": "user_function",  # dataclasses' own
+}
 
 
 def is_plain_metaclass(meta: type) -> bool:

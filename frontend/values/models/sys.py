@@ -1,0 +1,31 @@
+"""sys: the exception that is being handled."""
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ....guards.source import AttrSource
+from ..base import Lazy, Value
+from ..constant import Constant
+from ..handled import Traceback
+from ..registry import models
+from ..sequence import TupleValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(sys.exception)
+def exception(tx: TraceContext) -> Value:
+    return Constant(None) if tx.handled is None else tx.look(tx.handled)
+
+
+@models(sys.exc_info)
+def exc_info(tx: TraceContext) -> Value:
+    error = exception(tx)
+    if error.is_constant():
+        return TupleValue([error] * 3)
+    traceback: Value = Traceback(tx.place())
+    if error.source is not None:
+        traceback = Lazy(error.real.__traceback__, AttrSource(error.source, "__traceback__"))  # type: ignore[attr-defined]
+    return TupleValue([tx.wrap(error.python_type(), None), error, traceback])
