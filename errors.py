@@ -53,7 +53,7 @@ REASONS = {
             "write it as an operation on a whole tensor, or raise config.unroll_turns or config.unroll_budget",
         ),
         BreakReason("too-long", "the trace has run {} instructions", "shorten the loop, or raise config.trace_budget"),
-        BreakReason("generator", "{}", "consume the generator where it is made"),
+        BreakReason("generator", "a generator or coroutine stays as it is: {}", "consume the generator where it is made"),
     )
 }
 

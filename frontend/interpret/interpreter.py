@@ -111,7 +111,7 @@ class Interpreter:
 
     def _loop(self) -> Returned | Yielded:
         instrs = self.decoded.instrs
-        budget, tx = self.tx.options.trace_budget, self.tx
+        tx = self.tx
         if self.awaited is not None:
             self.await_result()
         while True:
@@ -122,9 +122,7 @@ class Interpreter:
                 if self.place == tx.stop_at:
                     raise tx.reached(self)
             self.pc = index + 1
-            tx.instructions += 1
-            if tx.instructions > budget:
-                raise GraphBreak("too-long", str(budget))
+            tx.count_instruction()
             try:
                 outcome = HANDLERS[instr.op](self, instr)
             except Observed as error:

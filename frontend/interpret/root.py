@@ -58,7 +58,7 @@ class RootInterpreter(Interpreter):
         if instr.starts_group:
             self._mark(index)
         self.pc = index + 1
-        tx.instructions += 1
+        tx.count_instruction()
         try:
             outcome = HANDLERS[instr.op](self, instr)
         except Observed as error:
@@ -179,6 +179,7 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
         exit_ = frame.capture()
     except BaseException:
         tx.modes.close(None)
+        tx.forget()
         raise
     tx.modes.close(tx)
     tx.graph.drop_idle()

@@ -117,6 +117,19 @@ class Trace:
         for key in list(self.guards)[mark:]:
             del self.guards[key]
 
+    def count_instruction(self) -> None:
+        self.instructions += 1
+        if self.instructions > self.options.trace_budget:
+            raise GraphBreak("too-long", str(self.options.trace_budget))
+
+    def forget(self) -> None:
+        """Lets go of the program's objects: a trace lies in reference cycles, and what it has met should die when Python says."""
+        self._known.clear()
+        self.raised_at.clear()
+        self.turns.clear()
+        self.effects.changed.clear()
+        self.effects.globals.clear()
+
     def turn(self, frame: Interpreter, target: int) -> None:
         """A frame goes back to the start of a loop: left to Python when unrolling it has become too much."""
         loop = (id(frame.decoded.code), target)

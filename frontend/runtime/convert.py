@@ -93,7 +93,9 @@ def convert_here(
     native = program.native()
     clock.lap("guards")
     sink(captured_event(piece, capture, program, clock.laps))
-    return make_entry(piece, capture, code, function, native, program)
+    entry = make_entry(piece, capture, code, function, native, program)
+    capture.trace.forget()
+    return entry
 
 
 def capture_and_rebuild(

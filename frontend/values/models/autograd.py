@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch.nn.modules._functions import BackwardHookFunction
 
 from ....errors import GraphBreak
 from .. import autograd_function
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(cls, ClassValue):
         raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")
+    if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
+        raise GraphBreak("unknown-call", "a backward hook being set up")
     return autograd_function.apply(tx, cls, list(args))
 
 

@@ -1,0 +1,190 @@
+"""Generators that live across a break, and breaks in what consumes or feeds them."""
+from __future__ import annotations
+
+import contextlib
+import inspect
+
+import framejit
+import torch
+
+from .harness import check, vec
+
+
+@framejit.disable
+def outside(x=0):
+    return x
+
+
+def numbers(x, log):
+    try:
+        for i in range(3):
+            log.append(("before", i))
+            got = yield x + i
+            log.append(("got", got))
+    except ValueError as error:
+        log.append(error.args)
+        yield x - 1
+    finally:
+        log.append("finally")
+    return 5
+
+
+def delegating(x, log):
+    result = yield from numbers(x, log)
+    log.append(result)
+    yield x * 2
+
+
+def test_sent_to_and_drained_after_breaks():
+    def f(x, log):
+        g = numbers(x, log)
+        a = next(g)
+        outside()
+        b = g.send("hi")
+        outside()
+        return a + b, list(g)
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_thrown_into_and_closed_after_breaks():
+    def f(x, log):
+        g, h = numbers(x, log), numbers(x, log)
+        a = next(g), next(h)
+        outside()
+        b = g.throw(ValueError("z"))
+        h.close()
+        return a, b, list(g), list(h)
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_one_that_delegates():
+    def f(x, log):
+        g, h = delegating(x, log), delegating(x, log)
+        a = next(g), next(h)
+        outside()
+        b = g.send("hi"), h.throw(ValueError("z"))
+        return a, b, list(g), list(h)
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_one_that_has_not_started_and_one_that_has_ended():
+    def f(x, log):
+        g, h = numbers(x, log), numbers(x, log)
+        items = list(h)
+        outside()
+        return items, list(h), inspect.getgeneratorstate(g), list(g)
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_it_shares_cells_and_objects_with_the_frame():
+    def f(x):
+        n, seen = 0, []
+
+        def count():
+            nonlocal n
+            while True:
+                n += 1
+                seen.append(n)
+                yield seen
+
+        g = count()
+        first = next(g)
+        outside()
+        n += 10
+        second = next(g)
+        return first is second, second is seen, seen, n, x + n
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_generator_expressions_over_live_iterators():
+    def f(x, items):
+        it = iter(items)
+        g = (v * 2 for v in it if v != 2)
+        a = next(g)
+        outside()
+        return a, next(it), list(g), list(it), x + 1
+
+    check(f, vec(2), [1, 2, 3, 4, 5], graphs=None, breaks=None)
+
+
+def test_a_generator_goes_out():
+    def f(x, log):
+        y = x + 1
+        g = numbers(y, log)
+        next(g)
+        return g, numbers(y, log)
+
+    g = framejit.compile(f)
+    log, expected = [], []
+    assert torch.equal(torch.stack(list(g(vec(2), log)[0])), torch.stack(list(f(vec(2), expected)[0])))
+    assert log == expected
+
+
+def test_names_and_states_are_the_functions():
+    def f(x, log):
+        g = numbers(x, log)
+        next(g)
+        outside()
+        return g.__name__, g.__qualname__, inspect.getgeneratorstate(g), g.gi_yieldfrom, x + 1
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_a_generator_based_manager_stays_entered_at_a_break():
+    @contextlib.contextmanager
+    def scope(log):
+        log.append("in")
+        try:
+            yield 3
+        except KeyError:
+            log.append("swallowed")
+        finally:
+            log.append("out")
+
+    def f(x, log):
+        with scope(log) as n:
+            y = x + n
+            print("inside", log)
+            y = y * 2
+        with scope(log):
+            print("again")
+            raise KeyError("k")
+        return y + 1
+
+    check(f, vec(2), [], graphs=None, breaks=None, ran=3)
+
+
+def test_a_break_in_the_generators_own_body():
+    def feed(x):
+        for i in range(3):
+            y = x + i
+            print("yielding", i)
+            yield y * 2
+
+    def f(x):
+        total = x - 1
+        for v in feed(x):
+            total = total + v * 2
+        return total
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_a_break_between_the_items():
+    def feed(x):
+        for i in range(3):
+            yield x + i
+
+    def f(x):
+        total = x - 1
+        for v in feed(x):
+            print("got one")
+            total = total + v * 2
+        return total
+
+    check(f, vec(2), graphs=None, breaks=None)
