@@ -82,6 +82,9 @@ class TraceContext(Protocol):
     def dict_item(self, source: Source, key: Any) -> Source:
         """The path to an item of the dictionary at `source`."""
 
+    def place(self) -> int:
+        """Where the root frame is, as a place to break at."""
+
     # calls
 
     def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
