@@ -257,7 +257,7 @@ class Trace:
             self._globals_paths[key] = path
         return self._globals_paths[key]
 
-    def place(self) -> int:
+    def root_place(self) -> int:
         return self.frames[0].place
 
     # calls

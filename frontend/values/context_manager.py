@@ -208,7 +208,7 @@ class Modes:
     def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
         """Opens a level of torch.func ("vmap" or "grad"), here and in the graph; its number."""
         del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
-        self.places.append(tx.place())
+        self.places.append(tx.root_place())
         tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
         self.cleanups.append((what, level, level))
