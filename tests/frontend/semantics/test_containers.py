@@ -534,3 +534,14 @@ def test_adding_is_taken_back_at_a_break():
         return items
 
     check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_a_key_that_an_empty_dictionary_lacks():
+    """A key that is no literal is looked up in all of the entries, of which there are none."""
+    by_object = collections.defaultdict(dict)
+
+    def f(x, d, key):
+        return x + len(d[key]), d.get(x), x in d
+
+    check(f, vec(2), by_object, object, graphs=1)
+    check(f, vec(2), by_object, torch.nn.Linear(1, 1), graphs=None, breaks=None)
