@@ -259,6 +259,9 @@ class Trace:
             self._globals_paths[key] = path
         return self._globals_paths[key]
 
+    def root_place(self) -> int:
+        return self.frames[0].place
+
     # calls
 
     def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:

@@ -452,7 +452,11 @@ def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     r.b.copy(1)
     temp = r.b.temp()
     r.b.store_slot(temp)
-    r.call(setstate, [lambda: r.b.load_slot(temp), r.const(value.index)])
+    if isinstance(value.sequence, DequeValue):  # its iterators can only be walked
+        walked = value.index if value.step == 1 else len(value.sequence.items) - 1 - value.index
+        r.call(advance, [lambda: r.b.load_slot(temp), r.const(walked), r.const(False)])
+    else:
+        r.call(setstate, [lambda: r.b.load_slot(temp), r.const(value.index)])
     r.b.pop_top()
     r.b.delete_slot(temp)
 

@@ -49,6 +49,7 @@ class Cache:
         self.root = self._site(function.__code__, function)
         if function.__code__.co_flags & GENERATORS:
             self.root.skip = True
+        weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
@@ -207,6 +208,12 @@ class Cache:
             site.skip = site.full = False
         if self.handle.function.__code__.co_flags & GENERATORS:
             self.root.skip = True
+
+
+def drop_entries(continuations: dict[Any, Site]) -> None:
+    """A loop's site leads to itself through the constants of code objects, into which the garbage collector does not look."""
+    for site in continuations.values():
+        site.clear()
 
 
 def weak_method(cache: Cache, name: str) -> Any:

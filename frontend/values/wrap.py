@@ -213,8 +213,12 @@ def _literal(obj: Any) -> bool:
 
 @wraps(list)
 def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
-    value = ListValue(_items(tx, obj, source), source)
-    return tx.remember(obj, value) if source is not None else value
+    if source is None:
+        return ListValue(_items(tx, obj, None))
+    tx.guard(source, Kind.TYPE, list)
+    value = ListValue([], source)
+    value.unread = functools.partial(_items, tx, obj, source)
+    return tx.remember(obj, value)
 
 
 @wraps(collections.deque)

@@ -1,6 +1,7 @@
 """What the generated programs and a look at the code found: each once gave a wrong value or a lost effect."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -245,3 +246,18 @@ def test_a_number_that_varies_and_breaks_in_a_callee_of_a_loop():
     compiled = framejit.compile(varying_default)
     for _ in range(4):
         assert compiled(ones(), ones(), scaler).tolist() == varying_default(ones(), ones(), twin).tolist()
+
+
+def walk_a_deque(x, items):
+    held = collections.deque(items)
+    for item in held:
+        x = x * item
+        framejit.graph_break()
+    for item in reversed(held):
+        x = x - item
+        framejit.graph_break()
+    return x
+
+
+def test_a_break_in_a_loop_over_a_deque():
+    same_as_eager(walk_a_deque, lambda: (ones(), [1, 2, 3]))

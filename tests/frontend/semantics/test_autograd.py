@@ -12,6 +12,7 @@ from .harness import check, strict_compile, vec
 
 BACKENDS = ["eager", "aot_eager"]
 LOG = []
+LAYER = torch.nn.Linear(2, 2)
 
 
 class Exp(Function):
@@ -196,7 +197,37 @@ def checkpoint_without_gradients(x, w):
     return y * w
 
 
+def func_grad(x, w):
+    return torch.func.grad(lambda a: (a.sin() * w).sum())(x) * w
+
+
+def func_grad_and_value(x, w):
+    (g, h), value = torch.func.grad_and_value(lambda a, b: (a.sin() * b).sum(), argnums=(0, 1))(x, w)
+    return g, h, value
+
+
+def func_vmap_of_grad(x, w):
+    return torch.func.vmap(torch.func.grad(lambda a, b: (a.sin() * b).sum()))(x, w)
+
+
+def func_grad_of_grad(x, w):
+    return torch.func.grad(lambda a: torch.func.grad(lambda b: (b**3).sum())(a).sum())(x) * w
+
+
+def func_vjp(x, w):
+    out, pull = torch.func.vjp(lambda a: a.sin() * w, x)
+    return out, pull(w)[0]
+
+
+def func_grad_of_parameters(x, w):
+    def loss(params):
+        return torch.func.functional_call(LAYER, params, (x,)).pow(2).sum()
+
+    return torch.func.grad(loss)({"weight": w, "bias": x[0]})
+
+
 CAPTURED = [
+    func_grad, func_grad_and_value, func_vmap_of_grad, func_grad_of_grad, func_vjp, func_grad_of_parameters,
     one, other_arguments, setup_context, nested, without_gradients, returns_its_input, in_a_loop, grad_of_custom, grad_twice,
     grad_of_a_leaf_made_inside, leaf_handed_out, forces, unused, checkpointed, checkpoint_of_two, checkpoint_of_custom,
     checkpoint_without_gradients,
@@ -237,13 +268,40 @@ def checkpoint_that_breaks(x, w):
     return checkpoint(inner, x, use_reentrant=False) * 2
 
 
-BROKEN = [side_effect_in_backward, in_place, checkpoint_with_an_effect, checkpoint_that_breaks]
+def break_in_vmap(x, w):
+    def inner(a):
+        print("inside")
+        return a.sin()
+
+    return torch.func.vmap(inner)(x) * w
+
+
+def break_in_grad(x, w):
+    def inner(a):
+        y = a.sin() * 2
+        if y.sum() > 100:
+            y = y + 1
+        return y.sum()
+
+    return torch.func.grad(inner)(x) * w, torch.func.jvp(torch.sin, (x,), (w,))
+
+
+def branches(x, w):
+    return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)) * w
+
+
+BROKEN = [break_in_vmap, break_in_grad, side_effect_in_backward, in_place, checkpoint_with_an_effect, checkpoint_that_breaks]
 
 
 @pytest.mark.parametrize("program", BROKEN, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_clean_break(program, backend):
     check(program, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, globals=("LOG",), backend=backend, backward=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cond(backend):
+    check(branches, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, backend=backend, backward=True, again=False)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
