@@ -191,6 +191,11 @@ class Cache:
             self._pieces.append(frames)
         return site
 
+    def __del__(self) -> None:
+        # A piece of a loop names its own site in its constants, and the garbage collector does not look into code objects.
+        for site in (self.root, *self._continuations.values()):
+            site.clear()
+
     def sites(self) -> list[Site]:
         """Every place that entries of this handle live in: its function, what follows breaks, frames met there."""
         met = [site for _, site in self.handle.sites() if site is not None and site is not self.root]
