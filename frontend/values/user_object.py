@@ -244,10 +244,10 @@ class UserObject(Mutable):
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
-        return found, args, kwargs
+        return Call(found, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs = self.tail(tx, args, kwargs)
+        function, args, kwargs, _ = self.tail(tx, args, kwargs)
         return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
