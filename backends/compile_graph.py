@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import torch
 import torch.fx
+from torch._C._functorch import TransformType
 from torch._guards import TracingContext, tracing
+from torch.utils import checkpoint
 
 from ..errors import BackendError, Rerun
 from ..options import Options
@@ -16,7 +18,13 @@ from .passes.full_masks import drop_full_masks
 from .registry import lookup, name_of
 from .value_errors import draws_random_numbers, raises_after_writing
 
-MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting")
+# Raised into a graph by who watches it, and caught by the same: what ran so far is wanted, nothing starts over.
+PASSED_ON = (checkpoint._StopRecomputationError,)
+MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
+LEAVE = {
+    TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
+    TransformType.Grad: torch._C._functorch._grad_decrement_nesting,
+}
 
 
 class CapturedGraph(Protocol):
@@ -93,10 +101,12 @@ class Restoring:
         kept = [tensor.detach().clone() for tensor in written] if self.keeps else None
         try:
             return self.compiled(*args)
+        except PASSED_ON:
+            raise
         except Exception as error:
             torch._C._set_grad_enabled(grad)
             while (torch._C._functorch.maybe_current_level() or 0) > level:
-                torch._C._functorch._vmap_decrement_nesting()
+                LEAVE[torch._C._functorch.peek_interpreter_stack().key()]()
             if state is not None:
                 torch.set_rng_state(state)
             if cuda is not None:

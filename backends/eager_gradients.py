@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from .value_errors import draws_random_numbers, may_write, name_of
@@ -20,18 +21,44 @@ NODE = "CompiledFunctionBackward"
 NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, and read none of them while training
 
 
-def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], *, random_like_eager: bool) -> Callable[..., Any]:
-    """Wraps `compiled` where gradients are taken. random_like_eager: it draws the numbers that gm itself would draw."""
+# What a compiler may raise for a backward pass that depends on values, or that has no functional form.
+UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
+
+
+def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., Any]], *, random_like_eager: bool) -> Callable[..., Any]:
+    """What `build` compiles, with eager's gradients; the graph as it is where nobody can say beforehand what eager's autograd
+    would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
+    if checks_in_backward(gm) or changes_leaves(gm):
+        return gm.forward
+    try:
+        compiled = build()
+    except UNTRACEABLE:
+        return gm.forward
+    except Exception:
+        if any(node.target is torch.autograd.grad for node in gm.graph.nodes):
+            return gm.forward  # it may have freed what a backward pass through the outputs needs; then that raises, later
+        raise
+    return like_eager(gm, compiled, random_like_eager)
+
+
+def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool) -> Callable[..., Any]:
+    """Wraps `compiled` where gradients are taken."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     outputs = list(gm.graph.output_node().args[0])
-    wanted = [index for index, node in enumerate(placeholders) if wants_gradient(node)]
-    ends = [_fake(node) for node in (*outputs, *placeholders)]
-    if not wanted or not any(isinstance(fake, torch.Tensor) and fake.requires_grad for fake in ends[: len(outputs)]):
+    wanted = [index for index, node in enumerate(placeholders) if needs_gradient(node)]
+    if not wanted or not any(map(needs_gradient, outputs)):
         return compiled
     starts = {index: _start(placeholders[index]) for index in wanted}
-    reached = [None if not isinstance(fake, torch.Tensor) or not fake.requires_grad else _reached(fake, starts) for fake in ends]
+    reached = [_reached(_fake(node), starts) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
     again = None if draws_random_numbers(gm.graph.nodes) and not random_like_eager else _replay(gm, placeholders)
     return OneNode(compiled, reached, len(outputs), wanted, again, draws_random_numbers(gm.graph.nodes))
+
+
+def changes_leaves(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing made inside is a leaf."""
+    if not any(node.target == "requires_grad_" for node in gm.graph.nodes):
+        return False
+    return any(needs_gradient(node) and _fake(node).is_leaf for node in gm.graph.output_node().all_input_nodes)
 
 
 def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
@@ -39,15 +66,15 @@ def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
     up to a phase, and eager refuses losses that depend on it. A traced backward pass would not."""
     vectors = (node for node in gm.graph.nodes if any(word in name_of(node) for word in ("eig", "svd")))
     around = (other for node in vectors for other in (*node.all_input_nodes, *node.users))
-    return any(isinstance(fake, torch.Tensor) and fake.requires_grad and fake.is_complex() for fake in map(_fake, around))
+    return any(needs_gradient(node) and _fake(node).is_complex() for node in around)
 
 
 def _fake(node: Any) -> Any:
     return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
 
 
-def wants_gradient(node: torch.fx.Node) -> bool:
-    """Whether a node is a tensor that gradients are taken by; symbolic numbers are none."""
+def needs_gradient(node: Any) -> bool:
+    """Whether a node is a tensor that requires a gradient."""
     fake = _fake(node)
     return isinstance(fake, torch.Tensor) and fake.requires_grad
 
@@ -75,7 +102,7 @@ def _replay(gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]) -> 
     copied = {node for node in placeholders if node.users and all(may_write(user) and not user.users for user in node.users)}
     for node in gm.graph.nodes:
         if any(norm in name_of(node) for norm in NORMS):
-            copied |= {other for other in node.all_input_nodes[1:] if not wants_gradient(other)}
+            copied |= {other for other in node.all_input_nodes[1:] if isinstance(_fake(other), torch.Tensor) and not needs_gradient(other)}
     if any(node not in copied for node in placeholders if node.meta.get("mutated")) or not copied <= set(placeholders):
         return None
     return gm.forward, frozenset(placeholders.index(node) for node in copied)

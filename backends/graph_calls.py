@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
 _numbers = itertools.count()
@@ -43,29 +44,9 @@ def cut(nodes: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs
     return Piece(torch.fx.GraphModule({}, graph, class_name="Piece").forward, tuple(order))
 
 
-class CustomFunction:
-    """A torch.autograd.Function whose forward and backward are pieces of graph.
-
-    forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
-    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
-    saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
-    """
-
-    def __init__(
-        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
-        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]],
-    ) -> None:  # fmt: skip
-        self.__name__ = f"{name}_{next(_numbers)}"
-        self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
-        self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
-
-    def __call__(self, *tensors: torch.Tensor) -> Any:
-        return _Apply.apply(self, *tensors)
-
-
 class _Apply(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, function: CustomFunction, *tensors: torch.Tensor) -> Any:
+    def forward(ctx: Any, function: Any, *tensors: torch.Tensor) -> Any:
         results = function.forward(*tensors)
         outputs = results[: function.outputs]
         everything = (*tensors, *results)
@@ -84,8 +65,35 @@ class _Apply(torch.autograd.Function):
         return None, *made, *(None,) * (ctx.count - len(made))
 
 
-def like_traced(grad: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+class CustomFunction:
+    """A torch.autograd.Function whose forward and backward are pieces of graph.
+
+    forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
+    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
+    saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
+    once: backward cannot itself be differentiated.
+    """
+
+    def __init__(
+        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
+        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]], once: bool,
+    ) -> None:  # fmt: skip
+        self.__name__ = f"{name}_{next(_numbers)}"
+        passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
+        self.kind = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
+        self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
+        self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        return self.kind.apply(self, *tensors)
+
+
+def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Tensor | None:
     """A gradient with the layout that the backward pass was captured for."""
+    if grad is None:
+        return None
+    if not all(isinstance(stride, int) for stride in strides):
+        return grad.contiguous()
     if grad.stride() == strides:
         return grad
     return torch.empty_strided(grad.shape, strides, dtype=grad.dtype, device=grad.device).copy_(grad)

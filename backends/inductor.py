@@ -8,7 +8,7 @@ import torch.fx
 from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
 
-from .eager_gradients import like_eager
+from .eager_gradients import ahead_of_time
 from .registry import register_backend
 
 
@@ -17,5 +17,5 @@ def inductor(
     gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor], *, mode: str = "default", options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """torch._inductor's compile_fx on the captured graph; `mode` stands for patches of its configuration, `options` are more."""
-    compiled = compile_fx(gm, example_inputs, config_patches={**list_mode_options(mode), **(options or {})})
-    return like_eager(gm, compiled, random_like_eager=False)
+    patches = {**list_mode_options(mode), **(options or {})}
+    return ahead_of_time(gm, lambda: compile_fx(gm, example_inputs, config_patches=patches), random_like_eager=False)

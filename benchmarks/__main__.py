@@ -4,6 +4,7 @@
     python -m benchmarks models --train               # forward + backward through aot_autograd
     python -m benchmarks models --models hf:bert,syn:breaks --device cuda --size full
     python -m benchmarks dispatch
+    python -m benchmarks trace                        # milliseconds to capture an operator, sizes static and dynamic
 
 Tables go to stdout (or --out), progress to stderr.
 """
@@ -20,14 +21,14 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from . import dispatch, measure, systems, tables, zoo
+from . import dispatch, measure, systems, tables, trace, zoo
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", default="all", choices=("all", "models", "dispatch"))
+    parser.add_argument("part", nargs="?", default="all", choices=("all", "models", "dispatch", "trace"))
     parser.add_argument("--models", default=",".join(zoo.ALL_TRANSFORMERS), help="comma-separated; families hf, syn, timm, tv")
     parser.add_argument("--systems", help=f"comma-separated, of: {', '.join(systems.SYSTEMS)}")
     parser.add_argument("--device", default="cpu")
@@ -63,6 +64,8 @@ def main() -> int:
             parts += [tables.models_table(models, chosen.systems), tables.summary_table(models, chosen.systems)]
         if chosen.part in ("all", "dispatch"):
             parts.append(tables.dispatch_table(run_dispatch(chosen, progress), DISPATCH))
+        if chosen.part in ("all", "trace"):
+            parts.append(tables.trace_table(run_trace(chosen, progress)))
     text = "\n\n".join(parts)
     print(text)
     if chosen.out:
@@ -80,6 +83,18 @@ def run_models(chosen: argparse.Namespace, progress: Progress) -> dict[str, dict
     models = {}
     for name in names:
         models[name] = measure.measure(plan, name, say)
+        advance()
+    return models
+
+
+def run_trace(chosen: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    plan = measure.Plan(chosen.systems, chosen.size, chosen.device, chosen.dtype, False, chosen.seconds, chosen.limit, chosen.threads)
+    names = chosen.models.split(",")
+    say, advance = reporter(progress, len(names))
+    models = {}
+    for name in names:
+        say(f"trace: {name}")
+        models[name] = trace.measure_model(plan, name)
         advance()
     return models
 

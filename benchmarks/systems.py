@@ -34,11 +34,11 @@ DEFAULT = ("eager", "eager-again", "torch-eager", "framejit-eager")
 DEFAULT_TRAINING = ("eager", "eager-again", "torch-aot", "framejit-aot")
 
 
-def make(system: str, target: Any) -> tuple[Any, CountingBackend]:
-    """Compiles `target`; imports the system's package, whose time is part of a first call."""
+def make(system: str, target: Any, **more: Any) -> tuple[Any, CountingBackend]:
+    """Compiles `target`; imports the system's package, whose time is part of a first call. `more`: for compile() too."""
     package, arguments = SYSTEMS[system]
     counter = CountingBackend()
-    arguments = {name: counter if value == COUNTING else value for name, value in arguments.items()}
+    arguments = {name: counter if value == COUNTING else value for name, value in arguments.items()} | more
     if package == "torch":
         import torch  # noqa: PLC0415 - imported when the clock runs
 

@@ -56,6 +56,23 @@ def summary_table(models: Models, wanted: Sequence[str]) -> str:
     return table(["system", "ran, equal", "geomean", "worst", "5th percentile", "mean first call", "graphs", "ops"], rows)
 
 
+def trace_table(models: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str:
+    """A row a model: milliseconds to capture an operator, and how many were captured; last the geometric mean."""
+    columns = list(next(iter(models.values())))
+    rows = [[name, *(trace_cell(row[column]) for column in columns)] for name, row in models.items()]
+    means = []
+    for column in columns:
+        found = [cell["ms"] for cell in (row[column] for row in models.values()) if not isinstance(cell, str)]
+        means.append(f"{statistics.geometric_mean(found):.2f} ms" if found else "")
+    return table(["capture", *columns], [*rows, ["geometric mean", *means]])
+
+
+def trace_cell(found: Mapping[str, float] | str) -> str:
+    if isinstance(found, str):
+        return found.replace("|", "/")
+    return f"{found['ms']:.2f} ms, {found['graphs']:.0f} / {found['ops']:.0f}"
+
+
 def fifth_percentile(values: Sequence[float]) -> float:
     return min(values) if len(values) < 2 else statistics.quantiles(values, n=20, method="inclusive")[0]
 

@@ -5,8 +5,8 @@ In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from sys import modules
 from typing import Any
@@ -16,7 +16,9 @@ from .failure import Failure
 from .guard import Guard, Kind
 from .iterators import peek
 from .kinds import Encoded, kind_of
+from .lifetimes import Places, allocate, hold
 from .native import Program
+from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, Phase, Phases, paths_of, prefixes
 from .reference import TENSOR_PROPERTIES, FrameView, explain
 from .source import Source
 
@@ -34,6 +36,7 @@ class Load:
     keep: bool = False
     runs_python: bool = False
     guard: Guard | None = None  # who asked first; None for a lifted object
+    phase: Phase = Phase.LAST
 
     @property
     def uses(self) -> tuple[int, ...]:
@@ -56,6 +59,7 @@ class Check:
     object: Any = None
     number: int = 0
     runs_python: bool = False
+    phase: Phase = Phase.LAST
 
     def __str__(self) -> str:
         of = ", ".join(f"t{temp}" for temp in self.uses)
@@ -73,18 +77,21 @@ class GuardProgram:
     guards: tuple[Guard, ...]
     lifted: tuple[Source, ...]
     steps: tuple[Step, ...] = field(repr=False)
-    lifted_temps: tuple[int, ...] = field(repr=False)
-    temps: int = field(repr=False)
+    places: Places = field(repr=False)
 
     @classmethod
-    def build(cls, guards: Sequence[Guard], lifted: Sequence[Source] = ()) -> GuardProgram:
-        ordered = order(merge(guards, lifted))
-        writer = Writer()
+    def build(cls, guards: Sequence[Guard], lifted: Sequence[Source] = (), share: bool = True) -> GuardProgram:
+        """`share=False` walks every path from its root, for the benchmark that says what sharing them brings."""
+        merged = merge(guards, lifted)
+        phases = Phases(merged, lifted)
+        ordered = sorted(order(merged), key=lambda guard: phases.of_guard(guard, runs_python(guard)))
+        writer = Writer(phases, share)
         for guard in ordered:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
-        steps, lifted_temps, temps = allocate(hold(writer.steps, lifted_temps), lifted_temps)
-        return cls(tuple(ordered), tuple(lifted), tuple(steps), tuple(lifted_temps), temps)
+        anchors = [writer.temps[source] for source in phases.anchors if source in writer.temps]
+        steps, places = allocate(hold(writer.steps(), [*lifted_temps, *anchors]), lifted_temps, anchors)
+        return cls(tuple(ordered), tuple(lifted), tuple(steps), places)
 
     def native(self) -> Program:
         """The C evaluator of these steps; made once."""
@@ -92,7 +99,9 @@ class GuardProgram:
 
     @cached_property
     def _native(self) -> Program:
-        return Program(tuple(map(native_step, self.steps)), self.lifted_temps, self.temps)
+        starts = [sum(step.phase < phase for step in self.steps) for phase in (Phase.STABLE, Phase.LAST)]
+        places = self.places
+        return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, *starts, places.fresh, places.anchors)
 
     def failure(self, step: int, frame: FrameView) -> Failure | None:
         """In words, why the evaluator stopped at this step for this frame; None for step -1."""
@@ -104,9 +113,10 @@ class GuardProgram:
         return explain(failed.guard, frame)
 
     def __str__(self) -> str:
-        lines = [f"{number:4}  {step}" for number, step in enumerate(self.steps)]
+        """A line a step; `=` marks those that are skipped while nothing they looked at has changed."""
+        lines = [f"{number:4}{'=' if step.phase is Phase.STABLE else ' '} {step}" for number, step in enumerate(self.steps)]
         if self.lifted:
-            lines.append(f"      return {', '.join(f't{temp}' for temp in self.lifted_temps)}".ljust(50)
+            lines.append(f"      return {', '.join(f't{temp}' for temp in self.places.lifted)}".ljust(50)
                          + f"# {', '.join(source.name for source in self.lifted)}")
         return "\n".join(lines)
 
@@ -136,12 +146,6 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
     return [guard for guard in kept if not walked(guard, paths)]
 
 
-def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:
-    """Every source that is loaded anyway."""
-    ends = [*lifted, *(source for guard in guards for source in kind_of(guard).subjects(guard))]
-    return {source for end in ends for source in (end, *prefixes(end))}
-
-
 def by_load(guard: Guard) -> Source | None:
     """The source whose load can only succeed if the guard holds."""
     if guard.kind is Kind.PRESENT:
@@ -154,14 +158,6 @@ def by_load(guard: Guard) -> Source | None:
 def walked(guard: Guard, paths: set[Source]) -> bool:
     load = by_load(guard)
     return load is not None and load in paths
-
-
-def prefixes(source: Source) -> Iterator[Source]:
-    """The paths that this one extends, longest first."""
-    base = source.base
-    while base is not None:
-        yield base
-        base = base.base
 
 
 # ---- ordering -------------------------------------------------------------------------------------------------------
@@ -210,11 +206,17 @@ def is_argument(source: Source) -> bool:
 # ---- writing steps --------------------------------------------------------------------------------------------------
 
 class Writer:
-    """Appends steps; each source gets one temp, numbered in order of loading."""
+    """Appends steps, a list a phase; each source gets one temp."""
 
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
+    def __init__(self, phases: Phases, share: bool) -> None:
+        self.phases = phases
+        self.share = share
         self.temps: dict[Source, int] = {}
+        self._lists: dict[Phase, list[Step]] = {phase: [] for phase in Phase}
+        self._count = 0
+
+    def steps(self) -> list[Step]:
+        return [step for phase in Phase for step in self._lists[phase]]
 
     def check(self, guard: Guard) -> None:
         kind = kind_of(guard)
@@ -222,30 +224,49 @@ class Writer:
         op, subjects = encoded.op, kind.subjects(guard)
         if guard.kind is Kind.TORCH_STATE:
             subjects = ()
-        elif guard.kind in ON_INSTANCES and isinstance(guard.source, s.InstanceDict):
+        elif guard.kind in CONTAINER_KINDS and isinstance(guard.source, s.InstanceDict):
             op, subjects = f"INSTANCE_{op}", (guard.source.of,)
-        uses = tuple(self.load(source, guard) for source in subjects)
-        self.steps.append(Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python))
+        phase = self.phases.of_guard(guard, encoded.runs_python)
+        if guard.kind is Kind.DISTINCT:
+            self._distinct(guard, subjects, phase)
+            return
+        uses = tuple(self.load(source, guard, phase) for source in subjects)
+        self._lists[phase].append(Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase))
 
-    def load(self, source: Source, guard: Guard | None) -> int:
-        if source not in self.temps:
-            encoded, base = encode_load(source)
-            src = -1 if base is None else self.load(base, guard)
-            dst = self.temps[source] = len(self.temps)
-            self.steps.append(Load(encoded.op, dst, src, source, encoded.object, encoded.number,
-                                   runs_python=encoded.runs_python, guard=guard))
-        return self.temps[source]
+    def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
+        """Those that stay what they are once, the others against all: `number` of them come first."""
+        stable = [source for source in subjects if self.phases.of(source) is Phase.STABLE]
+        fresh = [source for source in subjects if self.phases.of(source) is not Phase.STABLE]
+        if len(stable) > 1:
+            uses = tuple(self.load(source, guard, Phase.STABLE) for source in stable)
+            self._lists[Phase.STABLE].append(Check("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE))
+        if fresh:
+            uses = tuple(self.load(source, guard, phase) for source in (*fresh, *stable))
+            self._lists[phase].append(Check("DISTINCT", uses, guard, None, len(fresh), False, phase))
 
+    def load(self, source: Source, guard: Guard | None, wanted: Phase = Phase.LAST) -> int:
+        """The temp of a source for a step of the phase `wanted`. What is not stable is loaded in that phase, too, or earlier."""
+        known = self.temps.get(source) if self.share or source in self.phases.early else None
+        if known is not None:
+            return known
+        phase = self.phases.of(source)
+        if phase is Phase.FIRST and wanted is Phase.LAST and source not in self.phases.early:
+            phase = Phase.LAST
+        encoded, base = self._encode(source)
+        src = -1 if base is None else self.load(base, guard, Phase.FIRST if phase is Phase.STABLE else phase)
+        dst = self.temps[source] = self._count
+        self._count += 1
+        self._lists[phase].append(Load(encoded.op, dst, src, source, encoded.object, encoded.number,
+                                       runs_python=encoded.runs_python, guard=guard, phase=phase))
+        return dst
 
-# Checks and items of an object's own dictionary have a form that takes the object and makes no dictionary of it.
-ON_INSTANCES = (Kind.ABSENT, Kind.PRESENT, Kind.LENGTH, Kind.KEYS)
-
-
-def encode_load(source: Source) -> tuple[Encoded, Source | None]:
-    """The native form, and the source it starts from."""
-    if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict) and type(source.key) is str:
-        return Encoded("INSTANCE_ITEM", source.key), source.of.of
-    return LOADS[type(source)].encode(source), source.base
+    def _encode(self, source: Source) -> tuple[Encoded, Source | None]:
+        """The native form, and the source it starts from."""
+        if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict) and type(source.key) is str:
+            return Encoded("INSTANCE_ITEM", source.key), source.of.of
+        if self.phases.is_function_field(source):
+            return Encoded("FUNCTION_FIELD", source.attr, FUNCTION_FIELDS.index(source.attr)), source.base
+        return LOADS[type(source)].encode(source), source.base
 
 
 @dataclass(frozen=True)
@@ -266,6 +287,7 @@ LOADS: dict[type[Source], LoadKind] = {
     s.InstanceDict: LoadKind(3, lambda source: Encoded("INSTANCE_DICT", runs_python=True)),  # may collect garbage
     s.TypeOf: LoadKind(1, lambda source: Encoded("TYPE_OF")),
     s.ClassDict: LoadKind(2, lambda source: Encoded("CLASS_DICT")),
+    s.ClassAttribute: LoadKind(5, lambda source: Encoded("CLASS_ATTRIBUTE", source.attr)),
     s.MroItem: LoadKind(1, lambda source: Encoded("MRO_ITEM", number=source.index)),
     s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
     s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
@@ -292,51 +314,6 @@ ARGUMENTS: dict[str, Callable[[Load], str]] = {
     "CALL": lambda load: str(load.object.keywords["index"]),
     **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),
 }
-
-
-# ---- lifetimes ------------------------------------------------------------------------------------------------------
-
-def last_uses(steps: Sequence[Step], lifted: Sequence[int]) -> dict[int, int]:
-    """For each temp the index of the last step that reads it; past the end for a lifted one."""
-    last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
-    return last | dict.fromkeys(lifted, len(steps))
-
-
-def hold(steps: Sequence[Step], lifted: Sequence[int]) -> list[Step]:
-    """Mark `keep` on loads whose object is still needed at a step that may run Python, which could drop it."""
-    last = last_uses(steps, lifted)
-    python = [index for index, step in enumerate(steps) if step.runs_python]
-    return [
-        replace(step, keep=any(index < at <= last.get(step.dst, index) for at in python))
-        if isinstance(step, Load) and step.op not in PERMANENT else step
-        for index, step in enumerate(steps)
-    ]
-
-
-PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
-
-
-def allocate(steps: Sequence[Step], lifted: Sequence[int]) -> tuple[list[Step], list[int], int]:
-    """Renumber temps so that a dead one's place is used again: steps, lifted temps, and how many places it takes."""
-    last = last_uses(steps, lifted)
-    places: dict[int, int] = {}
-    free: list[int] = []
-    count = 0
-    out: list[Step] = []
-    for index, step in enumerate(steps):
-        uses = tuple(places[temp] for temp in step.uses)
-        free += sorted({places[temp] for temp in step.uses if last[temp] == index}, reverse=True)
-        if isinstance(step, Check):
-            out.append(replace(step, uses=uses))
-            continue
-        if not free:
-            free.append(count)
-            count += 1
-        places[step.dst] = free.pop()
-        out.append(replace(step, dst=places[step.dst], src=uses[0] if uses else -1))
-        if step.dst not in last:
-            free.append(places[step.dst])
-    return out, [places[temp] for temp in lifted], count
 
 
 def native_step(step: Step) -> tuple[str, int, tuple[int, ...], bool, Any, int]:

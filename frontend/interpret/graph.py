@@ -190,7 +190,10 @@ class GraphBuilder:
 
     def tensor_of(self, node: torch.fx.Node) -> TensorValue:
         """The value of a node that is one tensor."""
-        return self._by_fake[id(node.meta["example_value"])]
+        value = self._by_fake.get(id(node.meta.get("example_value")))
+        if value is None:
+            raise GraphBreak("unsupported-value", f"the number {node.name}, which varies, in a piece of a graph")
+        return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS

@@ -80,7 +80,10 @@ class RootInterpreter(Interpreter):
         """The break at the start of the current group; Restart where it has to be another one."""
         tx = self.tx
         reason.chain.append(self.where())
-        if reason.place is not None:
+        outside = tx.modes.place_outside()
+        if outside is not None and outside != self.place:
+            raise Restart(outside, reason)
+        if outside is None and reason.place is not None:
             raise Restart(reason.place, reason)
         self.stack, self.slots, graph, modes, guards, tx.handled = self._mark_state
         tx.effects.rollback()

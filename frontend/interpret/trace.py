@@ -258,6 +258,9 @@ class Trace:
             self._globals_paths[key] = path
         return self._globals_paths[key]
 
+    def root_place(self) -> int:
+        return self.frames[0].place
+
     # calls
 
     def inline(
@@ -369,6 +372,10 @@ class Trace:
         """`left is right`; that two objects of one type which existed before are distinct is guarded."""
         if left.same(right):
             return True
+        if isinstance(left, TupleValue) and isinstance(right, TupleValue) and left.real is not None and right.real is not None:
+            one = left.real is right.real
+            self.guard(left.source, Kind.SAME if one else Kind.DISTINCT, right.source if one else (right.source,))
+            return one
         alike = left.python_type() is right.python_type() and not left.is_constant()
         if alike and left.source is not None and right.source is not None:
             self.guard(left.source, Kind.DISTINCT, (right.source,))

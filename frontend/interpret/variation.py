@@ -53,12 +53,12 @@ class Variation:
         self.numbers[source] = VARIES
 
     def under(self, other: Variation, root: Source, path: Source) -> None:
-        """Takes over what `other` knows to differ under `root`, which is found at `path` here."""
-        for source, sizes in other.sizes.items():
+        """Takes over what `other`, which may be this one, knows to differ under `root`, which is found at `path` here."""
+        for source, sizes in list(other.sizes.items()):
             if None in sizes and is_under(source, root):
                 varied = [dim for dim, size in enumerate(sizes) if size is None]
                 self.expect_dims(rebased(source, root, path), len(sizes), varied)
-        for source, number in other.numbers.items():
+        for source, number in list(other.numbers.items()):
             if number is VARIES and is_under(source, root):
                 self.expect_number(rebased(source, root, path))
 

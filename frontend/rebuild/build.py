@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...backends.compile_graph import PASSED_ON
 from ...errors import Rerun
 from ...guards.source import Source
 from ..interpret.capture import Break, Capture, Return
@@ -109,12 +110,12 @@ class Emission:
         b = self.b
         self.r.results = b.temp()
         failed = b.label()
-        b.push_null_before_callee()
-        b.load_const(self.slot)
-        b.push_null_after_callee()
-        for item in used:
-            self.r.load(item.source)
-        with b.protect(failed, 0, False):
+        with b.protect(failed, 0, False):  # from before the call: 3.13 looks an inlined call's exception up at the instruction before it
+            b.push_null_before_callee()
+            b.load_const(self.slot)
+            b.push_null_after_callee()
+            for item in used:
+                self.r.load(item.source)
             b.call(len(used))
         b.store_slot(self.r.results)
         after = b.label()
@@ -129,6 +130,9 @@ class Emission:
         b, decoded = self.b, self.capture.decoded
         other = b.label()
         b.push_exc_info()
+        b.load_const(PASSED_ON)
+        b.check_exc_match()
+        b.jump_if(True, other)
         b.load_const(caught)
         b.check_exc_match()
         b.jump_if(False, other)

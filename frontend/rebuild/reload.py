@@ -62,8 +62,8 @@ class Reloader:
     def load(self, source: Source) -> None:
         """Pushes the object at the end of a path, as it was when the guards ran."""
         b = self.b
-        if isinstance(source, SlotSource) and self.entry == "args":
-            (b.load_deref if source.index in b.decoded.cells else b.load_slot)(source.index)
+        if isinstance(source, SlotSource) and self.entry == "args" and source.index not in b.decoded.cells:
+            b.load_slot(source.index)  # a cell may hold something else by now
         elif isinstance(source, SequenceItem) and self.entry == "state" and isinstance(source.of, SlotSource):
             b.load_slot(b.state_slot)
             b.load_const(source.index)
@@ -452,7 +452,11 @@ def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     r.b.copy(1)
     temp = r.b.temp()
     r.b.store_slot(temp)
-    r.call(setstate, [lambda: r.b.load_slot(temp), r.const(value.index)])
+    if isinstance(value.sequence, DequeValue):  # its iterators can only be walked
+        walked = value.index if value.step == 1 else len(value.sequence.items) - 1 - value.index
+        r.call(advance, [lambda: r.b.load_slot(temp), r.const(walked), r.const(False)])
+    else:
+        r.call(setstate, [lambda: r.b.load_slot(temp), r.const(value.index)])
     r.b.pop_top()
     r.b.delete_slot(temp)
 

@@ -23,7 +23,7 @@ from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site
 from .convert import Piece, convert
-from .frames import worth_compiling
+from .frames import IN_PYTHON, worth_compiling
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -56,13 +56,15 @@ class Cache:
 
     def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
-        return self._site(code, None) if worth_compiling(code, function) else None
+        return self._site(code, None) if code in IN_PYTHON or worth_compiling(code, function) else None
 
     def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
         if any(slot is UNBOUND for slot in slots):
             return None
         piece: Piece = site.data
+        if piece.decoded.code in IN_PYTHON:
+            return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
             return None
         try:

@@ -33,6 +33,7 @@ from ..rebuild.build import Continuations, Rebuilt, rebuild
 from ..rebuild.effect import Unsupported
 from ..rebuild.reload import Unreloadable
 from ._hook import Entry, Quiet
+from .surroundings import DUAL_LEVEL, inside_a_transform, out_of_sight_of_saved_tensor_hooks, program_of_surroundings
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,21 @@ def convert(
     continuations: Callable[[Capture], Continuations],
 ) -> Entry:
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
+    if inside_a_transform():
+        program = program_of_surroundings()
+        return Entry(program.native(), None, None, False, program)
+    with out_of_sight_of_saved_tensor_hooks():
+        return convert_here(piece, function, slots, options, sink, continuations)
+
+
+def convert_here(
+    piece: Piece,
+    function: types.FunctionType,
+    slots: tuple[Any, ...],
+    options: Options,
+    sink: Sink,
+    continuations: Callable[[Capture], Continuations],
+) -> Entry:
     clock = Clock()
     capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
     clock.lap("trace")
@@ -155,7 +171,7 @@ def report_specialised(piece: Piece, capture: Capture, options: Options, sink: S
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed."""
-    guards = list(capture.trace.guards.values())
+    guards = [*capture.trace.guards.values(), Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.has_shapes:
         guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
     inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]

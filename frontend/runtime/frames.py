@@ -7,6 +7,7 @@ import sysconfig
 import types
 
 import torch
+from torch.utils import checkpoint
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -20,6 +21,11 @@ def written_by_library(function: types.FunctionType) -> bool:
     """Whether code without a file belongs to torch or to a class that a library wrote: namedtuple, dataclass."""
     module = str(function.__globals__.get("__name__", ""))
     return module.startswith("namedtuple_") or module.partition(".")[0] in ("torch", *LIBRARIES)
+
+
+# Under this everything stays in Python: what runs inside runs again in the backward pass, when the hook is off, and torch
+# counts the tensors that both runs save.
+IN_PYTHON = frozenset({inspect.unwrap(checkpoint.checkpoint).__code__})
 
 
 def worth_compiling(code: types.CodeType, function: types.FunctionType) -> bool:

@@ -2,23 +2,22 @@
 it as one node that is differentiated as the class says."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
-from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
+from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
 from ...backends.graph_calls import CustomFunction, cut
 from ...errors import GraphBreak
 from .base import Observed, Value
 from .constant import Constant
 from .function import FunctionValue
+from .graph_piece import Traced, interpreted, tensors_of
 from .klass import ClassValue
-from .mutable import Mutable
-from .sequence import Sequence, TupleValue
+from .sequence import TupleValue
 from .tensor import TensorValue
 from .user_object import UserObject
 
@@ -31,7 +30,7 @@ class ContextValue(UserObject):
 
     __slots__ = ("needs", "saved")
 
-    def __init__(self, needs: Items[bool]) -> None:
+    def __init__(self, needs: Sequence[bool]) -> None:
         super().__init__(FunctionCtx)
         self.needs = tuple(needs)
         self.saved: list[Value] | None = None  # known when backward is interpreted
@@ -51,12 +50,7 @@ class ContextValue(UserObject):
         return otherwise if value is None else tx.unpack(value)
 
 
-@dataclass
-class Traced:
-    """Forward or backward, interpreted: the nodes it added, and what it returned."""
-
-    nodes: list[torch.fx.Node]
-    value: Value
+ONCE = once_differentiable(print).__code__  # of every backward under that decorator
 
 
 def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
@@ -71,17 +65,12 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     differentiable = torch.is_grad_enabled() and any(ctx.needs)
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
-    forward = interpreted(tx, args, lambda: run_forward(tx, cls, ctx, args, split))
+    forward = interpreted(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
     if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
         raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
-    results = forward.value.all(tx) if isinstance(forward.value, TupleValue) else [forward.value]
-    if not all(isinstance(result, TensorValue) or result.is_constant() for result in results) or not tensors_of(results):
-        raise GraphBreak("unsupported-value", f"what {function.__qualname__}.forward returns")
+    results = forward.results(tx, f"{function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
-    outputs = call_node(tx, function.__name__, ctx, tensors, forward, results, backward, start)
-    made = iter(outputs)
-    wrapped = [next(made) if isinstance(result, TensorValue) else result for result in results]
-    return TupleValue(wrapped, None, forward.value.python_type()) if isinstance(forward.value, TupleValue) else wrapped[0]
+    return forward.wrap(results, call_node(tx, function, ctx, tensors, forward, results, backward, start))
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -94,22 +83,6 @@ def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
 
 def version(tensor: TensorValue) -> int:
     return -1 if tensor.fake.is_inference() else tensor.fake._version
-
-
-def interpreted(tx: TraceContext, args: list[Value], run: Callable[[], Value]) -> Traced:
-    """Interprets without gradients, as autograd runs both passes, and without effects: what they make ends in one node."""
-    mark, grad, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
-    tx.effects = NoEffects(effects, args)
-    torch._C._set_grad_enabled(False)
-    try:
-        value = tx.look(run())
-    except Observed:
-        tx.graph.rollback(mark)
-        raise
-    finally:
-        torch._C._set_grad_enabled(grad)
-        tx.effects = effects
-    return Traced(tx.graph.nodes[mark:], value)
 
 
 def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool) -> Value:
@@ -150,7 +123,7 @@ def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: l
         else:
             grads.append(Constant(None))
     try:
-        traced = interpreted(tx, args, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {}))
+        traced = interpreted(tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {}))
     except Observed as error:
         raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward") from None
     returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
@@ -168,36 +141,8 @@ def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: l
     return Backward(incoming, strides, traced.nodes, gradients)
 
 
-class NoEffects:
-    """The effect log while a pass is interpreted: it may change only what it makes itself."""
-
-    def __init__(self, real: Any, args: list[Value]) -> None:
-        self.changed, self.globals = real.changed, real.globals
-        self.outside = list(containers(args))
-
-    def change(self, value: Any) -> None:
-        if value.source is not None or value.epoch or any(value is other for other in self.outside):
-            raise GraphBreak("unsupported-mutation", f"of {value.describe()} in a custom autograd function")
-
-    def set_global(self, where: dict[str, Any], name: str, value: Value | None) -> None:
-        raise GraphBreak("unsupported-mutation", f"of global '{name}' in a custom autograd function")
-
-
-def containers(values: list[Value]) -> Iterator[Value]:
-    """What can be changed among values and the items of sequences."""
-    for value in values:
-        if isinstance(value, Mutable):
-            yield value
-        if isinstance(value, Sequence):
-            yield from containers(value.items)
-
-
-def tensors_of(values: list[Value]) -> list[TensorValue]:
-    return [value for value in values if isinstance(value, TensorValue)]
-
-
 def call_node(
-    tx: TraceContext, name: str, ctx: ContextValue, tensors: list[TensorValue], forward: Traced, results: list[Value],
+    tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue], forward: Traced, results: list[Value],
     backward: Backward | None, start: int,
 ) -> list[Value]:  # fmt: skip
     """Puts one node in the place of the nodes of both passes; its outputs."""
@@ -217,8 +162,9 @@ def call_node(
     fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
     materialize = ctx.attrs.get("materialize_grads")
     target = CustomFunction(
-        name, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
+        function.__name__, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
         fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
+        getattr(function.backward, "__code__", None) is ONCE,
     )  # fmt: skip
     arguments = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
     tx.graph.rollback(start)

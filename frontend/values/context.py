@@ -83,6 +83,9 @@ class TraceContext(Protocol):
     def dict_item(self, source: Source, key: Any) -> Source:
         """The path to an item of the dictionary at `source`."""
 
+    def root_place(self) -> int:
+        """The latest place so far in the root frame where a break can be made."""
+
     # calls
 
     def inline(

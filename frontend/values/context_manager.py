@@ -163,6 +163,7 @@ class Modes:
         self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
         self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where it is another one
+        self.places: list[int] = []  # of the levels of torch.func opened so far, outermost first
         self.cleanups: list[tuple[str, Any, Any]] = []  # what was entered for real while tracing: kind, object, node
 
     def enter(self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -204,14 +205,22 @@ class Modes:
             self.enter(tx, torch.autocast, [manager.arguments[0], *found], {})
         self.left.append(manager)
 
-    def enter_vmap(self, tx: TraceContext, batch_size: int, randomness: str) -> int:
-        """Opens a vmap level, here and in the graph; its number."""
-        tx.graph.raw_call(predispatch._vmap_increment_nesting, (batch_size, randomness))
-        level = predispatch._vmap_increment_nesting(batch_size, randomness)
-        self.cleanups.append(("vmap", level, level))
+    def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
+        """Opens a level of torch.func ("vmap" or "grad"), here and in the graph; its number."""
+        del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
+        self.places.append(tx.root_place())
+        tx.graph.raw_call(LEVELS[what], arguments)
+        level = LEVELS[what](*arguments)
+        self.cleanups.append((what, level, level))
         return level
 
-    def leave_vmap(self, tx: TraceContext) -> None:
+    def place_outside(self) -> int | None:
+        """Where the root frame was when the outermost level that is open was opened: Python cannot go on inside of one."""
+        return self.places[0] if any(what in LEVELS for what, _, _ in self.cleanups) else None
+
+    def leave_level(self, tx: TraceContext, what: str) -> None:
+        if not self.cleanups or self.cleanups[-1][0] != what:
+            raise GraphBreak("unsupported-value", f"a level of torch.func.{what} left out of order")
         self._undo(self.cleanups.pop(), tx)
 
     def _undo(self, cleanup: tuple[str, Any, Any], tx: TraceContext | None) -> None:
@@ -254,11 +263,18 @@ class Modes:
             torch._C._set_grad_enabled(self.grad_at_start)
 
 
-def _leave_level(level: int) -> None:
+def _leave_vmap(level: int) -> None:
     predispatch._vmap_decrement_nesting()
 
 
-UNDO = {"inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_level}
+def _leave_grad(level: int) -> None:
+    torch._C._functorch._grad_decrement_nesting()
+
+
+LEVELS = {"vmap": predispatch._vmap_increment_nesting, "grad": torch._C._functorch._grad_increment_nesting}
+UNDO = {
+    "inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_vmap, "grad": _leave_grad,
+}  # fmt: skip
 
 MODE_SWITCHES = frozenset({
     torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode, autocast_mode._enter_autocast,

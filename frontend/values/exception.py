@@ -27,7 +27,7 @@ class ExceptionValue(UserObject):
             return tx.build_tuple(self.args)
         if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
             return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
-        if name == "value" and self.cls is StopIteration:
+        if name == "value" and self.cls is StopIteration and self.real is None:
             return self.args[0] if self.args else Constant(None)
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
             return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)

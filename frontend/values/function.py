@@ -295,7 +295,7 @@ class BuiltinValue(Value):
                 return tx.builtin_method(args[0], self.real, args[1:], kwargs)
         if tx.is_pure(self.real):
             return fold(tx, self.real, args, kwargs)
-        if receiver is not None and not isinstance(receiver, types.ModuleType | type):
+        if receiver is not None and not isinstance(receiver, types.ModuleType | type) and hasattr(receiver, self.real.__name__):
             return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(tx, self.real.__name__, args, kwargs)
         raise GraphBreak("unknown-call", self.describe())
 

@@ -9,10 +9,11 @@ from torch.nn.modules import module as torch_module
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
-from ...guards.source import DictItem, InstanceDict, ModuleSource, TypeOf
+from ...guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
 from ..pycode.through import Through
 from .base import Call, Value
 from .klass import ClassValue, lookup, raw_attribute
+from .mapping import DictValue
 from .user_object import UserObject, instance_dict
 
 if TYPE_CHECKING:
@@ -87,17 +88,19 @@ class ModuleValue(UserObject):
         """Whether a call must go through _call_impl; guarded either way."""
         own = instance_dict(self.real)
         for name in GLOBAL_HOOKS:
-            table = getattr(torch_module, name)
-            tx.guard(DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name), Kind.LENGTH, len(table))
-            if table:
+            path = DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
+            if self._is_filled(tx, getattr(torch_module, name), path):
                 return True
-        path = None if self.source is None else InstanceDict(self.source)
         for name in OWN_HOOKS:
-            table = own.get(name) or {}
-            if path is not None and name in own and own[name] is not None:
-                tx.guard(DictItem(path, name), Kind.LENGTH, len(table))
-            if table or name in self.attrs:
+            path = self.source and DictItem(InstanceDict(self.source), name)
+            if name in self.attrs or (own.get(name) is not None and self._is_filled(tx, own[name], path)):
                 return True
         return False
 
-
+    def _is_filled(self, tx: TraceContext, hooks: dict, path: Source | None) -> bool:
+        """Whether there are hooks in an existing table, as the traced program has left it."""
+        known = tx.known(hooks)
+        if isinstance(known, DictValue):
+            return known.truth(tx)
+        tx.guard(path, Kind.LENGTH, len(hooks))
+        return bool(hooks)

@@ -141,10 +141,14 @@ class Sequence(BuiltinContainer):
 
 
 class TupleValue(Sequence):
-    """A tuple, named tuple, torch.Size or torch.return_types structure."""
+    """A tuple, named tuple, torch.Size or torch.return_types structure; `real` when it existed before the frame."""
 
-    __slots__ = ()
+    __slots__ = ("real",)
     default_class = tuple
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None, real: tuple | None = None) -> None:
+        super().__init__(items, source, cls)
+        self.real = real
 
     def key(self) -> Any:
         return tuple(item.key() for item in self.items)

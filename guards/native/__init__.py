@@ -1,4 +1,5 @@
 """The C evaluator, and what it must be told about this build of torch."""
+from . import watching
 from ._guards import UNBOUND, Program
 
-__all__ = ["UNBOUND", "Program"]
+__all__ = ["UNBOUND", "Program", "watching"]

@@ -3,59 +3,19 @@
  * In: steps from program.py, (op, dst, uses, keep, object, number). What they mean is reference.py's to say.
  * Temps are borrowed references. A load that makes a new object, or whose object Python code could drop before its last
  * use (`keep`), also goes on the list of owned references, which are dropped at the end. */
-#include "object_compat.h"
+#include "program.h"
 
 #include <structmember.h>
 
+#include "arming.h"
 #include "guard_api.h"
-#include "tensor_layout.h"
-#include "torch_state.h"
 
-#define OPS(X)                                                                                                          \
-    X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF)   \
-    X(CLASS_DICT) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(CALL) X(TENSOR_SIZE)                 \
-    X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET)                                                                           \
-    X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
-    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)                \
-    X(EXACTLY_LEFT) X(AT_LEAST_LEFT)
-
-typedef enum {
-#define X(name) OP_##name,
-    OPS(X)
-#undef X
-    OP_COUNT
-} Op;
 
 static const char *const op_names[] = {
 #define X(name) #name,
     OPS(X)
 #undef X
 };
-
-typedef struct {
-    uint8_t op;
-    uint8_t keep;
-    uint16_t dst, src; /* temps */
-    uint16_t uses;     /* how many temps the check reads; where more than one, `others` lists them all */
-    int32_t hint;      /* where an instance attribute was found last */
-    PyObject *object;  /* strong: the key, the expected object, the callable ... */
-    union {
-        Py_hash_t hash;    /* of object, where it is a key */
-        Py_ssize_t number; /* index, length, dimension */
-        fj_tensor_facts *tensor;
-        fj_state_memory *state;
-        uint16_t *others;
-    };
-} Step;
-
-typedef struct {
-    PyObject_HEAD
-    Py_ssize_t count;
-    Step *steps;
-    Py_ssize_t temps, owned; /* how many places a run needs */
-    Py_ssize_t lifts;
-    uint16_t *lifted;
-} Program;
 
 static PyObject *unbound;    /* stands for NULL in a tuple of slots */
 static PyTypeObject *deque;  /* no C API of its own */
@@ -120,6 +80,19 @@ static PyObject *tensor_number(PyObject *tensor, fj_tensor_number what, const St
     return found == 0 ? NULL : PyObject_CallFunction(step->object, "On", tensor, step->number);
 }
 
+/* Borrowed; `unbound` for an attribute that the class has not. */
+static PyObject *class_attribute(PyObject *type, PyObject *name) {
+    if (!PyType_Check(type)) return NULL;
+    PyObject *found = _PyType_Lookup((PyTypeObject *)type, name);
+    return found ? found : PyErr_Occurred() ? NULL : unbound;
+}
+
+/* A part of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
+static PyObject *function_field(PyObject *function, Py_ssize_t number) {
+    PyObject **place = fj_function_field(function, number);
+    return place == NULL ? NULL : *place ? *place : Py_None;
+}
+
 /* ---- checks that need more than a line -------------------------------------------------------------------------- */
 
 /* len() as the builtin base class says it; -1 for what is no such container. */
@@ -167,16 +140,18 @@ static int has_attribute(PyObject *object, PyObject *name, int expected) {
     return (value != NULL) == expected;
 }
 
-static int distinct_few(PyObject *const *temps, const uint16_t *places, int count) {
-    for (int i = 1; i < count; i++)
-        for (int j = 0; j < i; j++)
-            if (temps[places[i]] == temps[places[j]]) return 0;
+/* The first `number` objects are unlike all others. */
+static int distinct_few(PyObject *const *temps, const Step *step) {
+    for (int i = 0; i < step->number; i++)
+        for (int j = i + 1; j < step->uses; j++)
+            if (temps[step->others[i]] == temps[step->others[j]]) return 0;
     return 1;
 }
 
 /* By a table of pointers, open addressing, at most half full. */
-static int distinct(PyObject *const *temps, const uint16_t *places, int count) {
-    if (count <= 8) return distinct_few(temps, places, count);
+static int distinct(PyObject *const *temps, const Step *step) {
+    int count = step->uses;
+    if (count <= 8 || step->number <= 4) return distinct_few(temps, step);
     size_t size = 16;
     while (size < 2 * (size_t)count) size *= 2;
     PyObject *small[256], **table = size <= 256 ? small : PyMem_Malloc(size * sizeof *table);
@@ -184,7 +159,7 @@ static int distinct(PyObject *const *temps, const uint16_t *places, int count) {
     memset(table, 0, size * sizeof *table);
     int same = 0;
     for (int i = 0; i < count && !same; i++) {
-        PyObject *object = temps[places[i]];
+        PyObject *object = temps[step->others[i]];
         size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
         while (table[at] && table[at] != object) at = (at + 1) & (size - 1);
         same = table[at] == object;
@@ -212,17 +187,9 @@ static int relation_holds(const Step *step, PyObject *const *temps) {
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
-#define PASSED (-1)
-
-typedef struct {
-    PyObject *const *slots;
-    Py_ssize_t nslots;
-    PyObject *function;
-} Frame;
-
-/* The index of the step that failed, or PASSED. *owned counts the references put into `owns`. */
-static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned) {
-    Py_ssize_t held = 0, index = 0;
+Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned,
+                        Py_ssize_t from, Py_ssize_t to) {
+    Py_ssize_t held = *owned, index = from;
 
 #define BORROWED(expression)                                                                                            \
     do {                                                                                                                \
@@ -244,7 +211,7 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
     break
 #define OF temps[step->src]
 
-    for (; index < program->count; index++) {
+    for (; index < to; index++) {
         Step *step = &program->steps[index];
         switch ((Op)step->op) {
         case OP_SLOT: BORROWED((size_t)step->number < (size_t)frame.nslots ? frame.slots[step->number] : NULL);
@@ -260,11 +227,13 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
             BORROWED(PyType_Check(OF) ? NULL : fj_instance_item(OF, step->object, step->hash, &step->hint));
         case OP_TYPE_OF: BORROWED((PyObject *)Py_TYPE(OF));
         case OP_CLASS_DICT: BORROWED(PyType_Check(OF) ? fj_type_dict((PyTypeObject *)OF) : NULL);
+        case OP_CLASS_ATTRIBUTE: BORROWED(class_attribute(OF, step->object));
         case OP_MRO_ITEM: BORROWED(mro_item(OF, step->number));
         case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint) : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
         case OP_CALL: OWNED(PyObject_CallOneArg(step->object, OF));
+        case OP_FUNCTION_FIELD: BORROWED(is_function(OF) ? function_field(OF, step->number) : NULL);
         case OP_TENSOR_SIZE: OWNED(tensor_number(OF, FJ_SIZE, step));
         case OP_TENSOR_STRIDE: OWNED(tensor_number(OF, FJ_STRIDE, step));
         case OP_TENSOR_STORAGE_OFFSET: OWNED(tensor_number(OF, FJ_STORAGE_OFFSET, step));
@@ -292,7 +261,7 @@ static Py_ssize_t run_steps(Program *program, Frame frame, PyObject **temps, PyO
         case OP_HASATTR: REQUIRE(has_attribute(OF, step->object, (int)step->number));
         case OP_TENSOR: REQUIRE(fj_tensor_matches(step->tensor, OF));
         case OP_SAME: REQUIRE(temps[step->others[0]] == temps[step->others[1]]);
-        case OP_DISTINCT: REQUIRE(distinct(temps, step->others, step->uses));
+        case OP_DISTINCT: REQUIRE(distinct(temps, step));
         case OP_TORCH_STATE: REQUIRE(fj_torch_state_holds(step->object, step->state));
         case OP_SHAPE: REQUIRE(relation_holds(step, temps));
         case OP_PYTHON: REQUIRE(call_is_true(step->object, &OF, 1));
@@ -318,7 +287,55 @@ static PyObject *lift(Program *program, PyObject *const *temps) {
 
 #define SMALL 96
 
-/* As run_steps; on success *lifted, where it is asked for and there is something to lift, is a new tuple. */
+/* Places of one run: temps, and references to drop at its end. */
+typedef struct {
+    PyObject **temps, **owns;
+    Py_ssize_t owned;
+} Run;
+
+static Py_ssize_t run_on(Program *program, Frame frame, Run *run, Py_ssize_t from, Py_ssize_t to) {
+    return fj_run_steps(program, frame, run->temps, run->owns, &run->owned, from, to);
+}
+
+static Py_ssize_t lift_into(Program *program, PyObject *const *temps, PyObject **lifted) {
+    if (lifted == NULL || program->lifts == 0 || (*lifted = lift(program, temps)) != NULL) return PASSED;
+    PyErr_Clear();
+    return program->count;
+}
+
+/* The steps behind the stable ones, on an arming that holds. */
+static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Run *run, PyObject **lifted) {
+    PyObject **temps = fj_arming_temps(arming);
+    memcpy(temps, run->temps, program->fresh * sizeof *temps);
+    for (Py_ssize_t i = program->stable; i < program->last; i++) { /* Python may run, and drop what they were found in */
+        if (!program->keeps) break;
+        const Step *step = &program->steps[i];
+        if (step->keep) run->owns[run->owned++] = Py_NewRef(temps[step->dst]);
+    }
+    Py_ssize_t failed = fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
+    return failed == PASSED ? lift_into(program, temps, lifted) : failed;
+}
+
+static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **lifted) {
+    Py_ssize_t failed = run_on(program, frame, run, 0, program->stable);
+    if (failed != PASSED) return failed;
+    if (program->stable < program->last) {
+        fj_arming *arming = fj_arming_find(program, frame, run->temps);
+        if (arming) {
+            failed = run_armed(program, arming, frame, run, lifted);
+            fj_arming_leave(program, arming);
+            return failed;
+        }
+        failed = run_on(program, frame, run, program->stable, program->last);
+        if (failed != PASSED) return failed;
+        fj_arm(program, run->temps);
+    }
+    failed = run_on(program, frame, run, program->last, program->count);
+    return failed == PASSED ? lift_into(program, run->temps, lifted) : failed;
+}
+
+/* As fj_run_steps for all of them; on success *lifted, where it is asked for and there is something to lift, is a new
+ * tuple. */
 static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
     PyObject *small[SMALL], **temps = small;
     if (lifted) *lifted = NULL;
@@ -326,13 +343,9 @@ static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
     if (program->temps + program->owned > SMALL) temps = PyMem_New(PyObject *, program->temps + program->owned);
     if (temps == NULL) return 0;
     Py_INCREF(program); /* a check may run Python, which may drop the cache that holds it */
-    PyObject **owns = temps + program->temps;
-    Py_ssize_t owned, failed = run_steps(program, frame, temps, owns, &owned);
-    if (failed == PASSED && lifted && program->lifts && (*lifted = lift(program, temps)) == NULL) {
-        PyErr_Clear();
-        failed = program->count;
-    }
-    while (owned) Py_DECREF(owns[--owned]);
+    Run run = {temps, temps + program->temps, 0};
+    Py_ssize_t failed = run_all(program, frame, &run, lifted);
+    while (run.owned) Py_DECREF(run.owns[--run.owned]);
     if (temps != small) PyMem_Free(temps);
     Py_DECREF(program);
     return failed;
@@ -361,7 +374,7 @@ static int read_temps(PyObject *from, uint16_t *into, Py_ssize_t temps) {
 }
 
 /* The union: what a step needs beside its object. */
-static int fill_payload(Step *step, PyObject *uses, Py_ssize_t number, Py_ssize_t temps) {
+static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
     switch ((Op)step->op) {
     case OP_INSTANCE_ITEM:
     case OP_DICT_ITEM:
@@ -383,7 +396,7 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t number, Py_ssize_
         if ((step->others = PyMem_New(uint16_t, step->uses + 1))) return read_temps(uses, step->others, temps);
         PyErr_NoMemory();
         return -1;
-    default: step->number = number; return 0;
+    default: return 0;
     }
 }
 
@@ -392,10 +405,11 @@ static int makes_reference(const Step *step) {
            step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
 }
 
-/* A new reference; the name of an attribute becomes the very string that classes know it by. */
+/* A new reference; a name becomes the very string that classes and most dictionaries know it by. */
 static PyObject *named(int op, PyObject *object) {
     Py_INCREF(object);
-    int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT || op == OP_INSTANCE_PRESENT;
+    int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT ||
+               op == OP_INSTANCE_PRESENT || op == OP_CLASS_ATTRIBUTE || op == OP_DICT_ITEM || op == OP_ABSENT || op == OP_PRESENT;
     if (name && PyUnicode_CheckExact(object)) PyUnicode_InternInPlace(&object);
     return object;
 }
@@ -415,22 +429,32 @@ static int read_step(PyObject *from, Step *step, Py_ssize_t temps) {
         PyErr_SetString(PyExc_ValueError, "no such temp");
         return -1;
     }
-    *step = (Step){.op = (uint8_t)op, .keep = (uint8_t)keep, .dst = (uint16_t)dst, .object = named(op, object)};
+    *step = (Step){.op = (uint8_t)op, .keep = (uint8_t)keep, .dst = (uint16_t)dst, .number = number, .object = named(op, object)};
     if (PyTuple_GET_SIZE(uses) == 1 && read_temps(uses, &step->src, temps) < 0) return -1;
-    return fill_payload(step, uses, number, temps);
+    return fill_payload(step, uses, temps);
 }
 
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *steps, *lifted;
-    Py_ssize_t temps;
-    if (!PyArg_ParseTuple(args, "O!O!n", &PyTuple_Type, &steps, &PyTuple_Type, &lifted, &temps)) return NULL;
+    PyObject *steps, *lifted, *anchors = NULL;
+    Py_ssize_t temps, stable = PY_SSIZE_T_MAX, last = PY_SSIZE_T_MAX, fresh = PY_SSIZE_T_MAX;
+    if (!PyArg_ParseTuple(args, "O!O!n|nnnO!", &PyTuple_Type, &steps, &PyTuple_Type, &lifted, &temps, &stable, &last, &fresh,
+                          &PyTuple_Type, &anchors))
+        return NULL;
     if (temps < 0 || temps > UINT16_MAX) return PyErr_Format(PyExc_ValueError, "%zd temps are too many", temps);
+    stable = Py_MIN(stable, PyTuple_GET_SIZE(steps));
+    last = Py_MIN(last, PyTuple_GET_SIZE(steps));
+    fresh = Py_MIN(fresh, temps);
+    if (stable < 0 || last < stable || fresh < 0) return PyErr_Format(PyExc_ValueError, "phases out of order");
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
     self->temps = temps;
     self->steps = PyMem_Calloc(PyTuple_GET_SIZE(steps) + 1, sizeof(Step));
+    self->stable = stable;
+    self->last = last;
+    self->fresh = fresh;
     self->lifted = PyMem_Calloc(PyTuple_GET_SIZE(lifted) + 1, sizeof *self->lifted);
-    if (self->steps == NULL || self->lifted == NULL) {
+    self->anchors = PyMem_Calloc(anchors ? PyTuple_GET_SIZE(anchors) + 1 : 1, sizeof *self->anchors);
+    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
@@ -441,9 +465,11 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
             return NULL;
         }
         self->owned += makes_reference(&self->steps[i]);
+        self->keeps |= i >= stable && i < last && self->steps[i].keep;
     }
     self->lifts = PyTuple_GET_SIZE(lifted);
-    if (read_temps(lifted, self->lifted, temps) < 0) {
+    self->anchor_count = anchors ? PyTuple_GET_SIZE(anchors) : 0;
+    if (read_temps(lifted, self->lifted, temps) < 0 || (anchors && read_temps(anchors, self->anchors, temps) < 0)) {
         Py_DECREF(self);
         return NULL;
     }
@@ -457,7 +483,7 @@ static int Program_traverse(Program *self, visitproc visit, void *arg) {
         if (step->op == OP_TENSOR && step->tensor) Py_VISIT(step->tensor->type);
         if (step->op == OP_TORCH_STATE && step->state) Py_VISIT(step->state->modes);
     }
-    return 0;
+    return fj_armings_traverse(self, visit, arg);
 }
 
 static void free_payload(Step *step) {
@@ -473,9 +499,10 @@ static void free_payload(Step *step) {
 static int Program_clear(Program *self) {
     Py_ssize_t count = self->count;
     Step *steps = self->steps;
-    self->count = 0;
+    fj_armings_drop(self);
+    self->count = self->stable = self->last = 0;
     self->steps = NULL;
-    self->lifts = 0;
+    self->lifts = self->anchor_count = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         free_payload(&steps[i]);
         Py_CLEAR(steps[i].object);
@@ -488,6 +515,7 @@ static void Program_dealloc(Program *self) {
     PyObject_GC_UnTrack(self);
     Program_clear(self);
     PyMem_Free(self->lifted);
+    PyMem_Free(self->anchors);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -544,6 +572,8 @@ static PyMethodDef Program_methods[] = {
 static PyMemberDef Program_members[] = {
     {"steps", T_PYSSIZET, offsetof(Program, count), READONLY, "how many steps"},
     {"temps", T_PYSSIZET, offsetof(Program, temps), READONLY, "how many temps"},
+    {"arms", T_ULONGLONG, offsetof(Program, arms), READONLY, "how often its stable state was written down to be watched"},
+    {"reuses", T_ULONGLONG, offsetof(Program, reuses), READONLY, "runs that skipped the stable steps, as nothing had changed"},
     {NULL},
 };
 
@@ -578,12 +608,13 @@ static PyTypeObject *import_deque(void) {
 }
 
 PyMODINIT_FUNC PyInit__guards(void) {
-    if (PyType_Ready(&Program_type) < 0 || (deque = import_deque()) == NULL) return NULL;
+    if (PyType_Ready(&Program_type) < 0 || (deque = import_deque()) == NULL || fj_watch_init() < 0) return NULL;
     PyObject *module = PyModule_Create(&module_def);
     if (module == NULL) return NULL;
     unbound = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
     if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
+        PyModule_AddFunctions(module, fj_watch_methods) < 0 ||
         PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
         PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
         Py_CLEAR(module);

@@ -84,6 +84,44 @@ static inline fj_instance fj_instance_of(PyObject *object) {
     return view;
 }
 
+/* Where the object keeps the pointer to its dictionary; NULL if it has none, or none yet. */
+static inline PyObject **fj_dict_place(PyObject *object) {
+    PyObject **place;
+    if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        if (fj_instance_of(object).dict == NULL) return NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+        place = (PyObject **)&_PyObject_ManagedDictPointer(object)->dict;
+#elif PY_VERSION_HEX >= 0x030C0000
+        place = &_PyObject_DictOrValuesPointer(object)->dict;
+#else
+        place = _PyObject_ManagedDictPointer(object);
+#endif
+    } else {
+        place = _PyObject_GetDictPtr(object);
+    }
+    return place && *place ? place : NULL;
+}
+
+/* Give the class a version, if it has none and there are any left; from then on a change of it, or of a class it derives
+ * from, changes tp_version_tag. 0: none left. */
+static inline int fj_type_version(PyTypeObject *type) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyUnstable_Type_AssignVersionTag(type) && type->tp_version_tag != 0;
+#else
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("__class__")) == NULL) return PyErr_Clear(), 0;
+    _PyType_Lookup(type, name); /* looking anything up gives it one */
+    return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag != 0;
+#endif
+}
+
+/* Where a function keeps one of its parts; the numbers are phase.py's FUNCTION_FIELDS. */
+static inline PyObject **fj_function_field(PyObject *function, Py_ssize_t number) {
+    PyFunctionObject *of = (PyFunctionObject *)function;
+    PyObject **fields[] = {&of->func_code, &of->func_defaults, &of->func_kwdefaults, &of->func_closure, &of->func_globals};
+    return (size_t)number < sizeof fields / sizeof *fields ? fields[number] : NULL;
+}
+
 /* The dictionary of a class's own attributes; borrowed (the class, or for static types the interpreter, holds it). */
 static inline PyObject *fj_type_dict(PyTypeObject *type) {
 #if PY_VERSION_HEX >= 0x030C0000

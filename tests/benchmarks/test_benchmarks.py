@@ -39,3 +39,11 @@ def test_an_unknown_system_is_refused():
 def test_a_model_that_cannot_be_built_is_a_failed_row():
     done, rows = run(*"models --models syn:none --systems eager".split())
     assert done.returncode == 1 and "KeyError" in rows[2][1]
+
+
+def test_the_cost_of_capture():
+    done, rows = run(*"trace --models syn:mlp-tiny".split())
+    assert done.returncode == 0, done.stderr
+    head, _, mlp, mean = rows
+    assert head[0] == "capture" and len(head) == 5 and mean[0] == "geometric mean"
+    assert all(cell.endswith("ms, 1 / 3") for cell in mlp[1:]), mlp

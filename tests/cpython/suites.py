@@ -34,7 +34,11 @@ SUITES = """
 """.split()
 HERE = Path(__file__)
 # Tests that ask for what framejit says it does not keep (README, Limits), by the reason.
-LEFT_OUT: dict[str, tuple[str, ...]] = {}
+LEFT_OUT: dict[str, tuple[str, ...]] = {
+    "framejit itself calls the builtin that the test replaces": (
+        "test_functools.TestLRUC.test_lru_reentrancy_with_len", "test_functools.TestLRUPy.test_lru_reentrancy_with_len",
+    ),
+}  # fmt: skip
 SECONDS = 300  # for one suite
 
 
@@ -126,7 +130,8 @@ def child(suite: str, compiled: bool, names: list[str], first: int) -> None:
     module = importlib.import_module(f"test.{suite}")
     loader = unittest.TestLoader()
     loaded = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
-    tests = [test for test in flat(loaded) if type(test).__name__ not in ("DocTestCase", "_FailedTest")]
+    left_out = {f"test.{name}" for reason in LEFT_OUT.values() for name in reason}
+    tests = [test for test in flat(loaded) if type(test).__name__ not in ("DocTestCase", "_FailedTest") and test.id() not in left_out]
     channel = os.dup(1)
     os.write(channel, (json.dumps([test.id() for test in tests]) + "\n").encode())
     with contextlib.redirect_stdout(io.StringIO()):
@@ -143,10 +148,11 @@ def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[s
     told: dict[str, str] = {}
     first = 0
     while True:
-        which = ["--child", suite, "--from", str(first), *(["--compiled"] if compiled else []), "--names", *names]
-        command = [sys.executable, str(HERE), *which]
+        how_to_run = ["--compiled"] if compiled else []
+        command = [sys.executable, str(HERE), "--child", suite, "--from", str(first), *how_to_run, "--names", *names]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=SECONDS, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
+            environment = {**os.environ, "PYTHONHASHSEED": "0"}
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, env=environment, check=False)
             output, how = done.stdout, f"the process ended with status {done.returncode}\n{done.stderr.decode(errors='replace')[-3000:]}"
         except subprocess.TimeoutExpired as late:
             output, how = late.stdout or b"", f"no end within {SECONDS} s"
@@ -166,10 +172,9 @@ def compare(suite: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
     """{"tests": how many pass in plain Python, "worse": {test: what compiled says}}"""
     plain, compiled = run_apart(suite, False, names), run_apart(suite, True, names)
     passing = [test for test, outcome in plain["outcomes"].items() if outcome in ("passed", "failed as expected")]
-    left_out = {name for reason in LEFT_OUT.values() for name in reason}
-    asked = [test for test in passing if test.removeprefix("test.") not in left_out]
-    told = {test: compiled["told"].get(test, "did not run") for test in asked if compiled["outcomes"].get(test) != plain["outcomes"][test]}
-    return {"suite": suite, "tests": len(asked), "worse": told, "unavailable": plain.get("unavailable")}
+    worse = [test for test in passing if compiled["outcomes"].get(test) != plain["outcomes"][test]]
+    told = {test: compiled["told"].get(test, "did not run") for test in worse}
+    return {"suite": suite, "tests": len(passing), "worse": told, "unavailable": plain.get("unavailable")}
 
 
 def main() -> int:

@@ -65,8 +65,8 @@ def guards_on(thing):
 
 
 def counts(objects):
-    for _ in range(3):  # older garbage holds shared objects like None, and frees more when it is finalized
-        gc.collect()
+    while gc.collect():  # older garbage holds shared objects like None, and may free more of it
+        pass
     return [sys.getrefcount(one) for one in objects]
 
 
@@ -119,7 +119,7 @@ def test_programs_leak_nothing():
 
     def run(rounds):
         for _ in range(rounds // 20):
-            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.lifted_temps, steps.temps).native()
+            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.places).native()
             native.check((thing,), function)
 
     before = counts(objects)

@@ -73,7 +73,7 @@ def test_common_paths_are_loaded_once():
     deep = own(own(own(X, "a"), "b"), "c")
     program = GuardProgram.build([Guard(own(deep, str(i)), Kind.EQUALS, i) for i in range(10)], [deep, X])
     assert sum(isinstance(step, Load) for step in program.steps) == 4 + 10
-    assert program.temps <= 4
+    assert program.places.count <= 4
 
 
 def test_order():

@@ -5,8 +5,8 @@ import functools
 import importlib
 
 FILES = (
-    "autograd", "builtins", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools", "functorch", "inspect",
-    "itertools", "logging", "masked", "operator", "sys", "torch", "typing",
+    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools",
+    "functorch", "inspect", "itertools", "logging", "masked", "operator", "sys", "torch", "typing",
 )  # fmt: skip
 
 

@@ -23,3 +23,8 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
         raise GraphBreak("unknown-call", "a backward hook being set up")
     return autograd_function.apply(tx, cls, list(args))
+
+
+@models(torch.autograd.grad)
+def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)

@@ -1,15 +1,18 @@
-"""torch.func's vmap: its Python is inlined; entering and leaving a level, and batching a tensor, are nodes of the graph."""
+"""torch.func's vmap and grad: their Python is inlined; entering and leaving a level, and wrapping a tensor for it, are nodes of
+the graph."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import torch
-from torch._functorch import predispatch
+from torch._functorch import eager_transforms, predispatch
+from torch.utils import _pytree
 
 from ..base import Value
 from ..constant import Constant
 from ..registry import models
 from ..tensor import TensorValue
+from .torch_policy import allow
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -24,12 +27,12 @@ def lazy_load_decompositions(tx: TraceContext) -> Value:
 
 @models(predispatch._vmap_increment_nesting)
 def vmap_increment_nesting(tx: TraceContext, batch_size: Value, randomness: Value) -> Value:
-    return Constant(tx.modes.enter_vmap(tx, batch_size.constant(), randomness.constant()))
+    return Constant(tx.modes.enter_level(tx, "vmap", batch_size.constant(), randomness.constant()))
 
 
 @models(predispatch._vmap_decrement_nesting)
 def vmap_decrement_nesting(tx: TraceContext) -> Value:
-    tx.modes.leave_vmap(tx)
+    tx.modes.leave_level(tx, "vmap")
     return Constant(None)
 
 
@@ -56,3 +59,39 @@ def hooks_disabled_message(tx: TraceContext) -> Value:
 @models(torch._C._autograd._saved_tensors_hooks_disable, torch._C._autograd._saved_tensors_hooks_enable)
 def hooks_switch(tx: TraceContext, *args: Value) -> Value:
     return Constant(None)  # says only that saving hooks cannot be set inside; nothing captured sets any
+
+
+@models(torch._C._functorch._grad_increment_nesting)
+def grad_increment_nesting(tx: TraceContext) -> Value:
+    return Constant(tx.modes.enter_level(tx, "grad"))
+
+
+@models(torch._C._functorch._grad_decrement_nesting)
+def grad_decrement_nesting(tx: TraceContext) -> Value:
+    tx.modes.leave_level(tx, "grad")
+    return Constant(None)
+
+
+@models(torch._C._functorch._wrap_for_grad)
+def wrap_for_grad(tx: TraceContext, tensor: Value, level: Value) -> Value:
+    return tx.graph.call("call_function", torch._C._functorch._wrap_for_grad, [tensor, level], {})
+
+
+@models(torch._C._functorch._unwrap_for_grad)
+def unwrap_for_grad(tx: TraceContext, tensor: Value, level: Value) -> Value:
+    return tx.graph.call("call_function", torch._C._functorch._unwrap_for_grad, [tensor, level], {})
+
+
+@models(eager_transforms._create_differentiable)
+def create_differentiable(tx: TraceContext, tensors: Value, level: Value | None = None) -> Value:
+    return tx.wrap(_pytree.tree_map, None).call(tx, [tx.wrap(require_gradient, None), tensors], {})
+
+
+def require_gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the innermost level becomes a leaf that wants a gradient."""
+    with eager_transforms.enable_inplace_requires_grad(True):
+        return tensor.requires_grad_()
+
+
+allow(require_gradient)
+allow(eager_transforms._autograd_grad)

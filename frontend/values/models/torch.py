@@ -204,7 +204,17 @@ def tensor_backward(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
     raise GraphBreak("unknown-call", "Tensor.backward()")
 
 
-@method(torch.Tensor, "requires_grad_", "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",
+@method(torch.Tensor, "requires_grad_")
+def tensor_requires_grad(tx: TraceContext, self: TensorValue, requires_grad: Value | None = None) -> Value:
+    wanted = requires_grad is None or requires_grad.truth(tx)
+    if wanted == self.fake.requires_grad:
+        return self
+    if self.source is not None or not self.fake.is_leaf:
+        raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")
+    return tx.graph.call("call_method", "requires_grad_", [self, Constant(wanted)], {})
+
+
+@method(torch.Tensor, "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",
         "swapdims_", "as_strided_", "swap_tensors", "share_memory_", "rename_", "detach_", "apply_", "map_", "retain_grad")  # fmt: skip
 def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")

@@ -109,7 +109,7 @@ OPAQUE_MODULES = frozenset(
     "logging warnings threading subprocess socket asyncio multiprocessing importlib io random time tempfile shutil pickle json "
     "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo torch.multiprocessing torch.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script torch.jit._trace torch.onnx "
-    "torch.serialization torch.random torch.cuda.random rich sympy networkx framejit".split()
+    "torch.serialization torch.random torch.cuda.random torch._ops torch._higher_order_ops rich sympy networkx framejit".split()
 )
 
 

@@ -1,6 +1,7 @@
 """What the generated programs and a look at the code found: each once gave a wrong value or a lost effect."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -165,3 +166,98 @@ def exhausted_over_break(x):
 @pytest.mark.parametrize("function", [exhausted, exhausted_over_break])
 def test_an_iterator_stays_exhausted(function):
     same_as_eager(function, lambda: (ones(),))
+
+
+def rebind(x, y):
+    y = y.clone()
+
+    def get():
+        return y
+
+    return x, get()
+
+
+def test_an_argument_in_a_cell_that_is_bound_anew():
+    x = ones()
+    compiled = framejit.compile(rebind)
+    assert compiled(x, x)[0] is x and compiled(x, x)[1] is not x
+    assert compiled(ones(), x)[0] is not x
+
+
+def countdown():
+    yield 1
+    return 7
+
+
+def after_the_end(x, walk):
+    try:
+        next(walk)
+        next(walk)
+    except StopIteration as stop:
+        return x * stop.value
+
+
+def test_the_value_of_a_generator_that_existed_before():
+    assert framejit.compile(after_the_end)(ones(), countdown()).tolist() == [7, 7]
+
+
+def same_tuple_after_a_break(x, items):
+    other = items
+    framejit.graph_break()
+    return x * (2 if other is items else 3)
+
+
+def compare_tuples(x, items, other):
+    return x * (2 if other is items else 3)
+
+
+def test_which_tuple_it_is():
+    same_as_eager(same_tuple_after_a_break, lambda: (ones(), (1, 2)), lambda: (ones(), ([], ones())))
+    one, two = (tuple([1, []]) for _ in range(2))
+    same_as_eager(compare_tuples, lambda: (ones(), one, one), lambda: (ones(), one, two), lambda: (ones(), two, two))
+
+
+def keyword_self(x):
+    return x * len("{self}".format(self="abc")) * len(dict({}, self=1))
+
+
+def test_a_keyword_named_self():
+    same_as_eager(keyword_self, lambda: (ones(),))
+
+
+class Scaler:
+    def __init__(self, n):
+        self.n = n
+
+
+def varying_default(x, y, scaler):
+    def inner(arg, scale=scaler.n):
+        framejit.graph_break()
+        return y - (lambda t, k=scaler.n: t * k)(x) + arg * scale
+
+    for _ in range(2):
+        scaler.n += 1
+        y = y * inner(y + 0.5)
+    return y
+
+
+def test_a_number_that_varies_and_breaks_in_a_callee_of_a_loop():
+    scaler, twin = Scaler(0), Scaler(0)
+    compiled = framejit.compile(varying_default)
+    for _ in range(4):
+        assert compiled(ones(), ones(), scaler).tolist() == varying_default(ones(), ones(), twin).tolist()
+
+
+def walk_a_deque(x, items):
+    held = collections.deque(items)
+    for item in held:
+        x = x * item
+        framejit.graph_break()
+    for item in reversed(held):
+        x = x - item
+        framejit.graph_break()
+    return x
+
+
+def test_a_break_in_a_loop_over_a_deque():
+    same_as_eager(walk_a_deque, lambda: (ones(), [1, 2, 3]))

@@ -585,3 +585,13 @@ def test_apply_and_to_inside():
         return y, m.training
 
     check(f, net(), vec(4, 2), graphs=None, breaks=None, again=False)
+
+
+def test_a_hook_added_and_removed_in_the_frame():
+    def f(m, x):
+        handle = m.a.register_forward_hook(lambda module, args, out: out * 2)
+        y = m(x)
+        handle.remove()
+        return y + m(x)
+
+    check(f, net(), vec(4, 2), graphs=None, breaks=None, again=False)  # handles are numbered

@@ -1,0 +1,51 @@
+"""What surrounds a call that is to be compiled and that no capture can look into: torch.func's and forward-mode levels,
+hooks on saved tensors."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from ...guards.guard import Guard, Kind
+from ...guards.program import GuardProgram
+from ...guards.source import DictItem, InstanceDict, ModuleSource, TorchStateSource
+from ...guards.torch_state import TorchState
+
+DUAL_LEVEL = DictItem(InstanceDict(ModuleSource(forward_ad.__name__)), "_current_level")
+
+
+def inside_a_transform() -> bool:
+    """Whether tensors may belong to a level of torch.func or of forward-mode differentiation: such calls run in eager."""
+    return torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
+
+
+def guards_of_surroundings() -> list[Guard]:
+    """That the surroundings stay as they are."""
+    return [
+        Guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now()),
+        Guard(DUAL_LEVEL, Kind.EQUALS, forward_ad._current_level),
+    ]
+
+
+def program_of_surroundings() -> GuardProgram:
+    return GuardProgram.build(guards_of_surroundings())
+
+
+@contextlib.contextmanager
+def out_of_sight_of_saved_tensor_hooks() -> Iterator[None]:
+    """While a graph is compiled, torch runs it on fake tensors; the user's hooks must not see those."""
+    if not torch._C._autograd._saved_tensors_hooks_is_enabled():
+        yield
+        return
+    torch._C._autograd._push_saved_tensors_default_hooks(as_is, as_is)
+    try:
+        yield
+    finally:
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+
+
+def as_is(tensor: Any) -> Any:
+    return tensor

@@ -1,0 +1,40 @@
+"""torch.utils.checkpoint: the call is cut out of the graph and runs under torch's own checkpoint there."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils import checkpoint
+
+from ....backends.graph_calls import Checkpointed, cut
+from ....errors import GraphBreak
+from ..base import Value
+from ..graph_piece import interpreted, tensors_of
+from ..registry import models
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+OPTIONS = ("preserve_rng_state", "debug", "early_stop")
+
+
+@models(checkpoint.checkpoint)
+def checkpointed(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
+    reentrant = kwargs.pop("use_reentrant", None)
+    if reentrant is None or reentrant.truth(tx):
+        raise GraphBreak("unknown-call", "torch.utils.checkpoint.checkpoint() with use_reentrant=True")
+    if "context_fn" in kwargs or "determinism_check" in kwargs:
+        raise GraphBreak("unknown-call", "torch.utils.checkpoint.checkpoint() with context_fn or determinism_check")
+    options = {name: kwargs.pop(name).constant() for name in OPTIONS if name in kwargs}
+    start = tx.graph.mark()
+    looked = [tx.look(arg) for arg in (*args, *kwargs.values())]
+    traced = interpreted(tx, looked, torch.is_grad_enabled(), lambda: function.call(tx, list(args), kwargs))
+    if not torch.is_grad_enabled() or not any(isinstance(v, TensorValue) and v.fake.requires_grad for v in [traced.value, *looked]):
+        return traced.value
+    results = traced.results(tx, "a checkpointed function")
+    piece = cut(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
+    inputs = [tx.graph.tensor_of(node) for node in piece.inputs]
+    tx.graph.rollback(start)
+    made = tx.graph.call("call_function", Checkpointed(piece.run, {"use_reentrant": False, **options}), inputs, {})
+    return traced.wrap(results, tx.unpack(made))

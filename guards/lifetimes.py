@@ -1,0 +1,79 @@
+"""Lifetimes: where each temp of a program lives, and which objects a run must hold.
+
+In: steps with one temp an object. Out: steps with temps that are used again, and where lifted objects and anchors lie.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .phase import Phase
+
+if TYPE_CHECKING:
+    from .program import Step
+
+PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
+
+
+@dataclass(frozen=True)
+class Places:
+    """Temps 0 to `fresh` are filled at every call and used again; each stable one behind them has a place of its own."""
+
+    count: int
+    fresh: int
+    lifted: tuple[int, ...]
+    anchors: tuple[int, ...]
+
+
+def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int]:
+    """For each temp the index of the last step that reads it; past the end for those that are wanted there."""
+    last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
+    return last | dict.fromkeys(to_the_end, len(steps))
+
+
+def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
+    """Mark `keep` on loads whose object is still needed at a step that may run Python, which could drop it."""
+    last = last_uses(steps, to_the_end)
+    python = [index for index, step in enumerate(steps) if step.runs_python]
+    return [
+        replace(step, keep=any(index < at <= last.get(dst, index) for at in python))  # type: ignore[call-arg]
+        if (dst := loaded(step)) >= 0 and step.op not in PERMANENT else step
+        for index, step in enumerate(steps)
+    ]
+
+
+def loaded(step: Any) -> int:
+    """The temp that a load fills, -1 for a check."""
+    return getattr(step, "dst", -1)
+
+
+def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]) -> tuple[list[Step], Places]:
+    """Renumber temps so that a dead one's place is used again, but for stable ones."""
+    last = last_uses(steps, [*lifted, *anchors])
+    stable = {loaded(step) for step in steps if step.phase is Phase.STABLE} - {-1}
+    places: dict[int, int] = {}
+    free: list[int] = []
+    fresh = 0
+    for index, step in enumerate(steps):
+        free += sorted({places[temp] for temp in step.uses if last[temp] == index and temp not in stable}, reverse=True)
+        dst = loaded(step)
+        if dst < 0 or dst in stable:
+            continue
+        if not free:
+            free.append(fresh)
+            fresh += 1
+        places[dst] = free.pop()
+        if dst not in last:
+            free.append(places[dst])
+    places |= {temp: fresh + number for number, temp in enumerate(sorted(stable))}
+    count = fresh + len(stable)
+    renumbered = [renumber(step, places) for step in steps]
+    return renumbered, Places(count, fresh, tuple(places[temp] for temp in lifted), tuple(places[temp] for temp in anchors))
+
+
+def renumber(step: Step, places: dict[int, int]) -> Step:
+    if loaded(step) < 0:
+        return replace(step, uses=tuple(places[temp] for temp in step.uses))  # type: ignore[call-arg]
+    load: Any = step
+    return replace(load, dst=places[load.dst], src=places[load.src] if load.src >= 0 else -1)

@@ -1,0 +1,71 @@
+/* A guard program as C sees it: steps in three phases, see phase.py, and the armings that let it skip the stable ones. */
+#ifndef FRAMEJIT_PROGRAM_H
+#define FRAMEJIT_PROGRAM_H
+#include "object_compat.h"
+
+#include "tensor_layout.h"
+#include "torch_state.h"
+
+#define OPS(X)                                                                                                          \
+    X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF)   \
+    X(CLASS_DICT) X(CLASS_ATTRIBUTE) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(CALL) X(TENSOR_SIZE)                 \
+    X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET) X(FUNCTION_FIELD)                                                                           \
+    X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
+    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)                \
+    X(EXACTLY_LEFT) X(AT_LEAST_LEFT)
+
+typedef enum {
+#define X(name) OP_##name,
+    OPS(X)
+#undef X
+    OP_COUNT
+} Op;
+
+typedef struct {
+    uint8_t op;
+    uint8_t keep;
+    uint16_t dst, src; /* temps */
+    uint16_t uses;     /* how many temps the check reads; where more than one, `others` lists them all */
+    int32_t hint;      /* where an instance attribute was found last */
+    PyObject *object;  /* strong: the key, the expected object, the callable ... */
+    Py_ssize_t number; /* index, length, dimension; how many of a DISTINCT are compared with all */
+    union {
+        Py_hash_t hash;    /* of object, where it is a key */
+        fj_tensor_facts *tensor;
+        fj_state_memory *state;
+        uint16_t *others;
+    };
+} Step;
+
+typedef struct fj_arming fj_arming;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count;
+    Step *steps;
+    Py_ssize_t stable, last; /* where the stable steps begin, and those behind them */
+    Py_ssize_t temps, owned; /* how many places a run needs */
+    int keeps;               /* whether a stable object must be held while later steps run */
+    Py_ssize_t fresh;        /* temps from here on are stable ones, each in a place of its own */
+    Py_ssize_t lifts, anchor_count;
+    uint16_t *lifted, *anchors;
+    fj_arming *armings; /* the one used last comes first */
+    Py_ssize_t arming_count;
+    unsigned long long arms, reuses; /* how many were made, and how often one let the stable steps be skipped */
+    unsigned long long passed;       /* how often none was made, as it did not pay */
+} Program;
+
+typedef struct {
+    PyObject *const *slots;
+    Py_ssize_t nslots;
+    PyObject *function;
+} Frame;
+
+#define PASSED (-1)
+
+/* Run steps [from, to): the index of the one that failed, or PASSED. References to drop afterwards go into `owns` from
+ * *owned on. Never raises. */
+Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned,
+                        Py_ssize_t from, Py_ssize_t to);
+
+#endif

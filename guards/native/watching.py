@@ -1,0 +1,59 @@
+"""How changes of dictionaries are noticed: by CPython's watchers or, on 3.11, by version tags; and where both are blind.
+
+Some builds (3.13.0) store attributes of an object into its dictionary unseen: tried out once, when this is imported;
+there the steps that look at objects' own attributes run at every call.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import _guards
+
+WAYS = ("values", "versions", "events")
+
+
+class Trial:
+    """Has attributes that lie in the object itself until somebody asks for its `__dict__`, and even then on 3.13."""
+
+    def __init__(self) -> None:
+        self.a = 1
+        self.b = 2
+
+
+def assign(trial: Trial) -> None:
+    for _ in range(20):  # often enough for the interpreter to specialise the store
+        trial.a = object()  # type: ignore[assignment]
+
+
+def add(trial: Trial) -> None:
+    trial.c = 3  # type: ignore[attr-defined]
+
+
+def delete(trial: Trial) -> None:
+    del trial.a
+
+
+CHANGES: tuple[Callable[[Trial], None], ...] = (
+    assign, add, delete, lambda trial: setattr(trial, "b", 3), lambda trial: object.__setattr__(trial, "b", 3),
+)
+
+
+def blind_for_attributes() -> bool:
+    """Whether some way of changing an object's attributes does not show as a change of its dictionary."""
+    return not all(shows(change) for change in CHANGES)
+
+
+def shows(change: Callable[[Trial], None]) -> bool:
+    trial = Trial()
+    return _guards.shows(trial.__dict__, lambda: change(trial))
+
+
+BLIND = blind_for_attributes()
+
+
+def force(way: str | None, blind: bool | None = None) -> None:
+    """For tests: watch by "values", "versions" or "events" from now on, blind for attributes or not; None: as is best here."""
+    _guards.set_watching(way, BLIND if blind is None else blind)
+
+
+force(None)

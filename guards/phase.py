@@ -1,0 +1,137 @@
+"""Phase: when an evaluation looks at a path or a guard. What seldom changes is watched and skipped while it has not.
+
+In: the guards of a program. Out: for each source and guard its phase, and the anchors that stable paths start from.
+"""
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from types import FunctionType
+
+import torch
+
+from . import source as s
+from .guard import Guard, Kind
+from .kinds import kind_of
+from .source import Source
+
+
+class Phase(enum.IntEnum):
+    """The steps of a program run in this order."""
+
+    FIRST = 0  # at every call: arguments, torch's modes
+    STABLE = 1  # once, then only after something changed: what hangs on modules, classes, globals
+    LAST = 2  # at every call: tensors found on stable paths, and whatever runs Python
+
+
+QUIET_LOADS = (s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem, s.CellContents)
+FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
+CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
+NUMBERS = (int, float)  # an input of these types that only its type is known of is expected to vary
+
+
+class Phases:
+    """The phases of one program's paths and guards."""
+
+    def __init__(self, guards: Sequence[Guard], lifted: Iterable[Source]) -> None:
+        self.anchors: dict[Source, None] = {}
+        self._by_source: dict[Source, list[Guard]] = defaultdict(list)
+        self._known: dict[Source, Phase] = {}
+        self._restless: set[Source] = set()
+        for guard in guards:
+            self._by_source[guard.source].append(guard)
+            if guard.kind is Kind.TYPE and guard.expected in NUMBERS:
+                self._restless.add(guard.source)
+            if guard.kind is Kind.SHAPE:
+                self._restless.update(kind_of(guard).subjects(guard))
+        for source in paths_of(guards, lifted):
+            self.of(source)
+        for guard in guards:
+            if guard.kind in CONTAINER_KINDS:
+                self._below(holder(guard.source))
+        self.early = paths_to(self.anchors)  # to be loaded in the first phase, whoever asks
+
+    def of_guard(self, guard: Guard, runs_python: bool) -> Phase:
+        if guard.kind is Kind.TORCH_STATE:
+            return Phase.FIRST
+        if runs_python:
+            return Phase.LAST
+        if guard.kind in CONTAINER_KINDS:
+            return self._below(holder(guard.source))
+        phases = {self.of(source) for source in kind_of(guard).subjects(guard)}
+        if guard.kind is Kind.TENSOR and phases == {Phase.STABLE}:
+            return Phase.LAST  # it changes in place
+        return phases.pop() if len(phases) == 1 else Phase.LAST
+
+    def of(self, source: Source) -> Phase:
+        phase = self._known.get(source)
+        if phase is None:
+            phase = self._known[source] = self._find(source)
+        return phase
+
+    def _find(self, source: Source) -> Phase:
+        if isinstance(source, s.ModuleSource):
+            return Phase.STABLE
+        if source.base is None:
+            return Phase.FIRST
+        if not self.is_quiet(source):
+            return Phase.LAST
+        phase = self._below(holder(source.base))
+        return Phase.LAST if phase is Phase.STABLE and source in self._restless else phase
+
+    def _below(self, base: Source) -> Phase:
+        """Of what is read off the object at the end of `base`; the object then becomes an anchor where it can be one."""
+        phase = self.of(base)
+        if phase is Phase.FIRST and self._stays(base):
+            self.anchors[base] = None
+            return Phase.STABLE
+        return phase
+
+    def is_quiet(self, source: Source) -> bool:
+        """Whether loading it, given its base, runs no Python and makes no object."""
+        if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict):
+            return type(source.key) is str
+        return isinstance(source, QUIET_LOADS) or self.is_function_field(source)
+
+    def is_function_field(self, source: Source) -> bool:
+        """Whether it is one of the parts of what another guard says is a function."""
+        if not isinstance(source, s.AttrSource) or source.attr not in FUNCTION_FIELDS:
+            return False
+        return any(
+            guard.kind is Kind.TYPE and guard.expected is FunctionType or guard.kind is Kind.IS and type(guard.expected) is FunctionType
+            for guard in self._by_source[source.of]
+        )
+
+    def _stays(self, source: Source) -> bool:
+        """Whether calls usually bring the same object here, so that what hangs on it is worth watching."""
+        if isinstance(source, s.GlobalsSource | s.BuiltinsSource):
+            return True
+        if isinstance(source, s.TypeOf):
+            return any(guard.kind in (Kind.TYPE, Kind.TENSOR) for guard in self._by_source[source.of])
+        return any(
+            guard.kind is Kind.IS or guard.kind is Kind.TYPE and issubclass(guard.expected, torch.nn.Module)
+            for guard in self._by_source[source]
+        )
+
+
+def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:
+    """Every source that is loaded."""
+    return paths_to([*lifted, *(source for guard in guards for source in kind_of(guard).subjects(guard))])
+
+
+def paths_to(ends: Iterable[Source]) -> set[Source]:
+    return {source for end in ends for source in (end, *prefixes(end))}
+
+
+def prefixes(source: Source) -> Iterator[Source]:
+    """The paths that this one extends, longest first."""
+    base = source.base
+    while base is not None:
+        yield base
+        base = base.base
+
+
+def holder(source: Source) -> Source:
+    """The object whose own dictionary `source` is, or the source itself: such dictionaries are read through their object."""
+    return source.of if isinstance(source, s.InstanceDict) else source

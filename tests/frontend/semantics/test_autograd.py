@@ -1,0 +1,402 @@
+"""Autograd inside compiled code: custom functions, gradients taken in the frame, checkpoints, transforms; and around it."""
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+from .harness import check, strict_compile, vec
+
+BACKENDS = ["eager", "aot_eager"]
+LOG = []
+LAYER = torch.nn.Linear(2, 2)
+
+
+class Exp(Function):
+    """Its gradient is wrong on purpose: twice the true one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        result = x.exp()
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        (result,) = ctx.saved_tensors
+        return grad * result * 2
+
+
+class Linear(Function):
+    """Arguments that are no tensors, an intermediate kept on ctx, an output that is no tensor."""
+
+    @staticmethod
+    def forward(ctx, x, w, k, flag=True):
+        ctx.save_for_backward(x, w)
+        ctx.k, ctx.middle = k, (x * 3).sin()
+        return x @ w * k, k, x + 1
+
+    @staticmethod
+    def backward(ctx, grad, grad_k, grad_other):
+        x, w = ctx.saved_tensors
+        assert grad_k is None
+        left = grad @ w.t() * ctx.k + ctx.middle + grad_other if ctx.needs_input_grad[0] else None
+        right = x.t() @ grad * ctx.k if ctx.needs_input_grad[1] else None
+        return left, right, None, None
+
+
+class Scaled(Function):
+    """With setup_context; one output without gradient."""
+
+    @staticmethod
+    def forward(x, n=2):
+        return x * n, x > 0
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.n = inputs[1]
+        ctx.save_for_backward(output[0])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return grad * ctx.n * ctx.saved_tensors[0], None
+
+
+class Loud(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        LOG.append(len(LOG))
+        return grad * 3
+
+
+class InPlace(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
+class Same(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+class Once(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        return grad * 7
+
+
+def one(x, w):
+    return Exp.apply(x * 2) + w
+
+
+def other_arguments(x, w):
+    a, b, c = Linear.apply(x, w, 3)
+    return a * b + c, Linear.apply(x, w.detach(), 2, False)[0], Linear.apply(x, x, 2)[0]
+
+
+def setup_context(x, w):
+    a, positive = Scaled.apply(x)
+    return a * w, positive, Scaled.apply(w, 5)[0]
+
+
+def nested(x, w):
+    return Exp.apply(Exp.apply(x) * w)
+
+
+def without_gradients(x, w):
+    with torch.no_grad():
+        y = Exp.apply(x)
+    return y, w * 2
+
+
+def returns_its_input(x, w):
+    return Same.apply(x) * w
+
+
+def in_a_loop(x, w):
+    for _ in range(3):
+        x = Exp.apply(x * 0.1)
+    return x * w
+
+
+def grad_of_custom(x, w):
+    y = Exp.apply(x)
+    (g,) = torch.autograd.grad(y.sum(), x)
+    return g * w
+
+
+def grad_twice(x, w):
+    y = (x * w).sin()
+    g = torch.autograd.grad(y.sum(), [x, w], create_graph=True)
+    return g[0] * w + g[1]
+
+
+def grad_of_a_leaf_made_inside(x, w):
+    y = x.detach().requires_grad_()
+    (g,) = torch.autograd.grad((y * w).sum(), y)
+    return g * w
+
+
+def leaf_handed_out(x, w):
+    y = x.detach().requires_grad_()
+    return y, (y * w).sum()
+
+
+def forces(x, w):
+    at = x.detach().clone().requires_grad_(True)
+    with torch.enable_grad():
+        energy = (at * w.detach()).pow(3).sum()
+    return energy.detach(), -torch.autograd.grad(energy, at)[0], w * 1
+
+
+def unused(x, w):
+    return torch.autograd.grad((x * 2).sum(), [x, w], allow_unused=True), x * w
+
+
+def checkpointed(x, w):
+    y = checkpoint(lambda a, b: (a @ b).sin(), x * 2, w, use_reentrant=False)
+    return y * 2
+
+
+def checkpoint_of_two(x, w):
+    y, z = checkpoint(lambda a: (F.dropout(a @ w).sin(), a + 1), x, use_reentrant=False)
+    return y * 2 + z
+
+
+def checkpoint_of_custom(x, w):
+    return checkpoint(Exp.apply, x, use_reentrant=False) * w
+
+
+def checkpoint_without_gradients(x, w):
+    with torch.no_grad():
+        y = checkpoint(lambda a: a.sin(), x, use_reentrant=False)
+    return y * w
+
+
+def func_grad(x, w):
+    return torch.func.grad(lambda a: (a.sin() * w).sum())(x) * w
+
+
+def func_grad_and_value(x, w):
+    (g, h), value = torch.func.grad_and_value(lambda a, b: (a.sin() * b).sum(), argnums=(0, 1))(x, w)
+    return g, h, value
+
+
+def func_vmap_of_grad(x, w):
+    return torch.func.vmap(torch.func.grad(lambda a, b: (a.sin() * b).sum()))(x, w)
+
+
+def func_grad_of_grad(x, w):
+    return torch.func.grad(lambda a: torch.func.grad(lambda b: (b**3).sum())(a).sum())(x) * w
+
+
+def func_vjp(x, w):
+    out, pull = torch.func.vjp(lambda a: a.sin() * w, x)
+    return out, pull(w)[0]
+
+
+def func_grad_of_parameters(x, w):
+    def loss(params):
+        return torch.func.functional_call(LAYER, params, (x,)).pow(2).sum()
+
+    return torch.func.grad(loss)({"weight": w, "bias": x[0]})
+
+
+CAPTURED = [
+    func_grad, func_grad_and_value, func_vmap_of_grad, func_grad_of_grad, func_vjp, func_grad_of_parameters,
+    one, other_arguments, setup_context, nested, without_gradients, returns_its_input, in_a_loop, grad_of_custom, grad_twice,
+    grad_of_a_leaf_made_inside, leaf_handed_out, forces, unused, checkpointed, checkpoint_of_two, checkpoint_of_custom,
+    checkpoint_without_gradients,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", CAPTURED, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_captured_in_one_graph(program, backend):
+    check(program, vec(2, 2, grad=True), vec(2, 2, grad=True), backend=backend, backward=True)
+
+
+def side_effect_in_backward(x, w):
+    return Loud.apply(x) * w
+
+
+def in_place(x, w):
+    return InPlace.apply(x * 1) * w
+
+
+def only_once(x, w):
+    return Once.apply(x) * w
+
+
+def checkpoint_with_an_effect(x, w):
+    def inner(a):
+        LOG.append(a.dim())
+        return (a * w).sin()
+
+    return checkpoint(inner, x, use_reentrant=False) * 2
+
+
+def checkpoint_that_breaks(x, w):
+    def inner(a):
+        print("inside")
+        return (a * w).sin()
+
+    return checkpoint(inner, x, use_reentrant=False) * 2
+
+
+def break_in_vmap(x, w):
+    def inner(a):
+        print("inside")
+        return a.sin()
+
+    return torch.func.vmap(inner)(x) * w
+
+
+def break_in_grad(x, w):
+    def inner(a):
+        y = a.sin() * 2
+        if y.sum() > 100:
+            y = y + 1
+        return y.sum()
+
+    return torch.func.grad(inner)(x) * w, torch.func.jvp(torch.sin, (x,), (w,))
+
+
+def branches(x, w):
+    return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)) * w
+
+
+BROKEN = [break_in_vmap, break_in_grad, side_effect_in_backward, in_place, checkpoint_with_an_effect, checkpoint_that_breaks]
+
+
+@pytest.mark.parametrize("program", BROKEN, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_clean_break(program, backend):
+    check(program, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, globals=("LOG",), backend=backend, backward=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cond(backend):
+    check(branches, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, backend=backend, backward=True, again=False)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_reentrant_checkpoint(backend):
+    def f(x, w):
+        return checkpoint(lambda a: (a * w).sin(), x, use_reentrant=True) * 2
+
+    outcomes = []
+    for callee in (f, strict_compile(f, backend=backend)):
+        x, w = vec(2, 2, grad=True), vec(2, 2, grad=True)
+        callee(x, w).sum().backward()
+        outcomes.append((x.grad, w.grad))
+    torch.testing.assert_close(*outcomes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_errors_are_raised_where_eager_raises_them(backend):
+    def not_used(x, w):
+        return torch.autograd.grad((x * 2).sum(), [x, w])
+
+    def freed(x, w):
+        y = x.exp()
+        torch.autograd.grad(y.sum(), x)
+        return torch.autograd.grad(y.sum(), x)[0]
+
+    for program in (not_used, freed):
+        check(program, vec(2, grad=True), vec(2, grad=True), graphs=None, breaks=None, backend=backend, again=False)
+
+
+@pytest.mark.parametrize("program", [one, setup_context, nested])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_double_backward_of_custom_functions(program, backend):
+    def second(callee):
+        x, w = vec(2, 2, grad=True), vec(2, 2, grad=True)
+        result = callee(x, w)
+        first = result[0] if isinstance(result, tuple) else result
+        grads = torch.autograd.grad(first.sum(), [x, w], create_graph=True)
+        return [*grads, *torch.autograd.grad((grads[0] * 2).sum(), [x, w], allow_unused=True)]
+
+    handle = strict_compile(program, backend=backend)
+    for mine, yours in zip(second(program), second(handle), strict=True):
+        assert (mine is None) == (yours is None)
+        assert mine is None or torch.allclose(mine, yours)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_function_that_is_differentiated_once(backend):
+    handle = strict_compile(only_once, backend=backend)
+    for callee in (only_once, handle):
+        x, w = vec(2, grad=True), vec(2, grad=True)
+        (g,) = torch.autograd.grad(callee(x, w).sum(), x, create_graph=True)
+        assert torch.equal(g, w * 7)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            g.sum().backward()
+
+
+# compiled frames inside of what eager does with them
+
+def inner(a):
+    return (a.sin() * 2).cos()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("outer", [
+    lambda f, x: torch.func.grad(lambda a: f(a).sum())(x), lambda f, x: torch.func.vmap(f)(x), lambda f, x: torch.func.jacrev(f)(x),
+    lambda f, x: torch.func.jacfwd(f)(x), lambda f, x: torch.func.jvp(f, (x,), (x,)), lambda f, x: torch.func.vjp(f, x)[1](x)[0],
+    lambda f, x: torch.func.hessian(lambda a: f(a).sum())(x), lambda f, x: checkpoint(f, x, use_reentrant=False),
+    lambda f, x: torch.autograd.functional.jacobian(f, x, create_graph=True), lambda f, x: f(x),
+])  # fmt: skip
+def test_a_handle_under_a_transform(outer, backend):
+    handle = strict_compile(inner, backend=backend)
+    for _ in range(2):
+        for callee in (handle, inner):
+            x = vec(3, grad=True)
+            result = torch.utils._pytree.tree_leaves(outer(callee, x))[0]
+            (g,) = torch.autograd.grad(result.sum(), x)
+            if callee is handle:
+                got = result, g
+        torch.testing.assert_close(got, (result, g))
+
+
+def test_transforms_around_frames_after_a_break():
+    def f(x):
+        print("break")
+        return torch.func.grad(lambda a: inner(a).sum())(x) + torch.func.vmap(inner)(x)
+
+    check(f, vec(3), graphs=None, breaks=None)
+
+
+def test_hooks_on_saved_tensors_do_not_see_the_compiler():
+    def count(callee):
+        seen = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(type(t)) or t, lambda t: t):
+            callee(vec(3, grad=True))
+        return seen
+
+    assert count(strict_compile(inner)) == count(inner)
+    assert set(count(strict_compile(inner, backend="aot_eager"))) == {torch.Tensor}
