@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ..pycode.instr import DecodedCode
+from ..pycode.through import Through
 from ..values.base import Value
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class BrokenFrame:
     place: int
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
+    through: tuple[Through, ...]  # what lies between its caller and it
 
     def where(self) -> str:
         return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...errors import GraphBreak
 from ..pycode.assemble import GENERATORS, dummy_closure
 from ..pycode.decode import decode
+from ..pycode.through import Through
 from ..values.base import Value
 from ..values.constant import Constant
 from ..values.function import FunctionValue
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 
-def inline(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], as_is: bool) -> Value:
-    """The result of function(*args, **kwargs). as_is: it is the result of the caller's instruction, so a break can be made inside."""
+def inline(
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None
+) -> Value:
+    """The result of function(*args, **kwargs). Where `through` says what was passed on the way, it is the result of the caller's
+    instruction, so a break can be made inside."""
     reason = opaque_reason(function)
     if reason is not None:
         raise GraphBreak(*reason)
@@ -38,7 +42,8 @@ def inline(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[s
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
         return GeneratorValue(frame, tx.place())
-    frame.resumable = as_is and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
+    frame.through = through or ()
+    frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
     return frame.run()
 
 

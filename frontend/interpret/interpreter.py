@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.source import Source
 from ..pycode.instr import DecodedCode, Instr
+from ..pycode.through import Through
 from ..values.base import NULL, Observed, Value
 from ..values.constant import Constant
 from ..values.function import CellValue
@@ -31,6 +32,7 @@ class Interpreter:
         self.group = decoded.start  # where the current raw group starts, and its place (see outcome.py)
         self.place = -1  # none before the first group
         self.resumable = False  # whether a break can be made in this frame: its caller's instruction is a call that returns its result
+        self.through: tuple[Through, ...] = ()  # what was passed on the way from the caller
         self.awaited: Interpreter | None = None  # the frame that this one, resumed after a break, waits for
 
     def bind_cells(self, closure: list[CellValue]) -> None:

@@ -16,6 +16,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
+from ..pycode.through import Through
 from ..values import operate
 from ..values.base import Lazy, Observed, Value
 from ..values.constant import Constant
@@ -153,7 +154,7 @@ class Trace:
     def broken_frames(self) -> tuple[BrokenFrame, ...]:
         """The frames in which a break can be made, as they are."""
         found = [frame for frame in self.frames if frame.resumable]
-        return tuple(BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots)) for f in found)
+        return tuple(BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots), f.through) for f in found)
 
     def reached(self, frame: Interpreter) -> Exception:
         """What ends the capture in this frame, where it has come to the place of the break."""
@@ -264,8 +265,10 @@ class Trace:
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
-        return inline(self, function, args, kwargs, as_is)
+    def inline(
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None
+    ) -> Value:
+        return inline(self, function, args, kwargs, through)
 
     def keeps_globals(self, globals_: dict[str, Any]) -> bool:
         """Whether a globals dictionary can be found again from a frame that goes on after a break."""

@@ -187,6 +187,7 @@ class CodeBuilder:
     def protect(self, handler: Label, depth: int, lasti: bool) -> Iterator[None]:
         """An exception inside cuts the stack to `depth`, pushes the raising index if `lasti`, and goes to `handler`."""
         outer, self._region = self._region, Region(handler, depth, lasti)
+        self.emit("NOP")  # 3.13 looks an exception that leaves a callee run in the same loop up at the unit before the call
         try:
             yield
         finally:

@@ -16,6 +16,7 @@ from .assemble import GENERATORS, VARARGS, VARKEYWORDS, Encoder, Position, Unit,
 from .decode import Region, raw_instructions, regions
 from .dialect import current
 from .instr import DecodedCode, Instr
+from .through import Through, handing_on
 
 OPTIMIZED = 0x1
 GENERATOR = 0x20  # CO_GENERATOR
@@ -50,15 +51,16 @@ class ResumePoint:
 
 @dataclass(frozen=True, eq=False)
 class Suspended:
-    """A frame that goes on after a break: its code and globals, and where."""
+    """A frame that goes on after a break: its code and globals, where, and what lies between its caller and it."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
     point: ResumePoint
+    through: tuple[Through, ...] = ()
 
     @property
-    def key(self) -> tuple[int, int, ResumePoint]:
-        return id(self.decoded.code), id(self.globals), self.point
+    def key(self) -> tuple[Any, ...]:
+        return id(self.decoded.code), id(self.globals), self.point, self.through
 
 
 def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
@@ -68,6 +70,8 @@ def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
         code = resume_code(frame.decoded, frame.point, function)
         function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
         function._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+        for between in reversed(frame.through):
+            function = handing_on(between, function)
     assert function is not None
     return function
 
@@ -206,6 +210,7 @@ class Prologue:
         *_, raw = raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end)
         self._position = list(self._code.co_positions())[raw.start // 2]
         self._called = (len(self._units), instr)
+        self.emit("NOP")  # see CodeBuilder.protect
         dialect.call(self, 1, ())
         self._position = first
 

@@ -16,6 +16,7 @@ from ..interpret.capture import Break, BrokenFrame
 from ..pycode.assemble import CodeBuilder, Label, dummy_closure
 from ..pycode.instr import Op
 from ..pycode.resume import ResumePoint, Suspended
+from ..pycode.through import handing_on
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant
 from ..values.facts import Facts
@@ -63,6 +64,8 @@ def make_stub(frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended,
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     stub._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+    for between in reversed(frame.through):
+        stub = handing_on(between, stub)
     return Inner(stub, TupleValue(given.values))
 
 
@@ -87,7 +90,7 @@ class Given:
 def awaiting(frame: BrokenFrame, open_: frozenset[int]) -> Suspended:
     """A frame whose call is not done yet: what its handler reads counts too."""
     point = ResumePoint(frame.index, kinds(frame.stack, open_), frozenset(bound(frame, frame.index)), True)
-    return Suspended(frame.decoded, frame.globals, point)
+    return Suspended(frame.decoded, frame.globals, point, frame.through)
 
 
 def bound(frame: BrokenFrame, index: int) -> list[int]:
@@ -288,7 +291,7 @@ class BreakEmission:
         self._item(0)
 
     def _maker(self, point: ResumePoint) -> None:
-        self.b.load_const(self.makers((*self.outer, Suspended(self.decoded, self.frame.globals, point))))
+        self.b.load_const(self.makers((*self.outer, Suspended(self.decoded, self.frame.globals, point, self.frame.through))))
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""

@@ -44,7 +44,7 @@ class Cache:
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: set[int] = set()
-        self._continuations: dict[tuple[tuple[int, int, ResumePoint], ...], Site] = {}
+        self._continuations: dict[tuple[Any, ...], Site] = {}
         self._pieces: list[tuple[Suspended, ...]] = []  # their code objects' and globals' ids are keys
         self.root = self._site(function.__code__, function)
         if function.__code__.co_flags & GENERATORS:

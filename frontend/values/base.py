@@ -4,10 +4,11 @@ A value knows a TraceContext (see context.py), never the interpreter. The answer
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import GraphBreak
 from ...guards.source import Source
+from ..pycode.through import Through
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -120,7 +121,13 @@ class Value:
         return False
 
 
-Call = tuple[Value, list[Value], dict[str, Value]]  # callee, arguments, keyword arguments
+class Call(NamedTuple):
+    """A call to be made; `through`: the functions that Python would call on the way to it, outermost first."""
+
+    callee: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+    through: tuple[Through, ...] = ()
 
 
 class Null(Value):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...guards.guard import Kind
 from ...guards.source import Source
+from ..pycode.through import Through
 from .base import Observed, Value
 
 if TYPE_CHECKING:
@@ -87,8 +88,11 @@ class TraceContext(Protocol):
 
     # calls
 
-    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], *, as_is: bool = False) -> Value:
-        """Interprets a call of a Python function. as_is: the innermost frame's instruction is a call with just this result."""
+    def inline(
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None
+    ) -> Value:
+        """Interprets a call of a Python function. through: given where the innermost frame's instruction is a call with just
+        this result, what it passes on the way."""
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance by __new__ and __init__."""

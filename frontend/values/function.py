@@ -241,7 +241,7 @@ class MethodValue(Value):
         return self.function.attribute(tx, name)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        return self.function, [self.receiver, *args], kwargs
+        return Call(self.function, [self.receiver, *args], kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, [self.receiver, *args], kwargs)
@@ -343,10 +343,11 @@ class PartialValue(Mutable):
         return super().attribute(tx, name)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        return self.function, [tx.look(a) for a in self.args] + args, {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
+        named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
+        return Call(self.function, [tx.look(a) for a in self.args] + args, named)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs = self.tail(tx, args, kwargs)
+        function, args, kwargs, _ = self.tail(tx, args, kwargs)
         return function.call(tx, args, kwargs)
 
 

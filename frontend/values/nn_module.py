@@ -10,6 +10,7 @@ from torch.nn.modules import module as torch_module
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
+from ..pycode.through import Through
 from .base import Call, Value
 from .klass import ClassValue, lookup, raw_attribute
 from .mapping import DictValue
@@ -18,6 +19,8 @@ from .user_object import UserObject, instance_dict
 if TYPE_CHECKING:
     from .context import TraceContext
 
+# What a call of a module runs before it comes to forward.
+BETWEEN = (Through(torch.nn.Module._wrapped_call_impl, -1), Through(torch.nn.Module._call_impl, 0))
 TABLES = ("_parameters", "_buffers", "_modules")
 OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
@@ -78,8 +81,8 @@ class ModuleValue(UserObject):
             return super().tail(tx, args, kwargs)
         if self.real is None or self._has_hooks(tx):
             raw, source = raw_attribute(tx, self.cls, "_call_impl", self.source and TypeOf(self.source))
-            return tx.wrap(raw, source), [self, *args], kwargs
-        return self.attribute(tx, "forward"), args, kwargs
+            return Call(tx.wrap(raw, source), [self, *args], kwargs, BETWEEN[:1])
+        return Call(self.attribute(tx, "forward"), args, kwargs, BETWEEN)
 
     def _has_hooks(self, tx: TraceContext) -> bool:
         """Whether a call must go through _call_impl; guarded either way."""

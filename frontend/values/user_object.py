@@ -127,7 +127,7 @@ class UserObject(Mutable):
         else:
             value = None
         if value is None:
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.throw(AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'")
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
@@ -244,10 +244,10 @@ class UserObject(Mutable):
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
-        return found, args, kwargs
+        return Call(found, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs = self.tail(tx, args, kwargs)
+        function, args, kwargs, _ = self.tail(tx, args, kwargs)
         return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -285,6 +285,29 @@ class UserObject(Mutable):
         if found is not None:
             return Constant(found.call(tx, [item], {}).truth(tx))
         return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
+
+
+class _Slotted:
+    __slots__ = ("empty",)
+
+
+def _says_where() -> bool:
+    """Whether Python's sentence about an empty slot names the class with its module (3.13 does)."""
+    try:
+        _Slotted().empty  # noqa: B018 # type: ignore[attr-defined]
+    except AttributeError as error:
+        return __name__ in str(error)
+    return False
+
+
+SLOTS_SAY_WHERE = _says_where()
+
+
+def name_for_slots(cls: type) -> str:
+    """A class as the sentence about an empty slot names it."""
+    if not SLOTS_SAY_WHERE:
+        return cls.__name__
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from ...pycode.instr import Instr, Op
+from ...pycode.through import Through
 from ...values.base import NULL, Value
 from ...values.function import BuiltinValue, CellValue, FunctionValue
 from ...values.mapping import DictValue
@@ -42,10 +43,12 @@ def call(frame: Interpreter, instr: Instr) -> None:
 def call_value(frame: Interpreter, callee: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """callee(*args, **kwargs), whose result the instruction leaves as it is."""
     tx = frame.tx
+    through: tuple[Through, ...] = ()
     while (tail := callee.tail(tx, args, kwargs)) is not None:
-        callee, args, kwargs = tail
+        callee, args, kwargs, between = tail
+        through += between
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
-        return tx.inline(callee, args, kwargs, as_is=True)
+        return tx.inline(callee, args, kwargs, through)
     return callee.call(tx, args, kwargs)
 
 

@@ -505,3 +505,66 @@ def test_events_name_the_line_and_the_chain():
     assert broken.where.endswith(f":{line}") and len(broken.chain) == 2
     captured = [event.where.rpartition(":")[2] for event in events if type(event).__name__ == "Captured"]
     assert captured == [str(f.__code__.co_firstlineno), str(line)]
+
+
+def test_the_call_stack_through_modules_is_eagers():
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            y = x + 1
+            found = stack_of_names()
+            if len(found) > 3:
+                print("inner")
+            return y * 2, found, stack_of_names()
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Sequential(Inner())
+
+        def forward(self, x):
+            return self.inner(x * 3)
+
+    def f(x, m):
+        return m(x - 1)
+
+    check(f, vec(2), Outer(), graphs=None, breaks=None)
+
+
+def test_breaks_in_a_module_with_hooks_and_in_its_hooks():
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            y = x + 1
+            print("inner")
+            return y * 2
+
+    module = Inner()
+    module.register_forward_pre_hook(before)
+    module.register_forward_hook(after)
+
+    def f(x, m):
+        return m(x - 1) + 1
+
+    check(f, vec(2), module, graphs=4, breaks=3)
+
+
+def before(module, args):
+    print("before")
+    return args[0] * 3
+
+
+def after(module, args, output):
+    print("after")
+    return output - 1
+
+
+def test_exceptions_through_modules_have_eagers_frames():
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            print("inner")
+            y = x + 1
+            fails(y)
+
+    def f(x, m):
+        return m(x - 1)
+
+    check(f, vec(2), torch.nn.Sequential(Inner()), graphs=2, breaks=2)
