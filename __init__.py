@@ -1,11 +1,22 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
-from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileLimitError
+from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileError, RecompileLimitError
 from .frontend.support import usable
 from .options import config
 
 if usable():
     from .backends.registry import register_backend
-    from .frontend.api import allow_in_graph, compile, disable, explain, graph_break, is_compiling, list_backends, reset
+    from .frontend.api import (
+        allow_in_graph,
+        compile,
+        disable,
+        explain,
+        graph_break,
+        is_compiling,
+        list_backends,
+        reset,
+        set_stance,
+        stats,
+    )
     from .frontend.values.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:
     from .frontend.eager_only import (
@@ -21,11 +32,13 @@ else:
         maybe_mark_dynamic,
         register_backend,
         reset,
+        set_stance,
+        stats,
     )
 
 __version__ = "0.1.0"
 __all__ = [
-    "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileLimitError", "allow_in_graph", "compile",
-    "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "register_backend", "reset",
+    "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError", "RecompileLimitError", "allow_in_graph",
+    "compile", "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic", "mark_static",
+    "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
 ]  # fmt: skip

@@ -79,8 +79,12 @@ class BackendError(FramejitError):
         self.backend = backend
 
 
+class RecompileError(FramejitError):
+    """Something would be compiled (again) where `error_on_recompile` or the stance "fail_on_recompile" forbids it."""
+
+
 class RecompileLimitError(FramejitError):
-    """More entries than `recompile_limit` were needed while `fullgraph` or `fail_on_recompile_limit` asked to raise."""
+    """More entries than `recompile_limit` were needed while `fullgraph` or `fail_on_recompile_limit_hit` asked to raise."""
 
 
 class InternalError(FramejitError):

@@ -41,12 +41,40 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Why an entry could not serve a call: what it relied on, as it was when compiled and as it is now."""
+
+    guard: str  # the condition as Python
+    what: str  # the thing that differs: "x.size(0)", "type(x)"
+    old: str
+    new: str
+    line: str  # file:line of the user's line that relied on it, or ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.what} is {self.new}, was {self.old} when compiled" + (f" ({self.line})" if self.line else "")
+
+
+@dataclass(frozen=True)
 class Miss:
     """A call found entries and none would serve it."""
 
     function: str
     where: str
-    failures: tuple[str, ...]
+    changes: tuple[Change, ...]  # one an entry, the one used last first
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        return tuple(change.sentence for change in self.changes)
+
+
+@dataclass(frozen=True)
+class Full:
+    """A site has as many entries as it may have; calls that none of them serves run in eager from now on."""
+
+    function: str
+    where: str
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -59,7 +87,7 @@ class Specialised:
     where: str  # file:line of the user's line that needed it
 
 
-Event = Break | Captured | Skipped | Miss | Specialised
+Event = Break | Captured | Skipped | Miss | Full | Specialised
 Sink = Callable[[Event], None]
 
 

@@ -31,6 +31,7 @@ class Options:
     suppress_errors: bool = False  # a backend that fails costs a warning, not a BackendError
     recompile_limit: int = 8  # entries at one site before it runs in eager
     fail_on_recompile_limit_hit: bool = False
+    error_on_recompile: bool = False  # a call that compiled code cannot serve raises RecompileError; first compiles do not
     assume_static_by_default: bool = True  # with dynamic=None: sizes and numbers are static until they differ
     automatic_dynamic_shapes: bool = True  # what differed between two calls becomes a symbol
     specialize_int: bool = False  # ints that the program is given are never symbols
@@ -52,6 +53,7 @@ class Config:
     suppress_errors: bool = False
     recompile_limit: int = 8
     fail_on_recompile_limit_hit: bool = False
+    error_on_recompile: bool = False
     assume_static_by_default: bool = True
     automatic_dynamic_shapes: bool = True
     specialize_int: bool = False

@@ -16,13 +16,18 @@ from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config
 from .explain.report import Report, make_report
+from .explain.stats import Stats, make_stats
 from .runtime import _hook
 from .runtime.cache import Cache
 from .runtime.module import compile_module
+from .runtime.stance import set_stance
 from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling
 
-__all__ = ["allow_in_graph", "compile", "disable", "explain", "graph_break", "is_compiling", "list_backends", "reset"]
+__all__ = [
+    "allow_in_graph", "compile", "disable", "explain", "graph_break", "is_compiling", "list_backends", "reset",
+    "set_stance", "stats",
+]  # fmt: skip
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -220,6 +225,11 @@ def reset() -> None:
     """Forgets all compiled code of all handles; they compile anew when called."""
     for cache in list(_caches):
         cache.clear()
+
+
+def stats() -> Stats:
+    """What became of the calls of every compiled function so far: entries, hits, compiles, and each miss with its reason."""
+    return make_stats(_caches)
 
 
 def list_backends() -> list[str]:

@@ -48,6 +48,24 @@ def register_backend(name: Any = None, fn: Any = None) -> Any:
     return name if callable(name) else fn if fn is not None else (lambda function: function)
 
 
+class set_stance:  # a function to its users
+    """Does nothing, also as a context manager or decorator."""
+
+    def __init__(self, stance: str) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    def __call__(self, function: Any) -> Any:
+        return function
+
+
+def stats() -> str:
+    """Nothing is compiled, so there is nothing to count."""
+    return "nothing compiled"
+
+
 def reset() -> None:
     """Does nothing."""
 

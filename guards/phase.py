@@ -25,7 +25,7 @@ class Phase(enum.IntEnum):
     LAST = 2  # at every call: tensors found on stable paths, and whatever runs Python
 
 
-QUIET_LOADS = (s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.MroItem, s.CellContents)
+QUIET_LOADS = (s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem, s.CellContents)
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
 NUMBERS = (int, float)  # an input of these types that only its type is known of is expected to vary

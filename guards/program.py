@@ -287,6 +287,7 @@ LOADS: dict[type[Source], LoadKind] = {
     s.InstanceDict: LoadKind(3, lambda source: Encoded("INSTANCE_DICT", runs_python=True)),  # may collect garbage
     s.TypeOf: LoadKind(1, lambda source: Encoded("TYPE_OF")),
     s.ClassDict: LoadKind(2, lambda source: Encoded("CLASS_DICT")),
+    s.ClassAttribute: LoadKind(5, lambda source: Encoded("CLASS_ATTRIBUTE", source.attr)),
     s.MroItem: LoadKind(1, lambda source: Encoded("MRO_ITEM", number=source.index)),
     s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
     s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),

@@ -157,6 +157,14 @@ def class_dict(source: s.ClassDict, frame: FrameView) -> dict:
     return gc.get_referents(proxy)[0]
 
 
+def class_attribute(source: s.ClassAttribute, frame: FrameView) -> Any:
+    for cls in type.__dict__["__mro__"].__get__(load(source.of, frame)):
+        found = type.__dict__["__dict__"].__get__(cls)
+        if source.attr in found:
+            return found[source.attr]
+    return UNBOUND
+
+
 def mro_item(source: s.MroItem, frame: FrameView) -> type:
     return type.__dict__["__mro__"].__get__(load(source.of, frame))[source.index]
 
@@ -225,6 +233,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.InstanceDict: instance_dict,
     s.TypeOf: type_of,
     s.ClassDict: class_dict,
+    s.ClassAttribute: class_attribute,
     s.MroItem: mro_item,
     s.DictItem: dict_item,
     s.DictKey: dict_key,

@@ -160,6 +160,19 @@ class ClassDict(Source):
 
 
 @path
+class ClassAttribute(Source):
+    """What the class `of` or, in the order of their resolution, one of its bases has in its dictionary under this name;
+    UNBOUND if none of them has it."""
+
+    of: Source
+    attr: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.{self.attr}"
+
+
+@path
 class MroItem(Source):
     """type.__mro__[index] of the class `of`."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from ...events import Break, Captured, Event, Miss, Skipped
+from ...events import Break, Captured, Event, Full, Miss, Skipped
 from . import plain, table
 
 
@@ -91,10 +91,15 @@ def make_report(events: Iterable[Event], describe: Callable[[Any], str], result:
     return Report(
         captures=tuple(capture_report(event, describe) for event in events if isinstance(event, Captured)),
         breaks=break_reports(event for event in events if isinstance(event, Break)),
-        skipped=tuple(event for event in events if isinstance(event, Skipped)),
+        skipped=tuple(full(event) if isinstance(event, Full) else event for event in events if isinstance(event, Skipped | Full)),
         misses=tuple(event for event in events if isinstance(event, Miss)),
         result=result,
     )
+
+
+def full(event: Full) -> Skipped:
+    reason = f"calls that its {event.limit} entries (config.recompile_limit) do not serve run in eager; the misses say what keeps changing"
+    return Skipped(event.function, event.where, reason)
 
 
 def capture_report(event: Captured, describe: Callable[[Any], str]) -> CaptureReport:

@@ -39,18 +39,19 @@ def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
     return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
 
 
-def tell(variation: Variation, capture: Capture, value: Value, path: Source) -> None:
-    """What varies in one value, and in what is under it."""
+def tell(variation: Variation, capture: Capture, value: Value, path: Source, around: tuple[Value, ...] = ()) -> None:
+    """What varies in one value, and in what is under it. `around`: what it lies in, which it may hold itself."""
     if isinstance(value, TensorValue):
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
         if dims:
             variation.expect_dims(path, value.fake.dim(), dims)
     elif isinstance(value, SymbolicNumber):
         variation.expect_number(path)
-    elif isinstance(value, Sequence):
+    elif isinstance(value, Sequence) and value not in around and getattr(value, "unread", None) is None:
         for index, item in enumerate(value.items):
-            tell(variation, capture, item, SequenceItem(path, index))
+            tell(variation, capture, item, SequenceItem(path, index), (*around, value))
     elif isinstance(value, CellValue) and value.contents is not None:
-        tell(variation, capture, value.contents, CellContents(path))
+        if value not in around:
+            tell(variation, capture, value.contents, CellContents(path), (*around, value))
     if value.source is not None:
         variation.under(capture.trace.variation, value.source, path)

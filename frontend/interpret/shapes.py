@@ -102,6 +102,7 @@ class Shapes:
             allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops,
         )
         mode.shape_env = self.env
+        mode.cache_enabled = False  # with symbols, making and reading its entries takes longer than running the operators
         self.where = where
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[Fact] = []

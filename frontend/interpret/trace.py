@@ -34,6 +34,7 @@ from ..values.user_object import UserObject
 from ..values.wrap import wrap
 from .capture import BrokenFrame
 from .construct import construct, new_object
+from .cuda_guard import settle
 from .effects import EffectLog
 from .graph import GraphBuilder
 from .inline import inline
@@ -68,6 +69,7 @@ class Trace:
         self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, stop_at: int = -1
     ) -> None:
         ensure_models()
+        settle()
         self.options = options
         self.variation = variation
         self.numbers: dict[Source, Any] = {}  # ints and floats that the program was given

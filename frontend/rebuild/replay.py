@@ -39,6 +39,10 @@ def replay(r: Reloader, effects: EffectLog) -> None:
 
 
 def replay_list(r: Reloader, value: ListValue) -> None:
+    if value.unread is not None:
+        r.call(list.extend, [r.push(value), lambda: make_list(r, ListValue(value.added))])
+        r.b.pop_top()
+        return
     r.call(list.__setitem__, [r.push(value), r.const(slice(None)), lambda: make_list(r, value)])
     r.b.pop_top()
 

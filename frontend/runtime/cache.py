@@ -7,10 +7,12 @@ import threading
 import types
 import warnings
 import weakref
+from collections import deque
 from typing import Any
 
-from ...errors import BackendError, FramejitError, InternalError, RecompileLimitError, SkipFrame
-from ...events import Event, Miss, Sink, Skipped
+from ...errors import BackendError, FramejitError, InternalError, SkipFrame
+from ...events import Event, Full, Miss, Sink, Skipped
+from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
 from ..interpret.capture import Capture
@@ -21,10 +23,12 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Suspended, resumed
 from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
-from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site
+from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
 from .convert import Piece, convert
 from .frames import IN_PYTHON, worth_compiling
+from .recompile import Decision, change, decide
 
+HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -35,7 +39,7 @@ class Cache:
         self.options = options
         self.sinks: list[Sink] = []
         self.compiles = 0
-        self.misses: list[Miss] = []
+        self.misses: deque[Miss] = deque(maxlen=HISTORY)
         self._loops: Loops = set()
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
@@ -45,6 +49,7 @@ class Cache:
         self.root = self._site(function.__code__, function)
         if function.__code__.co_flags & GENERATORS:
             self.root.skip = True
+        weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
@@ -70,10 +75,16 @@ class Cache:
             entry = self._found_meanwhile(site, function, slots)
             if entry is not None:
                 return entry
-            self._report_miss(site, piece, function, slots)
-            if len(site.entries) >= self.options.recompile_limit:
-                return self._at_limit(piece)
-            return self._compile(site, piece, function, slots)
+            frame = FrameView(slots, function)
+            failures = self._report_miss(site, piece, frame)
+            if decide(piece.name, self.options, stance(), failures, piece.variation, frame) is Decision.EAGER:
+                site.full = True
+                self.send(Full(piece.name, where(piece), self.options.recompile_limit))
+                return None
+            entry = self._compile(site, piece, function, slots)
+            if entry is not None:
+                site.add(entry)  # before another thread may look whether there is one
+            return entry
         finally:
             self._leave(site)
 
@@ -85,7 +96,7 @@ class Cache:
             self._expect_to_hold(entry, function, slots)
             return entry
         except SkipFrame as reason:
-            self.send(Skipped(piece.name, f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}", str(reason)))
+            self.send(Skipped(piece.name, where(piece), str(reason)))
             if self.options.fullgraph:
                 raise InternalError(f"{piece.name} cannot be captured in one graph: {reason}") from None
         except BackendError as error:
@@ -136,9 +147,7 @@ class Cache:
                 self._busy.wait()
 
     def _found_meanwhile(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
-        """An entry that another thread made while this one waited."""
-        if not self.options.wait_for_compile:
-            return None
+        """An entry that another thread made since this one looked."""
         for entry in site.entries:
             if entry.program is None or entry.program.check(slots, function):
                 return entry
@@ -146,22 +155,15 @@ class Cache:
 
     # misses and limits
 
-    def _report_miss(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> None:
-        if not site.entries:
-            return
-        frame = FrameView(slots, function)
-        failures = []
-        for entry in site.entries:
-            failure = entry.data.failure(entry.program.first_failure(slots, function), frame)
-            failures.append(str(failure))
-        miss = Miss(piece.name, f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}", tuple(failures))
-        self.misses.append(miss)
-        self.send(miss)
-
-    def _at_limit(self, piece: Piece) -> None:
-        if self.options.fail_on_recompile_limit_hit or self.options.fullgraph:
-            last = self.misses[-1].failures[0] if self.misses else "?"
-            raise limit_error(piece, self.options.recompile_limit, last)
+    def _report_miss(self, site: Site, piece: Piece, frame: FrameView) -> list[Failure]:
+        """Why each of the site's entries, the one used last first, cannot serve this call."""
+        found = ((entry.data, entry.program.first_failure(frame.slots, frame.function)) for entry in site.entries)
+        failures = [program.failure(step, frame) or UNKNOWN for program, step in found]
+        if failures:
+            miss = Miss(piece.name, where(piece), tuple(map(change, failures)))
+            self.misses.append(miss)
+            self.send(miss)
+        return failures
 
     # what comes after a break
 
@@ -189,13 +191,29 @@ class Cache:
             self._pieces.append(frames)
         return site
 
-    def clear(self) -> None:
-        """Forgets every entry; the next calls compile anew."""
+    def __del__(self) -> None:
+        # A piece of a loop names its own site in its constants, and the garbage collector does not look into code objects.
         for site in (self.root, *self._continuations.values()):
             site.clear()
-            site.skip = False
+
+    def sites(self) -> list[Site]:
+        """Every place that entries of this handle live in: its function, what follows breaks, frames met there."""
+        met = [site for _, site in self.handle.sites() if site is not None and site is not self.root]
+        return [self.root, *self._continuations.values(), *met]
+
+    def clear(self) -> None:
+        """Forgets every entry; the next calls compile anew."""
+        for site in self.sites():
+            site.clear()
+            site.skip = site.full = False
         if self.handle.function.__code__.co_flags & GENERATORS:
             self.root.skip = True
+
+
+def drop_entries(continuations: dict[Any, Site]) -> None:
+    """A loop's site leads to itself through the constants of code objects, into which the garbage collector does not look."""
+    for site in continuations.values():
+        site.clear()
 
 
 def weak_method(cache: Cache, name: str) -> Any:
@@ -209,9 +227,12 @@ def weak_method(cache: Cache, name: str) -> Any:
     return call
 
 
-def limit_error(piece: Piece, limit: int, failure: str) -> Exception:
-    return RecompileLimitError(f"{piece.name} would need more than {limit} entries (config.recompile_limit); last miss: {failure}")
+def where(piece: Piece) -> str:
+    return f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}"
 
+
+# A guard that failed when the call came and does not any more.
+UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
 _reported: set[str] = set()
 

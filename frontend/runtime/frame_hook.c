@@ -124,6 +124,42 @@ set_enabled(PyObject *Py_UNUSED(module), PyObject *enabled)
     return PyBool_FromLong(before);
 }
 
+static const char *const stance_names[] = {"", "default", "force_eager", "eager_on_recompile", "fail_on_recompile"};
+
+static PyObject *
+stance_name(Stance stance)
+{
+    return stance == STANCE_INHERITED ? Py_NewRef(Py_None) : PyUnicode_FromString(stance_names[stance]);
+}
+
+static PyObject *
+stance(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return stance_name(stance_now());
+}
+
+static PyObject *
+set_stance(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name;
+    int thread;
+    if (!PyArg_ParseTuple(args, "zp:set_stance", &name, &thread)) {
+        return NULL;
+    }
+    Stance wanted = STANCE_INHERITED;
+    for (Stance known = STANCE_DEFAULT; name != NULL && known <= STANCE_FAIL_ON_RECOMPILE; known++) {
+        wanted = strcmp(name, stance_names[known]) == 0 ? known : wanted;
+    }
+    if (wanted == STANCE_INHERITED && (name != NULL || !thread)) {
+        PyErr_Format(PyExc_ValueError, "unknown stance '%s'", name != NULL ? name : "None");
+        return NULL;
+    }
+    Stance *place = thread ? &thread_mode.stance : &process_stance;
+    Stance before = *place;
+    *place = wanted;
+    return stance_name(before);
+}
+
 static PyObject *
 disable_call(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -152,6 +188,9 @@ static PyMethodDef functions[] = {
     {"current_handle", current_handle, METH_NOARGS, "current_handle()\n--\n\nThe handle the hook is on for, or None."},
     {"set_enabled", set_enabled, METH_O,
      "set_enabled(enabled)\n--\n\nWhether compiled code may run at all, in any thread; returns what held before."},
+    {"stance", stance, METH_NOARGS, "stance()\n--\n\nThe stance that holds in this thread."},
+    {"set_stance", set_stance, METH_VARARGS,
+     "set_stance(name, thread)\n--\n\nSet the stance of the process, or of this thread (None: the process's); returns the one before."},
     {"disable_call", disable_call, METH_VARARGS,
      "disable_call(f, args, kwargs={})\n--\n\nCall f with the hook off for this thread."},
     {"installed", installed, METH_NOARGS, "installed()\n--\n\nWhether the process's frame evaluator is ours just now."},

@@ -41,8 +41,9 @@ typedef struct {
     Entry **entries; /* the one hit last comes first */
     Py_ssize_t count, capacity;
     Py_ssize_t nslots;
-    unsigned long long misses, rejected;
+    unsigned long long misses, rejected, passed;
     char skip;
+    char full; /* makes no more entries: what its entries do not serve runs eager */
 } Site;
 
 typedef struct {
@@ -70,10 +71,16 @@ extern LOCAL PyObject *unbound_marker;
 
 /* ---- mode.c ---- */
 
+/* What calls of compiled functions do; the names are those of set_stance. */
+typedef enum { STANCE_INHERITED, STANCE_DEFAULT, STANCE_FORCE_EAGER, STANCE_EAGER_ON_RECOMPILE, STANCE_FAIL_ON_RECOMPILE } Stance;
+
+extern LOCAL Stance process_stance;
+
 /* What this thread is doing. The hook is on in it when there is a handle and nothing made it quiet. */
 typedef struct {
     Handle *current;    /* borrowed: its call is below us on the C stack */
     int quiet;          /* depth of graphs, compiles and callbacks */
+    Stance stance;      /* STANCE_INHERITED: the process's */
     PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
     PyObject **release; /* ... and then this reference of the caller's is not needed any more */
     Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
@@ -84,6 +91,13 @@ typedef struct {
 /* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a guard. */
 extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
 extern LOCAL int runtime_enabled;
+
+static inline Stance
+stance_now(void)
+{
+    Stance own = thread_mode.stance;
+    return own != STANCE_INHERITED ? own : process_stance;
+}
 
 LOCAL void mode_init(void);
 LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);

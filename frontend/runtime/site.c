@@ -120,6 +120,10 @@ static Entry *
 site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
 {
     self->misses++;
+    if (self->full || stance_now() == STANCE_EAGER_ON_RECOMPILE) {
+        self->passed++;
+        return NULL;
+    }
     Entry *made = site_compile(self, slots, nslots, function);
     if (made == NULL) {
         return NULL;
@@ -138,7 +142,7 @@ Entry *
 site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
 {
     *lifted = NULL;
-    if (self->skip) {
+    if (self->skip || stance_now() == STANCE_FORCE_EAGER) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < self->count; i++) {
@@ -279,6 +283,8 @@ static PyMemberDef site_members[] = {
     {"on_miss", T_OBJECT, offsetof(Site, on_miss), 0, "on_miss(site, function, slots) -> Entry | None"},
     {"data", T_OBJECT, offsetof(Site, data), 0, "whatever its maker keeps with it"},
     {"skip", T_BOOL, offsetof(Site, skip), 0, "run eager without a look at the entries"},
+    {"full", T_BOOL, offsetof(Site, full), 0, "make no more entries: what those there do not serve runs eager"},
+    {"passed", T_ULONGLONG, offsetof(Site, passed), 0, "calls left to eager as the site was full or the stance said so"},
     {"misses", T_ULONGLONG, offsetof(Site, misses), 0, "calls that no entry served"},
     {"rejected", T_ULONGLONG, offsetof(Site, rejected), 0, "entries whose guards failed for the call they were made for"},
     {NULL},

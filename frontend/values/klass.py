@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
-from ...guards.source import ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf
+from ...guards.native import UNBOUND
+from ...guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, Source, TypeOf
 from .base import Value
 from .constant import fold
 from .function import MethodValue
@@ -47,25 +48,24 @@ def class_source(cls: type) -> Source | None:
     return source if place is cls else None
 
 
-def owner_source(tx: TraceContext, cls: type, owner: type, path: Source | None) -> Source | None:
-    """A path to `owner`, a class in the resolution order of `cls`; `path` leads to `cls` itself, if known."""
-    by_name = tx.class_paths.get(owner, MISSING)
+def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
+    """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
+    by_name = tx.class_paths.get(cls, MISSING)
     if by_name is MISSING:
-        by_name = tx.class_paths[owner] = class_source(owner)
-    if by_name is not None:
-        return by_name
-    if path is None:
-        return None
-    return path if owner is cls else MroItem(path, cls.__mro__.index(owner))
+        by_name = tx.class_paths[cls] = class_source(cls)
+        tx.guard(by_name, Kind.IS, cls)
+    return path if by_name is None else by_name
 
 
 def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
-    """The raw attribute of a class and the path to it; (MISSING, None) when it has none."""
+    """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
     owner, raw = lookup(cls, name)
+    of = class_path(tx, cls, path)
+    source = of and ClassAttribute(of, name)
     if owner is None:
+        tx.guard(source, Kind.IS, UNBOUND)
         return MISSING, None
-    source = owner_source(tx, cls, owner, path)
-    return raw, source and DictItem(ClassDict(source), name)
+    return raw, source
 
 
 def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:

@@ -75,7 +75,8 @@ class DictValue(BuiltinContainer):
                 entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
             return entry and entry[1]
         if not key_is_literal(hashed):
-            return self.whole(tx) and self.get(tx, key)
+            self.whole(tx)
+            return self.get(tx, key)
         if hashed in self.seen:
             return self.seen[hashed]
         assert self.real is not None

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -182,11 +183,47 @@ def _structure_fields(cls: type) -> list[str]:
     return [name for name in cls.__match_args__]  # type: ignore[attr-defined]
 
 
-class ListValue(Sequence):
-    """A list (exactly; subclasses are user objects with a list inside)."""
+ITEMS: Any = vars(Sequence)["items"]
 
-    __slots__ = ()
+
+class ListValue(Sequence):
+    """A list (exactly; subclasses are user objects with a list inside). `unread` gives the items of an existing one that so
+    far has only been added to: its length is nobody's business until somebody asks."""
+
+    __slots__ = ("unread", "added")
     default_class = list
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
+        self.unread: Callable[[], list[Value]] | None = None
+        self.added: list[Value] = []
+        super().__init__(items, source, cls)
+
+    @property
+    def items(self) -> list[Value]:  # type: ignore[override]  # a slot of Sequence, which it fills at the first look
+        if self.unread is not None:
+            read, self.unread = self.unread, None
+            ITEMS.__set__(self, [*read(), *self.added])
+        return ITEMS.__get__(self)
+
+    @items.setter
+    def items(self, items: list[Value]) -> None:
+        self.unread = None
+        ITEMS.__set__(self, items)
+
+    def add(self, tx: TraceContext, new: list[Value]) -> None:
+        """Adds items at the end."""
+        tx.effects.change(self)
+        (self.items if self.unread is None else self.added).extend(new)
+
+    def snapshot(self) -> Any:
+        return self.unread, list(self.added if self.unread is not None else self.items)
+
+    def restore(self, state: Any) -> None:
+        self.unread, items = None, state[1]
+        if state[0] is None:
+            self.items = items
+        else:
+            self.unread, self.added = state
 
     def is_constant(self) -> bool:
         return False
@@ -242,16 +279,13 @@ class SliceValue(Value):
 
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    tx.effects.change(self)
-    self.items.append(item)
+    self.add(tx, [item])
     return Constant(None)
 
 
 @method(list, "extend")
 def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
-    new = tx.unpack(items)
-    tx.effects.change(self)
-    self.items.extend(new)
+    self.add(tx, list(tx.unpack(items)))
     return Constant(None)
 
 

@@ -16,7 +16,7 @@ import torch
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import ITERATORS
-from ...guards.source import AttrSource, DictItem, IteratorItem, SequenceItem, Source
+from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
@@ -103,11 +103,9 @@ def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source |
 @wraps(types.FunctionType)
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
     if source is not None:
-        if _is_definition(source):
-            tx.guard(source, Kind.IS, obj)
-        else:  # may be made anew by each call of its maker: the code and what it closes over are what counts
-            tx.guard(source, Kind.TYPE, types.FunctionType)
-            tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
+        # Where no name stands for it, it may be made anew by each call of its maker: its code and what it closes over count.
+        tx.guard(source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType))
+        tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
     inner = torch_policy.unwrapped(obj)
     if inner is not obj:
         return tx.wrap(inner, None)
@@ -120,7 +118,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
 
 def _is_definition(source: Source) -> bool:
     """Whether a path ends in a named place of a module or class, where functions stay what they are."""
-    return isinstance(source, DictItem)
+    return isinstance(source, DictItem | ClassAttribute)
 
 
 @wraps(types.MethodType)
@@ -215,8 +213,12 @@ def _literal(obj: Any) -> bool:
 
 @wraps(list)
 def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
-    value = ListValue(_items(tx, obj, source), source)
-    return tx.remember(obj, value) if source is not None else value
+    if source is None:
+        return ListValue(_items(tx, obj, None))
+    tx.guard(source, Kind.TYPE, list)
+    value = ListValue([], source)
+    value.unread = functools.partial(_items, tx, obj, source)
+    return tx.remember(obj, value)
 
 
 @wraps(collections.deque)

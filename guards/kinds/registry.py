@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..guard import Guard, Kind
+from ..native import UNBOUND
 from ..source import Source
 
 RUNS_PYTHON = 1000  # a cost, ns, at and above which a check may run arbitrary Python
@@ -79,6 +80,8 @@ def kind_of(guard: Guard) -> GuardKind:
 
 def short(value: Any) -> str:
     """A repr that fits a line; of what a user's repr might say only type and address-free name."""
+    if value is UNBOUND:
+        return "unbound"
     if isinstance(value, type):
         return value.__qualname__
     if callable(value) and hasattr(value, "__qualname__"):

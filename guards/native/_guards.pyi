@@ -1,4 +1,5 @@
-"""guard_program.c, tensor_layout.c and torch_state.c."""
+"""What _guards offers; the C files say how."""
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -8,8 +9,17 @@ api: object  # the capsule of guard_api.h
 class Program:
     steps: int
     temps: int
+    arms: int
+    reuses: int
     def __new__(
-        cls, steps: tuple[tuple[str, int, tuple[int, ...], bool, Any, int], ...], lifted: tuple[int, ...], temps: int
+        cls,
+        steps: tuple[tuple[str, int, tuple[int, ...], bool, Any, int], ...],
+        lifted: tuple[int, ...],
+        temps: int,
+        stable: int = ...,
+        last: int = ...,
+        fresh: int = ...,
+        anchors: tuple[int, ...] = (),
     ) -> Program: ...
     def check(self, slots: tuple[Any, ...], function: FunctionType, /) -> bool: ...
     def lifted(self, slots: tuple[Any, ...], function: FunctionType, /) -> tuple[Any, ...] | None: ...
@@ -18,4 +28,6 @@ class Program:
 def set_layout(fields: tuple[Any, ...] | None, /) -> None: ...
 def tensor_matches(facts: tuple[Any, ...], object: Any, /) -> bool: ...
 def set_state_probes(addresses: tuple[Any, ...] | None, /) -> None: ...
-def fingerprint() -> bytes | None: ...
+def fingerprint() -> tuple[bytes, int, int] | None: ...
+def set_watching(way: str | None, blind_for_attributes: bool, /) -> None: ...
+def shows(dict: dict[Any, Any], change: Callable[[], Any], /) -> bool: ...

@@ -239,6 +239,7 @@ static void watch_step(Maker *maker, Py_ssize_t index) {
     case OP_SEQUENCE_ITEM: add_to_record(maker, record_of_container(maker, step->src, 0), index); break;
     case OP_KEYS: add_to_record(maker, record_of_container(maker, step->src, 1), index); break;
     case OP_CLASS_DICT:
+    case OP_CLASS_ATTRIBUTE:
     case OP_MRO_ITEM: add_to_record(maker, record_of_class(maker, step->src), index); break;
     case OP_TYPE:
     case OP_TYPE_OF: watch_type(maker, index); break;

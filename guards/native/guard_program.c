@@ -80,6 +80,13 @@ static PyObject *tensor_number(PyObject *tensor, fj_tensor_number what, const St
     return found == 0 ? NULL : PyObject_CallFunction(step->object, "On", tensor, step->number);
 }
 
+/* Borrowed; `unbound` for an attribute that the class has not. */
+static PyObject *class_attribute(PyObject *type, PyObject *name) {
+    if (!PyType_Check(type)) return NULL;
+    PyObject *found = _PyType_Lookup((PyTypeObject *)type, name);
+    return found ? found : PyErr_Occurred() ? NULL : unbound;
+}
+
 /* A part of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
 static PyObject *function_field(PyObject *function, Py_ssize_t number) {
     PyObject **place = fj_function_field(function, number);
@@ -220,6 +227,7 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
             BORROWED(PyType_Check(OF) ? NULL : fj_instance_item(OF, step->object, step->hash, &step->hint));
         case OP_TYPE_OF: BORROWED((PyObject *)Py_TYPE(OF));
         case OP_CLASS_DICT: BORROWED(PyType_Check(OF) ? fj_type_dict((PyTypeObject *)OF) : NULL);
+        case OP_CLASS_ATTRIBUTE: BORROWED(class_attribute(OF, step->object));
         case OP_MRO_ITEM: BORROWED(mro_item(OF, step->number));
         case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint) : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
@@ -401,7 +409,7 @@ static int makes_reference(const Step *step) {
 static PyObject *named(int op, PyObject *object) {
     Py_INCREF(object);
     int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT ||
-               op == OP_INSTANCE_PRESENT || op == OP_DICT_ITEM || op == OP_ABSENT || op == OP_PRESENT;
+               op == OP_INSTANCE_PRESENT || op == OP_CLASS_ATTRIBUTE || op == OP_DICT_ITEM || op == OP_ABSENT || op == OP_PRESENT;
     if (name && PyUnicode_CheckExact(object)) PyUnicode_InternInPlace(&object);
     return object;
 }

@@ -1,4 +1,7 @@
 """Continuations: what goes on after a break, how often it is compiled, and what it is guarded by."""
+import gc
+import weakref
+
 import framejit
 import pytest
 import torch
@@ -110,3 +113,22 @@ def test_a_deque_made_inside():
     handle, *_ = compiled(f)
     x = torch.randn(2)
     assert all(map(torch.equal, handle(x), f(x)))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_dropped_handle_frees_what_it_made_for_loops_with_breaks(deep):
+    def turn(x):
+        return x * 2 if x.sum().item() > 0 else x + 1
+
+    def f(x):
+        for _ in range(3):
+            x = turn(x) if deep else x * 2 if x.sum().item() > 0 else x + 1
+        return x
+
+    handle, _, _ = compiled(f)
+    handle(torch.ones(2))
+    sites = [weakref.ref(site.data) for site in handle.framejit.cache._continuations.values()]
+    assert sites
+    del handle
+    gc.collect()
+    assert [site() for site in sites] == [None] * len(sites)

@@ -6,7 +6,7 @@ import io
 import framejit
 import pytest
 import torch
-from framejit.events import Break, Captured, Miss, Recorder, Skipped
+from framejit.events import Break, Captured, Change, Miss, Recorder, Skipped
 from framejit.frontend.explain.report import make_report, source_line
 from rich.console import Console
 
@@ -135,7 +135,7 @@ def test_records_of_all_kinds_have_words():
         Break("f", f"{__file__}:1", (f"{__file__}:1", f"{__file__}:2"), "output", "print() writes", "move it"),
         Captured("f", "a.py:3", 0, None, tuple(range(20)), {"trace": 1.0}),
         Skipped("g", "b.py:4", "a generator"),
-        Miss("f", "a.py:3", ("x is 2, was 1",)),
+        Miss("f", "a.py:3", (Change("x == 1", "x", "1", "2", "a.py:4"),)),
     ]
     report = make_report(events, lambda guard: f"guard {guard}")
     text = str(report)

@@ -836,3 +836,86 @@ def test_in_place_on_an_input_before_a_break_happens_once():
         return x
 
     check(f, vec(2), [], graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("line", ["n = y[0].item()", "n = y.tolist()[0]", "n = (y > 1).nonzero().shape[0]", "n = y[y > 1].shape[0]", "n = float(y.sum())", "n = int(y.max())", "n = y.numpy().shape[0]", "n = y.unique().shape[0]", "n = len(y.nonzero())"])  # fmt: skip
+def test_values_of_tensors_break_at_their_expression(line):
+    scope = {}
+    exec(f"def g(x):\n    y = x + 1\n    {line}\n    return y * n\ndef f(x):\n    return g(x * 2) + 1", scope)
+    check(scope["f"], vec(3), graphs=None, breaks=None, again=False)
+    h = strict_compile(scope["f"])
+    events = capture_events(h)
+    h(vec(3))
+    captured = sum(event.ops for event in events if type(event).__name__ == "Captured")
+    assert captured >= 4, "x * 2, x + 1, y * n and + 1 are captured whatever lies between"
+
+
+def test_print_in_a_for_loop_keeps_eight_of_eight_operations():
+    def f(x):
+        for i in range(4):
+            x = x + 1
+            print(i)
+            x = x * 2
+        return x
+
+    check(f, vec(2), graphs=None, breaks=None, ran=8)
+
+
+def test_print_in_a_try_keeps_all():
+    def f(x, log):
+        try:
+            y = x + 1
+            print("in try")
+            y = y * 2
+        except ValueError:
+            y = x
+        finally:
+            print("in finally")
+            log.append(y - 1)
+        return y + 3
+
+    check(f, vec(2), [], graphs=3, breaks=2, ran=4)
+
+
+def test_print_logging_and_warnings_keep_their_order(caplog):
+    import logging
+    import sys
+    import warnings
+
+    logger = logging.getLogger("framejit.tests.order")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    handler = logging.StreamHandler(None)
+    handler.setFormatter(logging.Formatter("log %(message)s"))
+    logger.addHandler(handler)
+
+    class Out:
+        def write(self, text):
+            sys.stdout.write(text)
+
+        def flush(self):
+            pass
+
+    handler.setStream(Out())
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        print("warning", message, category.__name__, lineno)
+
+    def inner(x):
+        logger.info("one %s", 1)
+        warnings.warn("two", UserWarning, stacklevel=1)
+        print("three")
+        logger.debug("never")
+        return x + 1
+
+    def f(x):
+        y = inner(x)
+        warnings.warn("four", DeprecationWarning, stacklevel=2)
+        y = inner(y * 2)
+        logger.warning("five")
+        return y
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        check(f, vec(2), graphs=None, breaks=None)

@@ -495,3 +495,53 @@ def test_bytes_and_bytearray():
         return b[0] + x, b.hex(), b + b"x", len(b)
 
     check(f, vec(2), b"ab")
+
+
+def test_adding_to_a_list_relies_on_nothing_of_it():
+    def f(x, items):
+        items.append(x + 1)
+        items += [2]
+        items.extend((3, items))
+        return x * 2
+
+    handle = check(f, vec(2), [1])
+    compiles, items = handle.framejit.compiles, []
+    for _ in range(20):
+        handle(vec(2), items)
+    assert handle.framejit.compiles == compiles and len(items) == 80
+
+
+def test_adding_to_a_list_and_asking_for_it_afterwards():
+    def f(x, items, other):
+        items.append(x)
+        n = len(items)
+        items.append(n)
+        outside_is = items is other
+        other.append(items[0])
+        print("a break")
+        items.append(len(other))
+        return n, outside_is, items[-1], x + 1
+
+    check(f, vec(2), [1, 2], [], graphs=None, breaks=None)
+    both = [5]
+    check(f, vec(2), both, both, graphs=None, breaks=None)
+
+
+def test_adding_is_taken_back_at_a_break():
+    def f(x, items):
+        items.append(1), items.append(len(str(x)))
+        items.append(x + 1)
+        return items
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_a_key_that_an_empty_dictionary_lacks():
+    """A key that is no literal is looked up in all of the entries, of which there are none."""
+    by_object = collections.defaultdict(dict)
+
+    def f(x, d, key):
+        return x + len(d[key]), d.get(x), x in d
+
+    check(f, vec(2), by_object, object, graphs=1)
+    check(f, vec(2), by_object, torch.nn.Linear(1, 1), graphs=None, breaks=None)

@@ -349,3 +349,28 @@ def test_a_branch_on_such_a_number_breaks():
 
     with framejit.config.patch(capture_scalar_outputs=True):
         assert compiles(f, [(torch.ones(n),) for n in (2, 3, 7)]) <= 8
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_an_optimizer_with_a_scheduler(foreach):
+    """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors, which rounds otherwise."""
+    models = [copy.deepcopy(LINEAR), copy.deepcopy(LINEAR)]
+    optimizers = [torch.optim.AdamW(model.parameters(), lr=0.1, foreach=foreach) for model in models]
+    schedulers = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99) for optimizer in optimizers]
+
+    def step(optimizer=optimizers[1]):
+        optimizer.step()
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(step)
+    x, made = torch.randn(3, 4), []
+    for _ in range(100):
+        for model, do in zip(models, (optimizers[0].step, compiled), strict=True):
+            model.zero_grad()
+            model(x).square().mean().backward()
+            do()
+        for scheduler in schedulers:
+            scheduler.step()
+        made.append(compiled.framejit.compiles)
+    assert made[2] == made[-1]
+    torch.testing.assert_close(list(models[1].parameters()), list(models[0].parameters()))

@@ -1,0 +1,25 @@
+"""Works round a crash of torch's: without a CUDA device the first FakeTensorMode of a process stores a stand-in for it that dies
+with its thread, and the next one, in another thread, calls the dead one."""
+from __future__ import annotations
+
+import threading
+from functools import cache
+
+import torch
+
+
+@cache
+def settle() -> None:
+    """Has the stand-in, if one is needed, belong to a thread that does not end. To be called before any FakeTensorMode."""
+    if threading.current_thread() is threading.main_thread():
+        torch._C._ensureCUDADeviceGuardSet()
+        return
+    done = threading.Event()
+    threading.Thread(target=_own, args=(done,), name="framejit CUDA guard", daemon=True).start()
+    done.wait()
+
+
+def _own(done: threading.Event) -> None:
+    torch._C._ensureCUDADeviceGuardSet()
+    done.set()
+    threading.Event().wait()

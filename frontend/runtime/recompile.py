@@ -1,0 +1,83 @@
+"""What to do about a call that no entry serves: compile again, more generally, not any more, or raise.
+
+In: the failures of a site's entries. Out: a decision. Knows no locks and no bytecode.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from ...errors import FramejitError, RecompileError, RecompileLimitError
+from ...events import Change
+from ...guards.failure import Failure
+from ...guards.guard import Kind
+from ...guards.kinds import kind_of
+from ...guards.reference import FrameView, Unwalkable, load
+from ...options import Options
+from ..interpret.variation import VARIES, Variation
+
+
+class Decision(Enum):
+    COMPILE = auto()
+    EAGER = auto()  # and do not ask again
+
+
+def decide(
+    name: str, options: Options, stance: str, failures: Sequence[Failure], variation: Variation, frame: FrameView
+) -> Decision:
+    """Raises RecompileError or RecompileLimitError where the user asked for it."""
+    reason = f"; last miss: {failures[0]}" if failures else ""
+    if stance == "fail_on_recompile":
+        raise RecompileError(f"{name} would be compiled under the stance 'fail_on_recompile'{reason}")
+    if options.error_on_recompile and failures:
+        raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
+    if len(failures) < options.recompile_limit or generalise(failures, variation, options, frame):
+        return Decision.COMPILE
+    if options.fail_on_recompile_limit_hit or options.fullgraph:
+        raise limit_error(name, options.recompile_limit, reason)
+    return Decision.EAGER
+
+
+def limit_error(name: str, limit: int, reason: str) -> FramejitError:
+    return RecompileLimitError(f"{name} would need more than {limit} entries (config.recompile_limit){reason}")
+
+
+def generalise(failures: Sequence[Failure], variation: Variation, options: Options, frame: FrameView) -> bool:
+    """Makes symbols of the numbers and sizes that failed, for one more compile; False when all that failed are symbols already, or
+    are nothing that a symbol can stand for."""
+    if options.dynamic is False or not options.automatic_dynamic_shapes:
+        return False
+    return any([loosen(failure, variation, options, frame) for failure in failures])
+
+
+def loosen(failure: Failure, variation: Variation, options: Options, frame: FrameView) -> bool:
+    """Whether a guard that failed relied on a number that need not be relied on."""
+    guard = failure.guard
+    if guard is None:
+        return False
+    if guard.kind is Kind.EQUALS and type(guard.expected) in (int, float):
+        fixed = options.specialize_int if type(guard.expected) is int else options.specialize_float
+        if fixed or variation.numbers.get(guard.source, VARIES) is VARIES:
+            return False
+        variation.expect_number(guard.source)
+        return True
+    if guard.kind is not Kind.TENSOR:
+        return False
+    try:
+        sizes = tuple(load(guard.source, frame).shape)
+    except (Unwalkable, AttributeError):
+        return False
+    known = variation.sizes.get(guard.source)
+    if known is None or len(known) != len(sizes):
+        return False
+    varied = [dim for dim, (old, new) in enumerate(zip(known, sizes, strict=True)) if old is not None and old != new]
+    if varied:
+        variation.expect_dims(guard.source, len(sizes), varied)
+    return bool(varied)
+
+
+def change(failure: Failure) -> Change:
+    """A failure as a record."""
+    if failure.guard is None:
+        return Change("", failure.what, failure.old, failure.new, "")
+    return Change(kind_of(failure.guard).expression(failure.guard), failure.what, failure.old, failure.new, failure.guard.line)
