@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ...guards.source import Source
 from .base import Value
 from .constant import Constant
+from .handled import Traceback
 from .klass import lookup
 from .user_object import UserObject
 
@@ -34,7 +35,7 @@ class ExceptionValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if name == "__traceback__" and value.is_constant():
+        if name == "__traceback__" and (value.is_constant() or isinstance(value, Traceback)):
             return
         super().generic_set_attribute(tx, name, value)
 

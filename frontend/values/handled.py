@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...guards.source import Source
 from .base import Value
+
+if TYPE_CHECKING:
+    from .context import TraceContext
 
 
 class Handled(Value):
@@ -32,6 +35,9 @@ class Traceback(Value):
 
     def python_type(self) -> type:
         return types.TracebackType
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
 
 
 class LastInstruction(Value):

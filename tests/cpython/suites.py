@@ -97,7 +97,7 @@ def hook_everything() -> None:
         inside = code.co_filename
         return not (code.co_flags & cache.GENERATORS) and "unittest" not in inside and not inside.startswith(framejit_files)
 
-    framejit_files = os.path.dirname(os.path.realpath(framejit.__file__)) + os.sep
+    framejit_files = os.path.dirname(framejit.__file__) + os.sep
     made = convert.make_entry
 
     def always_rebuilt(piece: Any, capture: Any, code: Any, function: Any, native: Any, program: Any) -> Any:

@@ -8,7 +8,7 @@ from ...pycode.instr import Instr, Op
 from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.exception import ExceptionValue
-from ...values.handled import Handled
+from ...values.handled import Handled, Traceback
 from ...values.sequence import TupleValue
 from ...values.user_object import UserObject
 from .table import handles
@@ -116,4 +116,6 @@ def with_except_start(frame: Interpreter, instr: Instr) -> None:
     error, leave = frame.stack[-1], frame.stack[-4]
     tx = frame.tx
     cls = tx.wrap(error.python_type(), None)
-    frame.push(leave.call(tx, [cls, error, Constant(None)], {}))
+    # A traceback that somebody keeps is Python's to make, where the exception was raised.
+    traceback = Traceback(tx.raised_at.get(error, tx.place()))
+    frame.push(leave.call(tx, [cls, error, traceback], {}))

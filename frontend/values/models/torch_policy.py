@@ -30,7 +30,7 @@ NOT_OPERATORS = frozenset(
     _overload assert_int_or_pair grad_enabled is_autocast_enabled set_autocast_enabled typename is_tensor is_storage
     use_deterministic_algorithms are_deterministic_algorithms_enabled from_numpy from_file frombuffer
     set_flush_denormal is_warn_always_enabled set_warn_always get_device_module set_default_device get_default_device
-    vmap import_ir_module parse_ir parse_schema fork wait""".split()
+    vmap import_ir_module parse_ir parse_schema fork wait triplet_margin_with_distance_loss""".split()
 )
 
 

@@ -196,15 +196,18 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="operators; none: all")
     parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=SETTINGS)
     parser.add_argument("--out", type=Path, help="a file for the rows, one JSON object a line")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that the file has already")
     parser.add_argument("--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)")
     chosen = parser.parse_args()
-    rows: list[Row] = []
-    sink = chosen.out.open("w") if chosen.out else None
+    kept = chosen.out.read_text().splitlines() if chosen.resume and chosen.out.exists() else []
+    rows = [Row(**json.loads(line)) for line in kept]
+    done = {(row.name, row.setting) for row in rows}
+    sink = chosen.out.open("a" if chosen.resume else "w") if chosen.out else None
     for name, op in operators().items():
         if chosen.names and name not in chosen.names and op.name not in chosen.names:
             continue
         for setting in chosen.settings:
-            if not applies(op, setting):
+            if not applies(op, setting) or (name, setting) in done:
                 continue
             row = measure(name, op, setting)
             rows.append(row)
