@@ -18,8 +18,8 @@ if usable():
         stats,
     )
     from .frontend.values.marks import mark_dynamic, mark_static, maybe_mark_dynamic
-else:
-    from .frontend.eager_only import (
+else:  # the same names, which do less
+    from .frontend.eager_only import (  # type: ignore[assignment]
         allow_in_graph,
         compile,
         disable,

@@ -135,7 +135,7 @@ class GraphBuilder:
             dims = range(len(sizes))
         elif options.dynamic is None and options.automatic_dynamic_shapes:
             dims = self.tx.variation.dims(source, sizes)
-        wanted = {dim: None for dim in dims if sizes[dim] > 1}  # 0 and 1 are mostly meant
+        wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}  # 0 and 1 are mostly meant
         for dim, mark in marks.items():
             if mark.kind == "static":
                 wanted.pop(dim, None)

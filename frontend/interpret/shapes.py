@@ -5,18 +5,19 @@ Only captures with a symbol load this module: torch's symbolic shapes take half 
 """
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 import torch._guards
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental import _config as symbolic_config
+from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import (
     ConstraintViolationError,
     DimDynamic,
@@ -25,6 +26,7 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
 )
 from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -61,16 +63,15 @@ class Named(torch._guards.Source):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Named) and self.text == other.text
 
-    def guard_source(self) -> torch._guards.GuardSource:
-        return torch._guards.GuardSource.LOCAL
+
+def _as_torch_has_it(name: str, answer: Callable[[Named], Any]) -> None:
+    """Defines what is a property of Source in some versions of torch and a method in others."""
+    is_method = isinstance(vars(torch._guards.Source)[name], types.FunctionType)
+    setattr(Named, name, answer if is_method else property(answer))
 
 
-def _name(self: Named) -> str:
-    return self.text
-
-
-# A property in some of the torch versions, a method in others.
-Named.name = _name if isinstance(torch._guards.Source.name, types.FunctionType) else property(_name)  # type: ignore[method-assign,assignment]
+_as_torch_has_it("name", lambda self: self.text)
+_as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Shapes:
         for dim, mark in dims.items():
             check_mark(real, source, dim, mark)
         ways = [DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC] * real.dim()
-        context = StatelessSymbolicContext(
+        context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
             dynamic_sizes=[way if dim in dims else DimDynamic.STATIC for dim, way in enumerate(ways)],
             constraint_sizes=[None] * real.dim(),
         )
@@ -135,7 +136,7 @@ class Shapes:
         """The value of a number that the program is given."""
         named = Named(source.name)
         symbol = self.env.create_unspecified_symbol(number, named, DimDynamic.DYNAMIC)
-        make = self.env.create_symintnode if type(number) is int else self.env.create_symfloatnode
+        make: Callable[..., Any] = self.env.create_symintnode if type(number) is int else self.env.create_symfloatnode
         sym = make(symbol, hint=number, source=named)
         value = self.homes[symbol] = SymbolicNumber(self, sym, source)
         self.facts.append(Fact(source, sym))
@@ -156,7 +157,7 @@ class Shapes:
         if mark.min is not None or mark.max is not None:
             self.ranges.append((symbol, mark))
             lower = mark.min if mark.min is not None else 0
-            upper = mark.max if mark.max is not None else torch.utils._sympy.numbers.int_oo
+            upper = mark.max if mark.max is not None else int_oo
             self.env.var_to_range[symbol] = ValueRanges(lower, upper)
 
     # values
@@ -187,7 +188,7 @@ class Shapes:
 
     def asking(self, target: Any) -> AbstractContextManager[Any]:
         """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on only where it matters."""
-        return symbolic_config.patch(backed_size_oblivious=True) if is_oblivious(target) else nullcontext()
+        return AS_UNKNOWN() if is_oblivious(target) else nullcontext()
 
     def refuse(self, message: str) -> MarkError:
         """The error for a mark that does not hold."""
@@ -296,6 +297,7 @@ class Shapes:
 
 
 PRINTER = PythonPrinter()
+AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(vars(_config)["patch"], backed_size_oblivious=True)
 PYTHON: dict[type, Callable[[Any], Any]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
