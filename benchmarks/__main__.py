@@ -4,6 +4,7 @@
     python -m benchmarks models --train               # forward + backward through aot_autograd
     python -m benchmarks models --models hf:bert,syn:breaks --device cuda --size full
     python -m benchmarks dispatch
+    python -m benchmarks guards                       # checks a microsecond, and the guards' share of a hit
     python -m benchmarks trace                        # milliseconds to capture an operator, sizes static and dynamic
 
 Tables go to stdout (or --out), progress to stderr.
@@ -21,14 +22,14 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from . import dispatch, measure, systems, tables, trace, zoo
+from . import dispatch, guards, measure, systems, tables, trace, zoo
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", default="all", choices=("all", "models", "dispatch", "trace"))
+    parser.add_argument("part", nargs="?", default="all", choices=("all", "models", "dispatch", "guards", "trace"))
     parser.add_argument("--models", default=",".join(zoo.ALL_TRANSFORMERS), help="comma-separated; families hf, syn, timm, tv")
     parser.add_argument("--systems", help=f"comma-separated, of: {', '.join(systems.SYSTEMS)}")
     parser.add_argument("--device", default="cpu")
@@ -64,6 +65,8 @@ def main() -> int:
             parts += [tables.models_table(models, chosen.systems), tables.summary_table(models, chosen.systems)]
         if chosen.part in ("all", "dispatch"):
             parts.append(tables.dispatch_table(run_dispatch(chosen, progress), DISPATCH))
+        if chosen.part in ("all", "guards"):
+            parts += run_guards(chosen, progress)
         if chosen.part in ("all", "trace"):
             parts.append(tables.trace_table(run_trace(chosen, progress)))
     text = "\n\n".join(parts)
@@ -108,6 +111,19 @@ def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> dict[str, An
         cases[case.__name__] = result if isinstance(result, dict) else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
         advance()
     return cases
+
+
+def run_guards(chosen: argparse.Namespace, progress: Progress) -> list[str]:
+    say, advance = reporter(progress, 1 + len(guards.MODELS))
+    say("guards: how many")
+    counts = measure.in_child(chosen.limit, guards.measure_counts)
+    advance()
+    hits = {}
+    for name in guards.MODELS:
+        say(f"guards: {name}")
+        hits[name] = measure.in_child(chosen.limit, guards.measure_hit, name)
+        advance()
+    return [tables.guards_table(counts), tables.hits_table(hits, tuple(guards.WAYS))]
 
 
 def reporter(progress: Progress, total: int) -> tuple[Callable[[str], None], Callable[[], None]]:

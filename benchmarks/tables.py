@@ -92,3 +92,24 @@ def dispatch_table(cases: Mapping[str, Mapping[str, float | str]], wanted: Seque
         added = [f"{value - plain:+.2f}" if isinstance(value, float) else value for value in (times[system] for system in others)]
         rows.append([case.replace("_", " "), f"{plain:.2f}", *added])
     return table(["case", "eager us", *(f"{system}, us more" for system in others)], rows)
+
+
+def guards_table(counts: Mapping[int, Mapping[str, float]]) -> str:
+    """A row a number of guards: nanoseconds of a run, and guards checked in a microsecond."""
+    rows = [
+        [str(count), *(f"{times[how]:.0f} ns, {count * 1000 / times[how]:.0f} a us" for how in ("shared", "not shared"))]
+        for count, times in counts.items()
+    ]
+    return table(["guards", "paths shared", "paths not shared"], rows)
+
+
+def hits_table(models: Mapping[str, Mapping[str, float] | str], ways: Sequence[str]) -> str:
+    """A row a model: what there is to guard, and microseconds of a check that hits, also by parameter."""
+    rows = []
+    for name, row in models.items():
+        if isinstance(row, str):
+            rows.append([name, row, *[""] * (2 + len(ways))])
+            continue
+        cells = [f"{row[way] / 1e3:.2f} us, {row[way] / max(row['parameters'], 1):.1f} ns a parameter" for way in ways]
+        rows.append([name, *(f"{row[what]:.0f}" for what in ("modules", "parameters", "guards")), *cells])
+    return table(["hit of", "modules", "parameters", "guards", *ways], rows)

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .phase import Phase
 
-if TYPE_CHECKING:
-    from .program import Step
+Step = Any  # a Load or a Check of program.py
 
 PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
 
@@ -37,13 +36,13 @@ def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
     last = last_uses(steps, to_the_end)
     python = [index for index, step in enumerate(steps) if step.runs_python]
     return [
-        replace(step, keep=any(index < at <= last.get(dst, index) for at in python))  # type: ignore[call-arg]
+        replace(step, keep=any(index < at <= last.get(dst, index) for at in python))
         if (dst := loaded(step)) >= 0 and step.op not in PERMANENT else step
         for index, step in enumerate(steps)
     ]
 
 
-def loaded(step: Any) -> int:
+def loaded(step: Step) -> int:
     """The temp that a load fills, -1 for a check."""
     return getattr(step, "dst", -1)
 
@@ -74,6 +73,5 @@ def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int
 
 def renumber(step: Step, places: dict[int, int]) -> Step:
     if loaded(step) < 0:
-        return replace(step, uses=tuple(places[temp] for temp in step.uses))  # type: ignore[call-arg]
-    load: Any = step
-    return replace(load, dst=places[load.dst], src=places[load.src] if load.src >= 0 else -1)
+        return replace(step, uses=tuple(places[temp] for temp in step.uses))
+    return replace(step, dst=places[step.dst], src=places[step.src] if step.src >= 0 else -1)

@@ -17,7 +17,10 @@ from .guard import Guard, Kind
 from .iterators import peek
 from .kinds import Encoded, kind_of
 from .lifetimes import Places, allocate, hold
-from .native import Program
+from .native import (
+    Program,
+    watching,  # noqa: F401 - it finds out how changes can be noticed here
+)
 from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, Phase, Phases, paths_of, prefixes
 from .reference import TENSOR_PROPERTIES, FrameView, explain
 from .source import Source

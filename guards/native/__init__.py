@@ -1,5 +1,4 @@
 """The C evaluator, and what it must be told about this build of torch."""
-from . import watching
 from ._guards import UNBOUND, Program
 
-__all__ = ["UNBOUND", "Program", "watching"]
+__all__ = ["UNBOUND", "Program"]

@@ -1,7 +1,7 @@
 /* See dict_watch.h. All of it under the GIL. */
-#include "dict_watch.h"
+#include "object_compat.h"
 
-#include <string.h>
+#include "dict_watch.h"
 
 static struct {
     fj_watch **buckets; /* a power of two of them; dictionaries of one bucket share a list */
@@ -44,7 +44,7 @@ static int grow(void) {
     return 0;
 }
 
-#if PY_VERSION_HEX >= 0x030C0000
+#ifdef FJ_DICT_WATCHERS
 
 static int wants(const fj_watch *watch, PyObject *key) {
     if (watch->any_key || key == NULL || !PyUnicode_CheckExact(key) || !PyUnicode_CHECK_INTERNED(key)) return 1;

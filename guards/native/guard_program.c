@@ -307,11 +307,8 @@ static Py_ssize_t lift_into(Program *program, PyObject *const *temps, PyObject *
 static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Run *run, PyObject **lifted) {
     PyObject **temps = fj_arming_temps(arming);
     memcpy(temps, run->temps, program->fresh * sizeof *temps);
-    for (Py_ssize_t i = program->stable; i < program->last; i++) { /* Python may run, and drop what they were found in */
-        if (!program->keeps) break;
-        const Step *step = &program->steps[i];
-        if (step->keep) run->owns[run->owned++] = Py_NewRef(temps[step->dst]);
-    }
+    for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and drop what they were found in */
+        run->owns[run->owned++] = Py_NewRef(temps[program->kept[i]]);
     Py_ssize_t failed = fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
     return failed == PASSED ? lift_into(program, temps, lifted) : failed;
 }
@@ -454,7 +451,8 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->fresh = fresh;
     self->lifted = PyMem_Calloc(PyTuple_GET_SIZE(lifted) + 1, sizeof *self->lifted);
     self->anchors = PyMem_Calloc(anchors ? PyTuple_GET_SIZE(anchors) + 1 : 1, sizeof *self->anchors);
-    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL) {
+    self->kept = PyMem_Calloc(last - stable + 1, sizeof *self->kept);
+    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL || self->kept == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
@@ -465,7 +463,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
             return NULL;
         }
         self->owned += makes_reference(&self->steps[i]);
-        self->keeps |= i >= stable && i < last && self->steps[i].keep;
+        if (i >= stable && i < last && self->steps[i].keep) self->kept[self->keeps++] = self->steps[i].dst;
     }
     self->lifts = PyTuple_GET_SIZE(lifted);
     self->anchor_count = anchors ? PyTuple_GET_SIZE(anchors) : 0;
@@ -502,7 +500,7 @@ static int Program_clear(Program *self) {
     fj_armings_drop(self);
     self->count = self->stable = self->last = 0;
     self->steps = NULL;
-    self->lifts = self->anchor_count = 0;
+    self->lifts = self->anchor_count = self->keeps = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         free_payload(&steps[i]);
         Py_CLEAR(steps[i].object);
@@ -516,6 +514,7 @@ static void Program_dealloc(Program *self) {
     Program_clear(self);
     PyMem_Free(self->lifted);
     PyMem_Free(self->anchors);
+    PyMem_Free(self->kept);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 

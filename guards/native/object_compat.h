@@ -18,6 +18,10 @@
 #error "framejit knows CPython 3.11, 3.12 and 3.13"
 #endif
 
+#if PY_VERSION_HEX >= 0x030C0000
+#define FJ_DICT_WATCHERS 1 /* dictionaries tell of their changes */
+#endif
+
 typedef struct {
     PyObject *dict;             /* borrowed; or NULL and: */
     PyDictKeysObject *keys;     /* the class's shared keys, NULL if the object has no attributes */

@@ -45,7 +45,8 @@ typedef struct {
     Step *steps;
     Py_ssize_t stable, last; /* where the stable steps begin, and those behind them */
     Py_ssize_t temps, owned; /* how many places a run needs */
-    int keeps;               /* whether a stable object must be held while later steps run */
+    Py_ssize_t keeps;        /* how many stable objects must be held while later steps run, and their temps */
+    uint16_t *kept;
     Py_ssize_t fresh;        /* temps from here on are stable ones, each in a place of its own */
     Py_ssize_t lifts, anchor_count;
     uint16_t *lifted, *anchors;

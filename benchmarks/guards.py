@@ -1,0 +1,107 @@
+"""What guards cost: a run of so many of them, with paths shared and not, and a hit of a compiled model by what it looks at."""
+from __future__ import annotations
+
+import inspect
+import time
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import framejit
+import torch
+from framejit.guards import source as s
+from framejit.guards.guard import Guard, Kind
+from framejit.guards.native import watching
+from framejit.guards.program import GuardProgram
+from torch import nn
+
+from . import dispatch, zoo
+
+COUNTS = (10, 100, 1000)
+WAYS = {"watched": None, "looked at again": "values"}  # see guards/native/watching.py
+DEPTH = 3  # attributes on the way to each thing that is guarded
+
+
+def best(call: Callable[[], Any], seconds: float = 0.2) -> float:
+    """Nanoseconds of a call: the best of many rounds."""
+    found, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter_ns()
+        for _ in range(20):
+            call()
+        found = min(found, (time.perf_counter_ns() - start) / 20)
+    return found
+
+
+def holder_of(count: int) -> types.SimpleNamespace:
+    """Numbers that lie DEPTH attributes deep."""
+    holder = types.SimpleNamespace(**{f"n{number}": number for number in range(count)})
+    for _ in range(DEPTH - 1):
+        holder = types.SimpleNamespace(inner=holder)
+    return holder
+
+
+def path_to(name: str) -> s.Source:
+    path: s.Source = s.SlotSource(0, "x")
+    for step in (*["inner"] * (DEPTH - 1), name):
+        path = s.DictItem(s.InstanceDict(path), step)
+    return path
+
+
+def measure_counts() -> dict[int, dict[str, float]]:
+    """By number of guards: nanoseconds of a run with common paths walked once, and with each walked from its root."""
+    rows = {}
+    for count in COUNTS:
+        guards = [Guard(path_to(f"n{number}"), Kind.EQUALS, number) for number in range(count)]
+        slots = (holder_of(count),)
+        programs = {name: GuardProgram.build(guards, share=share).native() for name, share in (("shared", True), ("not shared", False))}
+        assert all(program.check(slots, holder_of) for program in programs.values())
+        rows[count] = {name: best(partial(program.check, slots, holder_of)) for name, program in programs.items()}
+    return rows
+
+
+def modules_200() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    model, inputs = dispatch.modules_200()
+    assert isinstance(model, nn.Module)
+    return model, inputs, {}
+
+
+def bert() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    model, (args, kwargs) = zoo.build("hf:bert", zoo.Scale.named("small", "cpu", torch.float32))
+    return model, args, kwargs
+
+
+MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]] = {"200 modules": modules_200, "hf:bert": bert}
+
+
+@torch.no_grad()
+def measure_hit(name: str) -> dict[str, float]:
+    """Of a compiled model: its modules and parameters, and nanoseconds of the check of a call that hits, by way of watching."""
+    row: dict[str, float] = {}
+    torch.set_num_threads(1)
+    for way, forced in WAYS.items():
+        watching.force(forced)
+        model, args, kwargs = MODELS[name]()
+        framejit.compile(model)
+        model(*args, **kwargs)
+        model(*args, **kwargs)
+        (control,) = model.framejit._controls
+        function = control.cache.handle.function
+        slots = slots_of(function, (model, *args), kwargs)
+        entry = control.cache.root.entries[0]
+        assert entry.program.check(slots, function)
+        row |= {"modules": len(list(model.modules())), "parameters": len(list(model.parameters())), "guards": len(entry.data.guards)}
+        row[way] = best(partial(entry.program.check, slots, function))
+    watching.force(None)
+    return row
+
+
+def slots_of(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments as the function's frame would hold them."""
+    bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
+    bound.apply_defaults()
+    code = function.__code__
+    variadic = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + variadic
+    return tuple(bound.arguments[name] for name in code.co_varnames[:count])
