@@ -104,10 +104,10 @@ class Interpreter:
         except RecursionError:
             if not self.resumable:
                 raise
-            stop = GraphBreak("too-deep", "more than Python's stack allows,")
-            stop.chain.append(self.where())
-            stop.place = self.place
-            raise stop from None
+            deep = GraphBreak("too-deep", "more than Python's stack allows,")
+            deep.chain.append(self.where())
+            deep.place = self.place
+            raise deep from None
         finally:
             self.tx.frames.pop()
 
