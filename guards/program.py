@@ -102,9 +102,9 @@ class GuardProgram:
 
     @cached_property
     def _native(self) -> Program:
-        starts = [sum(step.phase < phase for step in self.steps) for phase in (Phase.STABLE, Phase.LAST)]
+        stable, last = (sum(step.phase < phase for step in self.steps) for phase in (Phase.STABLE, Phase.LAST))
         places = self.places
-        return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, *starts, places.fresh, places.anchors)
+        return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, stable, last, places.fresh, places.anchors)
 
     def failure(self, step: int, frame: FrameView) -> Failure | None:
         """In words, why the evaluator stopped at this step for this frame; None for step -1."""
@@ -268,7 +268,7 @@ class Writer:
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict) and type(source.key) is str:
             return Encoded("INSTANCE_ITEM", source.key), source.of.of
         if self.phases.is_function_field(source):
-            return Encoded("FUNCTION_FIELD", source.attr, FUNCTION_FIELDS.index(source.attr)), source.base
+            return Encoded("FUNCTION_FIELD", source.attr, FUNCTION_FIELDS.index(source.attr)), source.base  # type: ignore[attr-defined]
         return LOADS[type(source)].encode(source), source.base
 
 

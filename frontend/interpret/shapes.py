@@ -297,7 +297,7 @@ class Shapes:
 
 
 PRINTER = PythonPrinter()
-AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(vars(_config)["patch"], backed_size_oblivious=True)
+AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(_config.patch, backed_size_oblivious=True)  # type: ignore[attr-defined]
 PYTHON: dict[type, Callable[[Any], Any]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
