@@ -345,7 +345,7 @@ class Writer:
             f"for {i}, {name} in zip(range(2), {items}):", f"for {name} in tuple({table}.values())[:3]:", f"for {name} in reversed({items}[:2]):",
             f"for {name} in map(torch.sin, {items}[:2]):", f"for _, {name} in sorted({table}.items(), key=lambda p: p[0])[:2]:",
             f"for {name}, {i} in itertools.product({items}[:2], (1, 2)):", f"for {name} in pieces({self.tensor(1)}, 2):",
-            f"for {name} in chained({self.tensor(1)}, 1):", f"while COUNT < 2 and {self.new('n')}_left():" if False else f"for {i} in (1, 2):",
+            f"for {name} in chained({self.tensor(1)}, 1):", f"for {i} in (1, 2):",
             f"for {name} in {self.pick(self.boxes)}:", f"for {name} in filter(None.__ne__, {items}[:2]):",
         ))  # fmt: skip
         self.line(header)
