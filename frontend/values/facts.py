@@ -60,7 +60,8 @@ class Facts(Value):
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        return tx.wrap(self.real[key.literal(tx)], None)
+        found = self.real[key.literal(tx)]
+        return tx.wrap(found, None) if type(found) in LITERAL_TYPES or isinstance(found, type) else Facts(found)
 
     def iterator(self, tx: TraceContext) -> Value:
         items = [tx.wrap(item, None) if type(item) in LITERAL_TYPES else Facts(item) for item in self.real]

@@ -13,6 +13,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import inspect
 import itertools
 import logging
 import math
@@ -912,3 +913,11 @@ def test_construct(name, tmp_path):
     exec(compile(file.read_text(), str(file), "exec"), globals())
     weak = name == "f_sdm"  # Python 3.13 keeps what it has dispatched in a weak dictionary
     check(globals()["f"], vec(2), [], globals=("G", "GL", "GD", "GX"), graphs=None if weak else 1, breaks=None if weak else ())
+
+
+def test_items_of_a_signature():
+    def f(x, log):
+        parameters = inspect.signature(fn_pos).parameters
+        return x + 1, parameters["c"].name, list(parameters), sys.version_info[0]
+
+    check(f, vec(2), [])
