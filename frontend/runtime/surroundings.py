@@ -37,7 +37,7 @@ def program_of_surroundings() -> GuardProgram:
 @contextlib.contextmanager
 def out_of_sight_of_saved_tensor_hooks() -> Iterator[None]:
     """While a graph is compiled, torch runs it on fake tensors; the user's hooks must not see those."""
-    if not torch._C._autograd._saved_tensors_hooks_is_enabled():
+    if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # type: ignore[attr-defined]
         yield
         return
     torch._C._autograd._push_saved_tensors_default_hooks(as_is, as_is)
