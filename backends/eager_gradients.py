@@ -44,14 +44,16 @@ def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., An
 def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool) -> Callable[..., Any]:
     """Wraps `compiled` where gradients are taken."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    outputs = list(gm.graph.output_node().args[0])  # type: ignore[arg-type]
+    results: Any = gm.graph.output_node().args[0]
+    outputs = list(results)
     wanted = [index for index, node in enumerate(placeholders) if needs_gradient(node)]
     if not wanted or not any(map(needs_gradient, outputs)):
         return compiled
     starts = {index: _start(placeholders[index]) for index in wanted}
     reached = [_reached(_fake(node), starts) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
-    again = None if draws_random_numbers(list(gm.graph.nodes)) and not random_like_eager else _replay(gm, placeholders)
-    return OneNode(compiled, reached, len(outputs), wanted, again, draws_random_numbers(list(gm.graph.nodes)))
+    random = draws_random_numbers(list(gm.graph.nodes))
+    again = None if random and not random_like_eager else _replay(gm, placeholders)
+    return OneNode(compiled, reached, len(outputs), wanted, again, random)
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:
@@ -162,7 +164,9 @@ class OneNode:
                 direct = None
             elif direct is not None:
                 direct[number] = position
-        by_edge: dict[Any, int] = {(edge.node, edge.output_nr): index for edge, index in zip(edges, self.wanted, strict=True)}
+        by_edge: dict[tuple[Node | None, int], int] = {}
+        for edge, index in zip(edges, self.wanted, strict=True):
+            by_edge[edge.node, edge.output_nr] = index
         inputs = tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
         return Wiring(end, steps, rows, inputs, direct)
 

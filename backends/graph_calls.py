@@ -80,7 +80,7 @@ class CustomFunction:
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
-        self.kind = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
+        self.kind: Any = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
         self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
         self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
 
