@@ -85,7 +85,7 @@ class CustomFunction:
         self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        return self.kind.apply(self, *tensors)  # type: ignore[attr-defined]
+        return self.kind.apply(self, *tensors)
 
 
 def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Tensor | None:
