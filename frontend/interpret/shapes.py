@@ -47,6 +47,16 @@ if TYPE_CHECKING:
     from .graph import GraphBuilder
 
 
+class GuardPrinter(PythonPrinter):
+    """Symbolic expressions as Python over the names that guards/kinds/shape.py knows, floats to the last bit."""
+
+    def _print_Float(self, expr: Any) -> str:
+        return repr(float(expr))
+
+    def _print_ToFloat(self, expr: Any) -> str:
+        return f"ToFloat({self._print(expr.args[0])})"
+
+
 class MarkError(FramejitError, ConstraintViolationError):
     """What the user said of a dimension does not hold. Also torch's error of that meaning, for those who catch it."""
 
@@ -296,7 +306,7 @@ class Shapes:
         return next((line for guard, line in asked if symbol in guard.expr.free_symbols), "")
 
 
-PRINTER = PythonPrinter()
+PRINTER = GuardPrinter()
 AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(_config.patch, backed_size_oblivious=True)  # type: ignore[attr-defined]
 PYTHON: dict[type, Callable[[Any], Any]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 

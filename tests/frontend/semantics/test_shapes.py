@@ -158,6 +158,29 @@ def test_numbers_that_vary_compile_twice(function, numbers):
     assert compiles(function, [(torch.randn(12), n) for n in numbers]) <= 3
 
 
+def test_a_float_is_compared_to_its_last_bit():
+    limit = 0.1 + 0.2
+
+    def f(x, n):
+        return x + 1 if n > limit else x - 1
+
+    near = [limit + 2**-54 * step for step in range(-8, 9)]
+    assert len(set(near)) > 6
+    assert compiles(f, [(torch.ones(2), n) for n in (0.0, 1.0, *near)]) <= 4
+
+
+def test_an_int_compared_with_a_float():
+    def f(x, n):
+        match n:
+            case 42.0:
+                return x + 1
+            case 3:
+                return x + 2
+        return x + n
+
+    assert compiles(f, [(torch.ones(2), n) for n in (42.0, 42, 0.0, 0, 1.5, 3, 3.0, -0.0, 7)]) <= 10
+
+
 def test_numbers_of_any_size_are_exact():
     f = lambda x, n: (x + 1, n + 1, n * n)  # noqa: E731
     assert compiles(f, [(torch.ones(2), n) for n in (1, 2, 2**31, 2**63, 2**70, -(2**64))]) == 2
