@@ -5,7 +5,7 @@ import pytest
 
 from . import sweep
 
-EVERY = 12  # how many operators one of the slice stands for
+EVERY = 24  # how many operators one of the slice stands for
 SLICE = [(name, setting) for name in list(sweep.operators())[::EVERY] for setting in ("eager", "aot_eager+grad")]
 # torch.compile(backend="eager"), counted by the same script with torch 2.13: operators of which each sample is one graph.
 TORCH_COMPILE = {"eager": (620, 677), "eager+grad": (509, 540)}
