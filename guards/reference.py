@@ -106,7 +106,8 @@ def global_names(source: s.GlobalsSource, frame: FrameView) -> dict:
 
 
 def builtin_names(source: s.BuiltinsSource, frame: FrameView) -> dict:
-    return frame.function.__builtins__  # type: ignore[attr-defined]
+    function: Any = frame.function
+    return function.__builtins__
 
 
 def module(source: s.ModuleSource, frame: FrameView) -> Any:
