@@ -1,0 +1,167 @@
+"""A program's steps as a Python function: buffers allocated, kernels run, operators called, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..loops.index import Index, product
+from ..loops.ir import Buffer, Call, Kernel, Program, Same, View, contiguous, views_in
+from .base import Parameters
+
+aten = torch.ops.aten
+
+# Operators with a direct torch function, which costs less to call, and which returns what the operator's fake result promises.
+DIRECT: dict[Any, Callable[..., Any]] = {
+    aten.mm.default: torch.mm, aten.bmm.default: torch.bmm, aten.addmm.default: torch.addmm, aten.baddbmm.default: torch.baddbmm,
+}  # fmt: skip
+
+
+@dataclass
+class Namespace:
+    """Names of the objects that the text refers to."""
+
+    objects: dict[str, Any] = field(default_factory=dict)
+
+    def name(self, value: Any, prefix: str) -> str:
+        for known, other in self.objects.items():
+            if other is value:
+                return known
+        name = f"{prefix}_{len(self.objects)}"
+        self.objects[name] = value
+        return name
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is called: the text in front of its arguments, and what they are."""
+
+    call: str
+    parameters: Parameters
+
+
+class Host:
+    """Writes the function. `launches`: by position of a step, its kernel's Launch."""
+
+    def __init__(self, program: Program, launches: Mapping[int, Launch], namespace: Namespace) -> None:
+        self.program, self.launches, self.namespace = program, launches, namespace
+        self.lines: list[str] = []
+        self.ours: set[str] = set()  # buffers that begin where their tensor begins
+        namespace.objects |= {"empty_strided": torch.empty_strided, "as_strided": torch.as_strided, "restride": restride}
+
+    def text(self) -> str:
+        last = self.last_uses()
+        self.lines = [f"{name} = {expression}" for name, expression in self.program.sizes.items()]
+        for position, step in enumerate(self.program.steps):
+            if isinstance(step, Kernel):
+                self.kernel(position, step)
+            else:
+                self.call(step)
+            dead = [
+                name
+                for name, end in last.items()
+                if end == position and name not in self.program.inputs and name not in self.program.constants
+            ]
+            if dead:
+                self.lines.append(f"del {', '.join(dead)}")
+        for target, source in self.program.writes:
+            self.lines.append(f"{self.tensor(target)}.copy_({self.tensor(source)})")
+        self.lines.append(f"return ({''.join(self.output(item) + ', ' for item in self.program.outputs)})")
+        return "\n".join([f"def call({', '.join(self.program.inputs)}):", *(f"    {line}" for line in self.lines), ""])
+
+    def last_uses(self) -> dict[str, int]:
+        """By buffer, the last step that reads or writes it, where nothing behind the steps does."""
+        found: dict[str, int] = {}
+        for position, step in enumerate(self.program.steps):
+            if isinstance(step, Kernel):
+                names: Sequence[str] = self.launches[position].parameters.buffers
+            else:
+                names = [*(name for name in step.results if name), *(view.buffer for view in step.views())]
+            found |= {name: position for name in names}
+        for view in views_in([self.program.outputs, [list(pair) for pair in self.program.writes]]):
+            found.pop(view.buffer, None)
+        return found
+
+    # --- steps ---
+
+    def kernel(self, position: int, step: Kernel) -> None:
+        launch = self.launches[position]
+        for name in launch.parameters.stored:
+            self.allocate(self.program.buffers[name])
+        arguments = [*launch.parameters.buffers, *launch.parameters.sizes]
+        self.lines.append(f"{launch.call}{', '.join(arguments)})  # {', '.join(dict.fromkeys(step.origins))}")
+
+    def allocate(self, buffer: Buffer) -> None:
+        self.ours.add(buffer.name)
+        dtype, device = self.namespace.name(buffer.dtype, "dtype"), self.namespace.name(buffer.device, "device")
+        self.lines.append(f"{buffer.name} = empty_strided({_tuple(buffer.size)}, {_tuple(buffer.stride)}, dtype={dtype}, device={device})")
+
+    def call(self, step: Call) -> None:
+        function = self.namespace.name(DIRECT.get(step.function, step.function), "op")
+        arguments = [self.argument(arg) for arg in step.args] + [f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()]
+        called = f"{function}({', '.join(arguments)})"
+        if step.single:
+            self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
+        else:
+            names = [name or "_" for name in step.results]
+            self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
+        if step.function in DIRECT:
+            self.ours |= {name for name in step.results if name}
+            return
+        for name in step.results:
+            if name is not None and self.program.buffers[name].size:
+                buffer = self.program.buffers[name]
+                stride = _tuple(buffer.stride)
+                self.lines.append(f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})")
+
+    # --- values ---
+
+    def argument(self, value: Any) -> str:
+        if isinstance(value, View):
+            return self.tensor(value)
+        if isinstance(value, Index):
+            return f"({value})" if value.value is None else str(value.value)
+        if isinstance(value, (list, tuple)):
+            inside = "".join(self.argument(item) + ", " for item in value)
+            return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        return self.namespace.name(value, "value")
+
+    def tensor(self, view: View) -> str:
+        """A tensor that is the view: the buffer's own where that is the same window."""
+        buffer = self.program.buffers[view.buffer]
+        if (view.size, view.stride) == (buffer.size, buffer.stride) and view.offset == 0:
+            return buffer.name
+        return self.window(view)
+
+    def window(self, view: View) -> str:
+        buffer = self.program.buffers[view.buffer]
+        if view.offset == 0 and len(view.size) == 2 and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride):
+            return f"{buffer.name}.t()"
+        whole = view.offset == 0 and product(view.size) == product(buffer.size)
+        if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):
+            return f"{buffer.name}.view({_tuple(view.size)})"
+        start = f"{view.offset}" if buffer.name in self.ours else f"{buffer.name}.storage_offset() + ({view.offset})"
+        return f"as_strided({buffer.name}, {_tuple(view.size)}, {_tuple(view.stride)}, {start})"
+
+    def output(self, item: Any) -> str:
+        if isinstance(item, Same):
+            return item.name
+        if isinstance(item, View) and item.buffer in self.program.inputs:
+            return self.window(item) if item.size else f"{item.buffer}.view(())"  # a new tensor on the input's memory, as eager's is
+        return self.argument(item)
+
+
+def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+    """The same values with other strides: an operator did not keep to what its fake result promised."""
+    if all(size <= 1 or own == asked for size, own, asked in zip(tensor.shape, tensor.stride(), stride, strict=True)):
+        return tensor
+    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def _tuple(items: Sequence[Index]) -> str:
+    return f"({''.join(f'{item}, ' for item in items)})"
