@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -26,7 +26,7 @@ from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
 from .registry import register_backend
 from .toolchain._launch import run
-from .toolchain.compile_c import NoCompiler, compiler, functions
+from .toolchain.compile_c import compiler, functions
 
 # Called as they are though torch knows how to decompose them: what they become would be slower than they are.
 WHOLE = (
@@ -95,17 +95,26 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Call
     program, report.apart = fuse(program)
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     namespace = Namespace({"run": run})
-    launches = cpu_launches(program, namespace, report)
+    kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, Kernel)}
+    on_gpu = {position for position, step in kernels.items() if program.buffers[step.stores[0].buffer].device.type == "cuda"}
+    launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
+    first = []
+    if on_gpu:
+        gpu = importlib.import_module(".gpu", __package__)  # it needs Triton, which torch for the CPU comes without
+        launches |= gpu.launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
+        first = gpu.prologue(program, namespace)
     namespace.objects |= program.constants
-    report.host = Host(program, launches, namespace).text()
+    report.host = Host(program, launches, namespace, first).text()
     exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)
     return namespace.objects["call"]
 
 
-def cpu_launches(program: Program, namespace: Namespace, report: Report) -> dict[int, Launch]:
-    """Prints and compiles the kernels; equal ones once."""
+def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, report: Report) -> dict[int, Launch]:
+    """Prints and compiles kernels as C; equal ones once."""
+    if not kernels:
+        return {}
     threads = torch.get_num_threads()
-    printed = {n: print_c(step, program.buffers, threads) for n, step in enumerate(program.steps) if isinstance(step, Kernel)}
+    printed = {position: print_c(step, program.buffers, threads) for position, step in kernels.items()}
     report.kernels = list(dict.fromkeys(text for text, _ in printed.values()))
     _, _, vector = compiler()
     addresses = dict(zip(report.kernels, functions(preamble(vector), report.kernels, 2), strict=True))
@@ -115,6 +124,3 @@ def cpu_launches(program: Program, namespace: Namespace, report: Report) -> dict
         namespace.objects[name] = addresses[text]
         launches[position] = Launch(f"run({name}, ", parameters)
     return launches
-
-
-__all__ = ["NoCompiler", "warnings"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from ..loops.index import Index, Sym, Var
-from ..loops.ir import INDEX, LOAD, REDUCE, Kernel, Scalar, topological
+from ..loops.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,72 @@ class Plan:
             for variable in expression.variables():
                 symbols |= {item.name for item in variable.size.atoms() if isinstance(item, Sym)}
         return Parameters(loaded, stored, tuple(sorted(symbols)))
+
+
+@dataclass
+class Scope:
+    """A block of code: the loop variables that it has, its lines, and the names of values computed in it."""
+
+    variables: frozenset[Var]
+    parent: Scope | None = None
+    lines: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def chain(self) -> list[Scope]:
+        """From the outermost one to this one."""
+        return [*(self.parent.chain() if self.parent else []), self]
+
+    def find(self, node: Scalar) -> str | None:
+        for scope in reversed(self.chain()):
+            if id(node) in scope.names:
+                return scope.names[id(node)]
+        return None
+
+
+class Emitter:
+    """Writes the values of a kernel, each in the outermost block where it can be computed. A language says how."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.plan = Plan(kernel)
+        self.parameters = self.plan.parameters()
+        self.counter = 0
+
+    def constant(self, node: Scalar) -> str:
+        """A number as text."""
+        raise NotImplementedError
+
+    def expression(self, node: Scalar, args: Sequence[str]) -> str:
+        """What a node computes, from the names of its arguments."""
+        raise NotImplementedError
+
+    def assignment(self, name: str, node: Scalar, text: str) -> str:
+        """The line that gives a value its name."""
+        raise NotImplementedError
+
+    def value(self, root: Scalar, scope: Scope) -> str:
+        """The name of a value, computed in scope or around it."""
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            missing = [] if scope.find(node) is not None else [arg for arg in node.args if scope.find(arg) is None]
+            todo += missing
+            if not missing:
+                todo.pop()
+                if scope.find(node) is None:
+                    self.compute(node, scope)
+        found = scope.find(root)
+        assert found is not None
+        return found
+
+    def compute(self, node: Scalar, scope: Scope) -> None:
+        if node.op == CONST:
+            scope.chain()[0].names[id(node)] = self.constant(node)
+            return
+        assert node.op != REDUCE, "a reduction is used before it ends"
+        depends = self.plan.depends[id(node)]
+        home = next(place for place in scope.chain() if depends <= place.variables and all(place.find(arg) for arg in node.args))
+        name = f"v{self.counter}"
+        self.counter += 1
+        home.names[id(node)] = name
+        home.lines.append(self.assignment(name, node, self.expression(node, [scope.find(arg) or "" for arg in node.args])))

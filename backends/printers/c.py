@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 
 from ..loops.index import Hole, Index, Quotient, Remainder, Sym, Var, nonnegative, product
-from ..loops.ir import CAST, CONST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar
-from .base import Parameters, Plan
+from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar
+from .base import Emitter, Parameters, Scope
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16", torch.bfloat16: "bf16", torch.bool: "bool8",
@@ -106,36 +105,14 @@ static inline bf16 to_bf16(float x) {
 }"""
 
 
-@dataclass
-class Scope:
-    """A block of C: the loop variables that it has, its lines, and the names of values computed in it."""
-
-    variables: frozenset[Var]
-    parent: Scope | None = None
-    lines: list[str] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-
-    def chain(self) -> list[Scope]:
-        """From the outermost one to this one."""
-        return [*(self.parent.chain() if self.parent else []), self]
-
-    def find(self, node: Scalar) -> str | None:
-        for scope in reversed(self.chain()):
-            if id(node) in scope.names:
-                return scope.names[id(node)]
-        return None
-
-
-class Function:
+class Function(Emitter):
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:
-        self.kernel, self.buffers, self.threads = kernel, buffers, threads
-        self.plan = Plan(kernel)
-        self.parameters: Parameters = self.plan.parameters()
+        super().__init__(kernel)
+        self.buffers, self.threads = buffers, threads
         self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
-        self.counter = 0
 
     # --- the whole ---
 
@@ -374,36 +351,11 @@ class Function:
 
     # --- values ---
 
-    def value(self, root: Scalar, scope: Scope) -> str:
-        """The name of a value, computed in the outermost block where it can be."""
-        todo = [root]
-        while todo:
-            node = todo[-1]
-            if scope.find(node) is not None:
-                todo.pop()
-                continue
-            missing = [arg for arg in node.args if scope.find(arg) is None]
-            if missing:
-                todo += missing
-                continue
-            todo.pop()
-            self.compute(node, scope)
-        found = scope.find(root)
-        assert found is not None
-        return found
+    def constant(self, node: Scalar) -> str:
+        return literal(node)
 
-    def compute(self, node: Scalar, scope: Scope) -> None:
-        if node.op == CONST:
-            scope.chain()[0].names[id(node)] = literal(node)
-            return
-        assert node.op != REDUCE, "a reduction is used before it ends"
-        depends = self.plan.depends[id(node)]
-        home = next(place for place in scope.chain() if depends <= place.variables and all(place.find(arg) for arg in node.args))
-        args = [scope.find(arg) or "" for arg in node.args]
-        name = f"v{self.counter}"
-        self.counter += 1
-        home.names[id(node)] = name
-        home.lines.append(f"const {TYPES[node.dtype]} {name} = {self.expression(node, args)};")
+    def assignment(self, name: str, node: Scalar, text: str) -> str:
+        return f"const {TYPES[node.dtype]} {name} = {text};"
 
     def expression(self, node: Scalar, args: Sequence[str]) -> str:
         if node.op == LOAD:

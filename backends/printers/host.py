@@ -37,24 +37,25 @@ class Namespace:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is called: the text in front of its arguments, and what they are."""
+    """How a kernel is called: the text around its arguments, and what they are."""
 
     call: str
     parameters: Parameters
+    end: str = ")"
 
 
 class Host:
     """Writes the function. `launches`: by position of a step, its kernel's Launch."""
 
-    def __init__(self, program: Program, launches: Mapping[int, Launch], namespace: Namespace) -> None:
-        self.program, self.launches, self.namespace = program, launches, namespace
+    def __init__(self, program: Program, launches: Mapping[int, Launch], namespace: Namespace, first: Sequence[str] = ()) -> None:
+        self.program, self.launches, self.namespace, self.first = program, launches, namespace, first
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         namespace.objects |= {"empty_strided": torch.empty_strided, "as_strided": torch.as_strided, "restride": restride}
 
     def text(self) -> str:
         last = self.last_uses()
-        self.lines = [f"{name} = {expression}" for name, expression in self.program.sizes.items()]
+        self.lines = [f"{name} = {expression}" for name, expression in self.program.sizes.items()] + list(self.first)
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Kernel):
                 self.kernel(position, step)
@@ -92,7 +93,7 @@ class Host:
         for name in launch.parameters.stored:
             self.allocate(self.program.buffers[name])
         arguments = [*launch.parameters.buffers, *launch.parameters.sizes]
-        self.lines.append(f"{launch.call}{', '.join(arguments)})  # {', '.join(dict.fromkeys(step.origins))}")
+        self.lines.append(f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}")
 
     def allocate(self, buffer: Buffer) -> None:
         self.ours.add(buffer.name)
