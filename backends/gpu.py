@@ -10,12 +10,17 @@ from .loops.index import Index
 from .loops.ir import Call, Kernel, Program
 from .printers.base import Parameters
 from .printers.host import Launch, Namespace
-from .printers.triton import POINTERS, Tiles, print_triton
+from .printers.triton import POINTERS, PREAMBLE, Tiles, print_triton
 from .toolchain import load_triton
 from .toolchain._launch import launch
 from .toolchain.load_triton import Job
 
 ALIGNMENT = 16  # bytes; torch's allocators give more
+
+
+def prepare() -> None:
+    """Starts what compiles kernels, so that it is ready when there are some."""
+    load_triton.workers()
 
 
 def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, texts: list[str]) -> dict[int, Launch]:
@@ -64,7 +69,7 @@ def job(program: Program, text: str, parameters: Parameters, tiles: Tiles, ours:
     constants = [("XBLOCK", tiles.xblock)] + ([("RBLOCK", tiles.rblock)] if "RBLOCK" in text else [])
     arguments = (*names, *parameters.sizes, *(name for name, _ in constants))
     aligned = tuple(n for n, name in enumerate(parameters.buffers) if name in ours)
-    return Job(text, arguments, (*kinds, *("constexpr" for _ in constants)), tuple(constants), aligned, tiles.warps)
+    return Job(PREAMBLE + text, arguments, (*kinds, *("constexpr" for _ in constants)), tuple(constants), aligned, tiles.warps)
 
 
 def tiles_in(rows: Index, tiles: Tiles) -> str:

@@ -58,6 +58,8 @@ def native(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Call
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
+    if any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
+        gpu().prepare()
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
         return ahead_of_time(gm, lambda: differentiable(gm, example_inputs), random_like_eager=True)
@@ -66,6 +68,11 @@ def native(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Call
     except NotImplementedError:
         return ahead_of_time(gm, lambda: differentiable(gm, example_inputs), random_like_eager=True)
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+
+
+def gpu() -> Any:
+    """The part for the GPU: it needs Triton, which torch for the CPU comes without."""
+    return importlib.import_module(".gpu", __package__)
 
 
 def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,14 +102,14 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Call
     program, report.apart = fuse(program)
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     namespace = Namespace({"run": run})
-    kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, Kernel)}
+    steps = enumerate(program.steps)
+    kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
     on_gpu = {position for position, step in kernels.items() if program.buffers[step.stores[0].buffer].device.type == "cuda"}
     launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
     first = []
     if on_gpu:
-        gpu = importlib.import_module(".gpu", __package__)  # it needs Triton, which torch for the CPU comes without
-        launches |= gpu.launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
-        first = gpu.prologue(program, namespace)
+        launches |= gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
+        first = gpu().prologue(program, namespace)
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first).text()
     exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)

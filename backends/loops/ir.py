@@ -292,3 +292,15 @@ def contiguous(size: Iterable[Index]) -> tuple[Index, ...]:
         strides.append(step)
         step = step * extent
     return tuple(reversed(strides))
+
+
+def writes(step: Step) -> list[str]:
+    if isinstance(step, Kernel):
+        return [store.buffer for store in step.stores]
+    return [name for name in step.results if name is not None]
+
+
+def reads(step: Step) -> set[str]:
+    if isinstance(step, Kernel):
+        return {node.attr.buffer for node in loads(step.roots())}
+    return {view.buffer for view in step.views()}

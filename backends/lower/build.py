@@ -6,9 +6,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._sympy.printers import PythonPrinter
 
 from ..loops.index import ONE, ZERO, Index, index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
@@ -29,6 +31,7 @@ def lower(gm: torch.fx.GraphModule) -> tuple[Program, list[str]]:
     builder = Builder(gm)
     for node in gm.graph.nodes:
         builder.add(node)
+    builder.bind_sizes()
     return builder.program, builder.called
 
 
@@ -58,8 +61,32 @@ class Builder:
         fake = node.meta["val"]
         self.program.inputs.append(node.name)
         if not isinstance(fake, torch.Tensor):
-            return self.sizes(fake) if isinstance(fake, (int, torch.SymInt)) else fake
+            if not isinstance(fake, (int, torch.SymInt)):
+                raise NotImplementedError(f"an input of type {type(fake).__name__}")
+            return self.sizes(fake)
         return self.window(self.new_buffer(node.name, fake))
+
+    def bind_sizes(self) -> None:
+        """Says how a call finds the value of each symbol. Raises NotImplementedError for one that no input shows."""
+        known: dict[sympy.Expr, str] = {}
+        for node in self.gm.graph.find_nodes(op="placeholder"):
+            fake = node.meta["val"]
+            if isinstance(fake, torch.SymInt):
+                known.setdefault(fake.node.expr, node.name)
+            elif isinstance(fake, torch.Tensor):
+                for get in ("size", "stride"):
+                    for number, value in enumerate(getattr(fake, get)()):
+                        if isinstance(value, torch.SymInt):
+                            known.setdefault(value.node.expr, f"{node.name}.{get}({number})")
+        symbols = {symbol for expression in self.sizes.hidden.values() for symbol in expression.free_symbols}
+        missing = [str(symbol) for symbol in symbols if symbol not in known]
+        if missing:
+            raise NotImplementedError(f"no input has the size {', '.join(missing)}")
+        self.program.sizes |= {str(symbol): known[symbol] for symbol in sorted(symbols, key=str)}
+        printer = PythonPrinter()
+        for name, expression in self.sizes.hidden.items():
+            if not isinstance(expression, sympy.Symbol):
+                self.program.sizes[name] = printer.doprint(expression)
 
     def output(self, item: Any) -> Any:
         return Same(item.name) if isinstance(item, torch.fx.Node) and item.op == "placeholder" else self.look_up(item)
@@ -101,7 +128,7 @@ class Builder:
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return self.sizes(value)
         if isinstance(value, SYMBOLIC):
-            return value
+            raise NotImplementedError(f"{node.target} gives a number that is not an integer")
         viewed = self.view(node)
         if viewed is not None:
             return viewed
@@ -223,7 +250,7 @@ class Builder:
 
 
 def _order(stride: Any) -> int:
-    return stride if isinstance(stride, int) else stride.node.shape_env.size_hint(stride.node.expr)
+    return stride if isinstance(stride, int) else stride.node.hint
 
 
 def _fakes(value: Any) -> list[torch.Tensor]:

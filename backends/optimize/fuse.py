@@ -26,10 +26,12 @@ from ..loops.ir import (
     View,
     cast,
     loads,
+    reads,
     rewrite,
     substitute,
     topological,
     views_in,
+    writes,
 )
 from ..loops.ir import scalar as s
 from ..loops.scalar_ops import SCALAR_OPS
@@ -206,18 +208,6 @@ def drop_unused(program: Program) -> Program:
             steps.append(step)
     program.steps = steps[::-1]
     return program
-
-
-def writes(step: Step) -> list[str]:
-    if isinstance(step, Kernel):
-        return [store.buffer for store in step.stores]
-    return [name for name in step.results if name is not None]
-
-
-def reads(step: Step) -> set[str]:
-    if isinstance(step, Kernel):
-        return {node.attr.buffer for node in loads(step.roots())}
-    return {view.buffer for view in step.views()}
 
 
 def same_device(program: Program, left: Kernel, right: Kernel) -> bool:

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda  # empty_strided with less to parse
 
 from ..loops.index import Index, product
-from ..loops.ir import Buffer, Call, Kernel, Program, Same, View, contiguous, views_in
+from ..loops.ir import Buffer, Call, Kernel, Program, Same, View, contiguous, reads, views_in, writes
 from .base import Parameters
 
 aten = torch.ops.aten
 
-# Operators with a direct torch function, which costs less to call, and which returns what the operator's fake result promises.
-DIRECT: dict[Any, Callable[..., Any]] = {
-    aten.mm.default: torch.mm, aten.bmm.default: torch.bmm, aten.addmm.default: torch.addmm, aten.baddbmm.default: torch.baddbmm,
-}  # fmt: skip
+# Operators that return just what their fake results promise.
+EXACT = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
 
 
 @dataclass
@@ -45,20 +45,22 @@ class Launch:
 
 
 class Host:
-    """Writes the function. `launches`: by position of a step, its kernel's Launch."""
+    """Writes the function. `launches`: by position of a step, its kernel's Launch; a kernel without one has nothing to compute."""
 
     def __init__(self, program: Program, launches: Mapping[int, Launch], namespace: Namespace, first: Sequence[str] = ()) -> None:
         self.program, self.launches, self.namespace, self.first = program, launches, namespace, first
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
-        namespace.objects |= {"empty_strided": torch.empty_strided, "as_strided": torch.as_strided, "restride": restride}
+        namespace.objects |= {
+            "empty_cpu": _empty_strided_cpu, "empty_cuda": _empty_strided_cuda, "as_strided": torch.as_strided, "restride": restride,
+        }  # fmt: skip
 
     def text(self) -> str:
         last = self.last_uses()
         self.lines = [f"{name} = {expression}" for name, expression in self.program.sizes.items()] + list(self.first)
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Kernel):
-                self.kernel(position, step)
+                self.kernel(step, self.launches.get(position))
             else:
                 self.call(step)
             dead = [
@@ -77,39 +79,37 @@ class Host:
         """By buffer, the last step that reads or writes it, where nothing behind the steps does."""
         found: dict[str, int] = {}
         for position, step in enumerate(self.program.steps):
-            if isinstance(step, Kernel):
-                names: Sequence[str] = self.launches[position].parameters.buffers
-            else:
-                names = [*(name for name in step.results if name), *(view.buffer for view in step.views())]
-            found |= {name: position for name in names}
+            found |= {name: position for name in (*writes(step), *reads(step))}
         for view in views_in([self.program.outputs, [list(pair) for pair in self.program.writes]]):
             found.pop(view.buffer, None)
         return found
 
     # --- steps ---
 
-    def kernel(self, position: int, step: Kernel) -> None:
-        launch = self.launches[position]
-        for name in launch.parameters.stored:
+    def kernel(self, step: Kernel, launch: Launch | None) -> None:
+        for name in writes(step):
             self.allocate(self.program.buffers[name])
+        if launch is None:
+            return
         arguments = [*launch.parameters.buffers, *launch.parameters.sizes]
         self.lines.append(f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}")
 
     def allocate(self, buffer: Buffer) -> None:
         self.ours.add(buffer.name)
-        dtype, device = self.namespace.name(buffer.dtype, "dtype"), self.namespace.name(buffer.device, "device")
-        self.lines.append(f"{buffer.name} = empty_strided({_tuple(buffer.size)}, {_tuple(buffer.stride)}, dtype={dtype}, device={device})")
+        dtype = self.namespace.name(buffer.dtype, "dtype")
+        self.lines.append(f"{buffer.name} = empty_{buffer.device.type}({_tuple(buffer.size)}, {_tuple(buffer.stride)}, {dtype})")
 
     def call(self, step: Call) -> None:
-        function = self.namespace.name(DIRECT.get(step.function, step.function), "op")
-        arguments = [self.argument(arg) for arg in step.args] + [f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()]
-        called = f"{function}({', '.join(arguments)})"
+        linear = self.linear(step)
+        function, args = (direct(step.function), step.args) if linear is None else (F.linear, linear)
+        arguments = [self.argument(arg) for arg in args] + [f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()]
+        called = f"{self.namespace.name(function, 'op')}({', '.join(arguments)})"
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
             names = [name or "_" for name in step.results]
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
-        if step.function in DIRECT:
+        if step.function in EXACT:
             self.ours |= {name for name in step.results if name}
             return
         for name in step.results:
@@ -117,6 +117,20 @@ class Host:
                 buffer = self.program.buffers[name]
                 stride = _tuple(buffer.stride)
                 self.lines.append(f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})")
+
+    def linear(self, step: Call) -> tuple[View, ...] | None:
+        """The arguments of torch's linear where a product is one: it turns the weight itself, which costs less than a call of t()."""
+        if step.kwargs or step.function not in (aten.mm.default, aten.addmm.default):
+            return None
+        *bias, left, right = step.args
+        buffer = self.program.buffers[right.buffer]
+        if (
+            right.offset != 0
+            or (right.size[::-1], right.stride[::-1]) != (buffer.size, buffer.stride)
+            or any(len(v.size) != 1 for v in bias)
+        ):
+            return None
+        return (left, View(buffer.name, buffer.size, buffer.stride, right.offset, right.dtype, right.device), *bias)
 
     # --- values ---
 
@@ -155,6 +169,13 @@ class Host:
         if isinstance(item, View) and item.buffer in self.program.inputs:
             return self.window(item) if item.size else f"{item.buffer}.view(())"  # a new tensor on the input's memory, as eager's is
         return self.argument(item)
+
+
+def direct(operator: Any) -> Callable[..., Any]:
+    """The function of an operator in torch itself, where there is one: it costs less to call."""
+    if isinstance(operator, torch._ops.OpOverload) and operator.namespace == "aten" and operator._overloadname == "default":
+        return getattr(torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator)
+    return operator
 
 
 def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, atom, product
-from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
+from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, product
+from ..loops.ir import CAST, INDEX, LOAD, TRUE, Buffer, Kernel, Scalar, Store
 from .base import Emitter, Parameters, Scope
 
 TYPES = {
@@ -207,7 +207,7 @@ class Function(Emitter):
             arguments.append("RBLOCK: tl.constexpr")
         origins = ", ".join(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in self.kernel.origins))
         head = ["@triton.jit", f"def kernel({', '.join(arguments)}):", f"    # {origins}"]
-        return PREAMBLE + "\n".join([*head, *(f"    {line}" for line in top.lines), ""])
+        return "\n".join([*head, *(f"    {line}" for line in top.lines), ""])
 
     def unravel(self, number: str, variables: Sequence[Var]) -> list[str]:
         """The loop variables of a flat number."""
@@ -375,7 +375,7 @@ class Function(Emitter):
 
 
 def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> tuple[str, Parameters, Tiles]:
-    """The text of a module with a function `kernel`, what that is called with, and its tiles."""
+    """The text of a function `kernel` (PREAMBLE belongs in front of it), what it is called with, and its tiles."""
     function = Function(kernel, buffers, tiles)
     return function.text(), function.parameters, function.tiles
 
@@ -434,6 +434,3 @@ def literal(node: Scalar) -> str:
 def _extent(buffer: Buffer) -> int:
     count = product(buffer.size).value
     return MOST_ELEMENTS if count is None else count * buffer.dtype.itemsize
-
-
-__all__ = ["POINTERS", "REDUCE", "atom", "print_triton"]

@@ -110,3 +110,14 @@ def test_nan_and_infinity():
         return torch.relu(x), x.clamp(-1, 1), x.max(), torch.maximum(x, x.flip(0)), torch.sigmoid(x), F.softplus(x), x.amax(), x / 0
 
     torch.testing.assert_close(framejit.compile(f, backend="native")(x), f(x), equal_nan=True)
+
+
+def test_sizes_that_vary(reports):
+    def f(x, y):
+        return torch.softmax(x @ y, -1).sum(0), (x * 2).reshape(-1)[: x.shape[0]], x.new_ones(x.shape[0], 2)
+
+    compiled = framejit.compile(f, backend="native", dynamic=True)
+    for rows_, columns in ((3, 5), (7, 2), (20, 9), (2, 33)):
+        x, y = rows(rows_, 6), rows(6, columns)
+        torch.testing.assert_close(compiled(x, y), f(x, y))
+    assert len(reports) == 1
