@@ -18,6 +18,13 @@ from .toolchain.load_triton import Job
 ALIGNMENT = 16  # bytes; torch's allocators give more
 
 
+def check() -> None:
+    """Raises RuntimeError where Triton has no compiler for the GPU."""
+    major, minor = torch.cuda.get_device_capability()
+    if (major, minor) < (7, 0):
+        raise RuntimeError(f"the GPU's compute capability is {major}.{minor}, Triton needs 7.0")
+
+
 def prepare() -> None:
     """Starts what compiles kernels, so that it is ready when there are some."""
     load_triton.workers()

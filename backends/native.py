@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,7 +27,7 @@ from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
 from .registry import register_backend
 from .toolchain._launch import run
-from .toolchain.compile_c import compiler, functions
+from .toolchain.compile_c import NoCompiler, compiler, functions
 
 # Called as they are though torch knows how to decompose them: what they become would be slower than they are.
 WHOLE = (
@@ -58,7 +59,7 @@ def native(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Call
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
-    if any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
+    if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
@@ -71,8 +72,30 @@ def native(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Call
 
 
 def gpu() -> Any:
-    """The part for the GPU: it needs Triton, which torch for the CPU comes without."""
+    """The part for the GPU: it needs Triton, which torch for the CPU comes without. Raises ImportError."""
     return importlib.import_module(".gpu", __package__)
+
+
+@lru_cache(1)
+def usable() -> frozenset[str]:
+    """Types of devices for which kernels can be compiled here; what is missing is told once, in a warning."""
+    found = set()
+    try:
+        compiler()
+        found.add("cpu")
+    except NoCompiler as error:
+        warn(f"no C compiler works here, so the CPU runs torch's own operators ({error}); install gcc or clang, or set CC")
+    if torch.cuda.is_available():
+        try:
+            gpu().check()
+            found.add("cuda")
+        except (ImportError, RuntimeError) as error:
+            warn(f"Triton cannot be used here, so the GPU runs torch's own operators ({error}); install triton for this version of torch")
+    return frozenset(found)
+
+
+def warn(text: str) -> None:
+    warnings.warn(f"framejit: {text}", RuntimeWarning, stacklevel=2)
 
 
 def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +121,7 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> C
 def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Callable[..., Any]:
     """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs."""
     report = report or Report()
-    program, report.called = lower(gm)
+    program, report.called = lower(gm, usable())
     program, report.apart = fuse(program)
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     namespace = Namespace({"run": run})

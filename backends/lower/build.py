@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sympy
@@ -21,14 +21,16 @@ DTYPES = frozenset({
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
     torch.float16, torch.bfloat16, torch.float32, torch.float64,
 })  # fmt: skip
-DEVICES = ("cpu", "cuda")
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+NOTHING = {"sum": 0, "prod": 1, "any": False}  # of no values
 Body = Callable[[Sequence[Index]], Scalar]
 
 
-def lower(gm: torch.fx.GraphModule) -> tuple[Program, list[str]]:
-    """The graph as a Program, and the operators that it calls. Nodes need their fake results in meta["val"]."""
-    builder = Builder(gm)
+def lower(gm: torch.fx.GraphModule, devices: Collection[str] = ("cpu", "cuda")) -> tuple[Program, list[str]]:
+    """The graph as a Program, and the operators that it calls. Nodes need their fake results in meta["val"].
+
+    devices: types of devices that there are kernels for; on others all operators are called."""
+    builder = Builder(gm, devices)
     for node in gm.graph.nodes:
         builder.add(node)
     builder.bind_sizes()
@@ -38,8 +40,8 @@ def lower(gm: torch.fx.GraphModule) -> tuple[Program, list[str]]:
 class Builder:
     """Makes a Program, node by node."""
 
-    def __init__(self, gm: torch.fx.GraphModule) -> None:
-        self.gm = gm
+    def __init__(self, gm: torch.fx.GraphModule, kernels_for: Collection[str]) -> None:
+        self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
         self.sizes = Sizes()
         self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
@@ -149,7 +151,7 @@ class Builder:
         """Whether all tensors are plain ones of a kind that kernels know, on one device."""
         tensors = [*_fakes(node.meta["val"]), *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val")))]
         devices = {fake.device for fake in tensors}
-        return len(devices) == 1 and devices.pop().type in DEVICES and all(map(_plain, tensors))
+        return len(devices) == 1 and devices.pop().type in self.kernels_for and all(map(_plain, tensors))
 
     def view(self, node: torch.fx.Node) -> Any:
         """What the node is, where it computes nothing: windows on its first argument's buffer."""
@@ -186,15 +188,18 @@ class Builder:
                 values.append(self.window(buffer))
             else:
                 names.append(None)
-                values.append(None if result is None else self.unknown(node))
+                values.append(None if result is None else self.number(node, result))
         schema = getattr(node.target, "_schema", None)
         effect = schema is None or not schema.returns or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
         self.program.steps.append(Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect))  # type: ignore[arg-type]
         self.called.append(str(node.target))
         return values[0] if single else values
 
-    def unknown(self, node: torch.fx.Node) -> Any:
-        raise NotImplementedError(f"{node.target} gives a number")
+    def number(self, node: torch.fx.Node, result: Any) -> Index:
+        """A size that an operator returns, where it is known beforehand."""
+        if isinstance(result, bool) or not isinstance(result, (int, torch.SymInt)):
+            raise NotImplementedError(f"{node.target} gives a {type(result).__name__}")
+        return self.sizes(result)
 
     # --- for lowerings ---
 
@@ -234,7 +239,9 @@ class Builder:
         following = iter(rows)
         along = [ZERO if size == ONE else Index({(next(following),): 1}) for size in inner]
         value = body(subscripts, along)
-        if kind is not None and rows:
+        if kind is not None and any(size == ZERO for size in inner):
+            rows, value = (), const(NOTHING[kind], value.dtype)
+        elif kind is not None and rows:
             value = reduce(kind, value)
         elif kind is not None and kind.startswith("arg"):
             value = const(0, torch.int64)

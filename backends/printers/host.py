@@ -101,7 +101,7 @@ class Host:
 
     def call(self, step: Call) -> None:
         linear = self.linear(step)
-        function, args = (direct(step.function), step.args) if linear is None else (F.linear, linear)
+        function, args = (direct(step), step.args) if linear is None else (F.linear, linear)
         arguments = [self.argument(arg) for arg in args] + [f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()]
         called = f"{self.namespace.name(function, 'op')}({', '.join(arguments)})"
         if step.single:
@@ -157,6 +157,8 @@ class Host:
         buffer = self.program.buffers[view.buffer]
         if view.offset == 0 and len(view.size) == 2 and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride):
             return f"{buffer.name}.t()"
+        if not buffer.size:
+            return f"{buffer.name}.view({_tuple(view.size)})"
         whole = view.offset == 0 and product(view.size) == product(buffer.size)
         if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):
             return f"{buffer.name}.view({_tuple(view.size)})"
@@ -167,15 +169,18 @@ class Host:
         if isinstance(item, Same):
             return item.name
         if isinstance(item, View) and item.buffer in self.program.inputs:
-            return self.window(item) if item.size else f"{item.buffer}.view(())"  # a new tensor on the input's memory, as eager's is
+            return self.window(item)  # a new tensor on the input's memory, as eager's is
         return self.argument(item)
 
 
-def direct(operator: Any) -> Callable[..., Any]:
-    """The function of an operator in torch itself, where there is one: it costs less to call."""
-    if isinstance(operator, torch._ops.OpOverload) and operator.namespace == "aten" and operator._overloadname == "default":
-        return getattr(torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator)
-    return operator
+def direct(step: Call) -> Callable[..., Any]:
+    """The function of an operator in torch itself, where there is one that takes these arguments: it costs less to call."""
+    operator = step.function
+    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace != "aten" or operator._overloadname != "default":
+        return operator
+    if any(isinstance(arg, list) and None in arg for arg in step.args):
+        return operator
+    return getattr(torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator)
 
 
 def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
