@@ -53,7 +53,8 @@ class Builder:
         if node.op == "placeholder":
             self.values[node] = self.input(node)
         elif node.op == "output":
-            self.program.outputs = [self.output(item) for item in node.args[0]]  # type: ignore[union-attr]
+            results: Any = node.args[0]
+            self.program.outputs = [self.output(item) for item in results]
         elif node.op == "get_attr":
             self.values[node] = self.constant(node)
         else:
@@ -161,11 +162,11 @@ class Builder:
         fake, results = base.meta["val"], node.meta.get("val")
         if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
             return None
-        several = isinstance(results, (tuple, list))
-        windows = [self.alias(result, fake, self.values[base]) for result in (results if several else [results])]
+        every = list(results) if isinstance(results, (tuple, list)) else [results]
+        windows = [self.alias(result, fake, self.values[base]) for result in every]
         if not windows or None in windows:
             return None
-        return windows if several else windows[0]
+        return windows if isinstance(results, (tuple, list)) else windows[0]
 
     def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
         if not isinstance(result, torch.Tensor) or result.dtype != base.dtype or not (_plain(result) and _plain(base)):
@@ -181,7 +182,8 @@ class Builder:
         single = not isinstance(results, (tuple, list))
         names: list[str | None] = []
         values: list[Any] = []
-        for number, result in enumerate([results] if single else results):
+        every: Sequence[Any] = [results] if not isinstance(results, (tuple, list)) else results
+        for number, result in enumerate(every):
             if isinstance(result, torch.Tensor):
                 buffer = self.new_buffer(f"{node.name}_{number}" if not single else node.name, result)
                 names.append(buffer.name)

@@ -334,7 +334,8 @@ def points(
     producer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
 ) -> tuple[dict[Atom, Index] | None, dict[Atom, Index] | None]:
     """Where in the producer's loops the elements were stored: its row, and the place in the row (None: the whole row's)."""
-    outer = inner = None
+    outer: dict[Atom, Index] | None = None
+    inner: dict[Atom, Index] | None = None
     for access in passed:
         store = stored[access.buffer]
         if not store.index.variables() & set(producer.inner):

@@ -400,6 +400,8 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
 
 
 def converted(text: str, source: Scalar, target: torch.dtype) -> str:
+    if source.dtype == torch.bfloat16 and target != torch.float32:
+        text = f"({text}).to(tl.float32)"
     if target == torch.bool:
         return f"{text} != 0"
     if target == torch.uint8 and source.dtype.is_floating_point:
