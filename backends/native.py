@@ -1,5 +1,4 @@
 """`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
-
 from __future__ import annotations
 
 import importlib

@@ -1,5 +1,4 @@
 """A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there, or as a call."""
-
 from __future__ import annotations
 
 import operator

@@ -4,7 +4,6 @@ A consumer that reads an element where its producer writes one at the same point
 loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with
 i-th coordinate (a // s_i) % n_i.
 """
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,4 @@
 """A program's steps as a Python function: buffers allocated, kernels run, operators called, in order."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,6 @@
 In: a simplified Kernel. Out: the text of a module with the function, its parameters, and tile sizes. A row that fits is held in
 registers (persistent); a longer one is walked once for each reduction that waits for another.
 """
-
 from __future__ import annotations
 
 import math
