@@ -75,7 +75,8 @@ def job(program: Program, text: str, parameters: Parameters, tiles: Tiles, ours:
     constants = [("XBLOCK", tiles.xblock)] + ([("RBLOCK", tiles.rblock)] if "RBLOCK" in text else [])
     arguments = (*names, *parameters.sizes, *(name for name, _ in constants))
     aligned = tuple(n for n, name in enumerate(parameters.buffers) if name in ours)
-    return Job(PREAMBLE + text, arguments, (*kinds, *("constexpr" for _ in constants)), tuple(constants), aligned, tiles.warps)
+    signature = (*kinds, *("constexpr" for _ in constants))
+    return Job(PREAMBLE + text, arguments, signature, tuple(constants), aligned, tiles.warps, "tl.device_assert" in text)
 
 
 def tiles_in(rows: Index, tiles: Tiles) -> str:

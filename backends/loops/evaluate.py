@@ -69,6 +69,8 @@ def _scalar(
         return args[0].to(node.dtype)
     if node.op == LOAD:
         mask, *holes = args
+        if node.attr.checked:
+            mask = mask & holes.pop()
         place = _index(node.attr.index, grid, holes)
         mask, place = torch.broadcast_tensors(mask, place)
         found = memory[node.attr.buffer][torch.where(mask, place, 0)] if mask.any() else torch.zeros(mask.shape, dtype=node.dtype)

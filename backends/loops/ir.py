@@ -6,7 +6,7 @@ on a reduction comes behind it, what does not depend on the innermost variables 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -32,10 +32,11 @@ class Scalar:
 @dataclass(frozen=True)
 class Access:
     """An element of a buffer, counted from its start. Hole(n) in the index is the n-th computed subscript. Where the load's
-    mask is false, nothing is read."""
+    mask is false, nothing is read. checked: the last argument must hold wherever the mask does; eager raises where it does not."""
 
     buffer: str
     index: Index
+    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,11 @@ def position(value: Index, dtype: torch.dtype = torch.int64) -> Scalar:
 TRUE = const(True, torch.bool)
 
 
-def load(buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (), mask: Scalar = TRUE) -> Scalar:
-    return Scalar(LOAD, (mask, *subscripts), dtype, Access(buffer, place))
+def load(
+    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (), mask: Scalar = TRUE, check: Scalar | None = None
+) -> Scalar:  # fmt: skip
+    args = (mask, *subscripts) if check is None else (mask, *subscripts, check)
+    return Scalar(LOAD, args, dtype, Access(buffer, place, check is not None))
 
 
 HALF = (torch.float16, torch.bfloat16)
@@ -240,7 +244,7 @@ def substitute(roots: Iterable[Scalar], mapping: Mapping[Atom, Index]) -> list[S
     def change(node: Scalar) -> Scalar:
         if node.op == LOAD:
             place = node.attr.index.substitute(mapping)
-            return node if place is node.attr.index else Scalar(LOAD, node.args, node.dtype, Access(node.attr.buffer, place))
+            return node if place is node.attr.index else Scalar(LOAD, node.args, node.dtype, replace(node.attr, index=place))
         if node.op == INDEX:
             place = node.attr.substitute(mapping)
             return node if place is node.attr else Scalar(INDEX, (), node.dtype, place)

@@ -171,9 +171,9 @@ def masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
 
 
 def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
-    """x at `place`, with the computed `row` along dim; nothing is read outside of x."""
+    """x at `place`, with the computed `row` along dim, which must be inside of x."""
     at = [*place[:dim], atom(Hole(0)), *place[dim + 1 :]]
-    return load(x.buffer, x.at(at), x.dtype, subscripts=(row,), mask=inside(row, 0, x.size[dim]))
+    return load(x.buffer, x.at(at), x.dtype, subscripts=(row,), check=inside(row, 0, x.size[dim]))
 
 
 @lowers(aten.embedding.default)
@@ -237,7 +237,7 @@ def index_tensor(build: Builder, node: torch.fx.Node, x: View, positions: Sequen
             rows.append(row)
             place.append(atom(Hole(hole)))
         place += at[first + rank :]
-        return load(x.buffer, x.at(place), x.dtype, subscripts=tuple(rows), mask=mask)
+        return load(x.buffer, x.at(place), x.dtype, subscripts=tuple(rows), check=mask)
 
     return build.pointwise(node, node.meta["val"], body)
 

@@ -359,7 +359,8 @@ class Function(Emitter):
     def expression(self, node: Scalar, args: Sequence[str]) -> str:
         if node.op == LOAD:
             read = f"{self.pointers[node.attr.buffer]}[{self.index(node.attr.index, args[1:])}]"
-            return read if node.args[0] is TRUE or args[0] == "1" else f"{args[0]} ? {read} : ({TYPES[node.dtype]})0"
+            masks = [args[0]] * (node.args[0] is not TRUE and args[0] != "1") + [args[-1]] * node.attr.checked
+            return f"{' && '.join(masks)} ? {read} : ({TYPES[node.dtype]})0" if masks else read
         if node.op == INDEX:
             return self.index(node.attr)
         if node.op == CAST:

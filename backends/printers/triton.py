@@ -338,6 +338,16 @@ class Function(Emitter):
             return converted(args[0], node.args[0], node.dtype)
         return operation(node, args)
 
+    def compute(self, node: Scalar, scope: Scope) -> None:
+        super().compute(node, scope)
+        if node.op == LOAD and node.attr.checked:
+            depends = self.plan.depends[id(node)]
+            outside = ["~xmask"] * bool(depends & set(self.kernel.outer)) + ["~rmask"] * bool(depends & set(self.kernel.inner))
+            given = [] if node.args[0] is TRUE else [f"({scope.find(node.args[0])} == 0)"]
+            condition = " | ".join([scope.find(node.args[-1]) or "", *given, *outside])
+            home = next(place for place in scope.chain() if id(node) in place.names)
+            home.lines.append(f'tl.device_assert({condition}, "index out of range")')
+
     def load(self, node: Scalar, args: Sequence[str]) -> str:
         depends = self.plan.depends[id(node)]
         masks = []
@@ -347,11 +357,13 @@ class Function(Emitter):
             masks.append("rmask")
         if node.args[0] is not TRUE:
             masks.append(args[0])
+        if node.attr.checked:
+            masks.append(args[-1])
         source = f"{self.pointers[node.attr.buffer]} + ({self.index(node.attr.index, args[1:])})"
         if not masks:
             return f"tl.load({source})"
-        if node.args[0] is not TRUE and not depends:
-            return f"tl.load({source} + tl.zeros([1], tl.int32), {args[0]}, other=0)"
+        if not depends:
+            source += " + tl.zeros([1], tl.int32)"
         return f"tl.load({source}, {' & '.join(masks)}, other=0)"
 
     def index(self, expression: Index, holes: Sequence[str] = ()) -> str:

@@ -33,6 +33,7 @@ class Job:
     constants: tuple[tuple[str, int], ...]
     aligned: tuple[int, ...]
     warps: int
+    asserts: bool = False  # it checks what it reads
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
         "module": path.stem, "path": str(path), "arguments": list(job.arguments),
         "signature": dict(zip(job.arguments, job.signature, strict=True)),
         "constants": dict(job.constants), "aligned": list(job.aligned), "target": ["cuda", major * 10 + minor, 32],
-        "options": {"num_warps": job.warps, "num_stages": 1},
+        "options": {"num_warps": job.warps, "num_stages": 1} | ({"debug": True, "sanitize_overflow": False} if job.asserts else {}),
     }  # fmt: skip
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import numpy  # noqa: E402
-import torch  # noqa: E402
-import triton.language as tl  # noqa: E402
-from framejit.backends.loops.evaluate import evaluate  # noqa: E402
-from framejit.backends.optimize.simplify import simplify  # noqa: E402
-from framejit.backends.printers.triton import LIBDEVICE, PREAMBLE, Tiles, print_triton  # noqa: E402
-from triton.runtime.interpreter import TensorHandle  # noqa: E402
+import numpy
+import torch
+import triton.language as tl
+from framejit.backends.loops.evaluate import evaluate
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.triton import LIBDEVICE, PREAMBLE, Tiles, print_triton
+from triton.runtime.interpreter import TensorHandle
 
 sys.path.insert(0, str(Path(__file__).parent))
-import kernels  # noqa: E402
+import kernels
 
 TORCH = {**{there: here for here, there in LIBDEVICE.items()}, "fmod": "fmod", "signbit": "signbit", "rint": "round"}
 LOOPED = Tiles(4, 16, 1, False)

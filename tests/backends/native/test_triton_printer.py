@@ -13,7 +13,8 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
 
 def test_computes_what_the_ir_means():
     done = subprocess.run([sys.executable, "-W", "ignore", str(SCRIPT)], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1].endswith("kernels ran, 0 differ"), done.stdout[-4000:] + done.stderr[-4000:]
+    told = done.stdout[-4000:] + done.stderr[-4000:]
+    assert done.returncode == 0 and done.stdout.splitlines()[-1].endswith("kernels ran, 0 differ"), told
     assert int(done.stdout.splitlines()[-1].split()[0]) > 500
 
 
