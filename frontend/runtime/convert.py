@@ -218,7 +218,7 @@ def make_entry(
 
 def runs_python(capture: Capture) -> bool:
     """Whether frames worth catching may run at the break. Taking a number from a tensor runs none."""
-    return isinstance(capture.exit, Break) and capture.exit.reason.reason.id not in ("data-dependent-value", "data-dependent-branch")
+    return isinstance(capture.exit, Break) and not capture.exit.is_quiet
 
 
 class Clock:
