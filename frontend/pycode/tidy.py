@@ -33,6 +33,8 @@ def once(units: list[Unit]) -> list[Unit]:
         if temp is None or at in dead:
             continue
         follower = units[at + 1] if at + 1 < len(units) and at + 1 not in targets else None
+        if unit.op in LOADS and follower is not None and follower.op == POP:
+            dead |= {at, at + 1}
         copied = at > 0 and units[at - 1].op == COPY and units[at - 1].arg == 1 and at not in targets and at - 1 not in dead
         if unit.op != STORE:
             continue

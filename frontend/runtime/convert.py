@@ -208,8 +208,8 @@ def captured_event(piece: Piece, capture: Capture, program: GuardProgram, second
 def make_entry(
     piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram
 ) -> Entry:
-    if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes:
-        return Entry(native, None, None, False, program)  # no tensor work: the original is as good
+    if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes and not piece.frames:
+        return Entry(native, None, None, False, program)  # no tensor work: the original is as good, but for the end of a frame
     rebuilt: types.FunctionType | None = None
     if piece.frames or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
