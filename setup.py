@@ -31,7 +31,9 @@ setup(
             include_dirs=internal,
             depends=[
                 f"guards/native/{name}.h"
-                for name in ("arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "relation", "tensor_layout", "torch_state")
+                for name in (
+                    "arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "relation", "tensor_layout", "torch_state",
+                )
             ],
             libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", *checks],

@@ -187,7 +187,8 @@ EDITS = {
         lambda w: setattr(w.net.a.weight, "data", torch.full((2, 2), 3.0)), lambda w: setattr(w.net.a.weight, "data", torch.ones(2, 2)),
     ),
     "parameter transposed in place": (
-        lambda w: setattr(w.net.a.weight, "data", w.net.a.weight.data.t()), lambda w: setattr(w.net.a.weight, "data", w.net.a.weight.data.t()),
+        lambda w: setattr(w.net.a.weight, "data", w.net.a.weight.data.t()),
+        lambda w: setattr(w.net.a.weight, "data", w.net.a.weight.data.t()),
     ),
     "submodule": (lambda w: setattr(w.net, "a", nn.Identity()), lambda w: w.net.b.__setitem__(0, Louder())),
     "submodules": (lambda w: w.net.b.append(Louder()), lambda w: w.net.b.pop(0)),
