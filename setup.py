@@ -32,7 +32,8 @@ setup(
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "relation", "tensor_layout", "torch_state",
+                    "arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "relation", "tensor_layout",
+                    "torch_state",
                 )
             ],
             libraries=["dl"],
