@@ -7,7 +7,7 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 folders = find_packages(".", include=["frontend*", "guards*", "backends*"])
-runtime = ["continuation", "entry", "eval_hook", "frame_hook", "handle", "links", "mode", "site"]
+runtime = ["continuation", "entry", "eval_hook", "frame_hook", "handle", "links", "mode", "module_call", "site"]
 internal = [f"{sysconfig.get_path('include')}/internal"]
 # FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env `native`)
 sanitize = bool(os.environ.get("FRAMEJIT_SANITIZE"))
@@ -27,11 +27,14 @@ setup(
     ext_modules=[
         Extension(
             "framejit.guards.native._guards",
-            [f"guards/native/{name}.c" for name in ("arming", "dict_watch", "guard_program", "tensor_layout", "torch_state")],
+            [f"guards/native/{name}.c" for name in ("arming", "dict_watch", "guard_program", "relation", "tensor_layout", "torch_state")],
             include_dirs=internal,
             depends=[
                 f"guards/native/{name}.h"
-                for name in ("arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "tensor_layout", "torch_state")
+                for name in (
+                    "arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "relation", "tensor_layout",
+                    "torch_state",
+                )
             ],
             libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", *checks],
@@ -50,7 +53,10 @@ setup(
             "framejit.frontend.runtime._hook",
             [f"frontend/runtime/{name}.c" for name in runtime],
             include_dirs=["guards/native", *internal],
-            depends=["frontend/runtime/hook.h", "frontend/runtime/frame_compat.h", "guards/native/guard_api.h"],
+            depends=[
+                "frontend/runtime/hook.h", "frontend/runtime/frame_compat.h", "guards/native/guard_api.h", "guards/native/object_compat.h",
+                "guards/native/constants.h",
+            ],
             extra_compile_args=["-O3", "-std=c11", *checks],
             extra_link_args=checks,
             optional=optional,

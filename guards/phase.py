@@ -22,11 +22,13 @@ class Phase(enum.IntEnum):
 
     FIRST = 0  # at every call: arguments, torch's modes
     STABLE = 1  # once, then only after something changed: what hangs on modules, classes, globals
-    LAST = 2  # at every call: tensors found on stable paths, and whatever runs Python
+    HELD = 2  # at every call, in one loop: tensors found on stable paths, which change in place
+    LAST = 3  # at every call: what comes from stable and other paths together, and whatever runs Python
 
 
 QUIET_LOADS = (s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem, s.CellContents)
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
+PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nobody can change them
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
 NUMBERS = (int, float)  # an input of these types that only its type is known of is expected to vary
 
@@ -61,7 +63,7 @@ class Phases:
             return self._below(holder(guard.source))
         phases = {self.of(source) for source in kind_of(guard).subjects(guard)}
         if guard.kind is Kind.TENSOR and phases == {Phase.STABLE}:
-            return Phase.LAST  # it changes in place
+            return Phase.HELD
         return phases.pop() if len(phases) == 1 else Phase.LAST
 
     def of(self, source: Source) -> Phase:
@@ -92,15 +94,23 @@ class Phases:
         """Whether loading it, given its base, runs no Python and makes no object."""
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict):
             return type(source.key) is str
-        return isinstance(source, QUIET_LOADS) or self.is_function_field(source)
+        return isinstance(source, QUIET_LOADS) or self.is_function_field(source) or self.is_property_field(source)
 
     def is_function_field(self, source: Source) -> bool:
         """Whether it is one of the parts of what another guard says is a function."""
         if not isinstance(source, s.AttrSource) or source.attr not in FUNCTION_FIELDS:
             return False
+        return self._is_known(source.of, FunctionType)
+
+    def is_property_field(self, source: Source) -> bool:
+        """Whether it is one of the functions of what another guard says is a property."""
+        return isinstance(source, s.AttrSource) and source.attr in PROPERTY_FIELDS and self._is_known(source.of, property)
+
+    def _is_known(self, source: Source, cls: type) -> bool:
+        """Whether a guard says that this is an object of just that class."""
         return any(
-            guard.kind is Kind.TYPE and guard.expected is FunctionType or guard.kind is Kind.IS and type(guard.expected) is FunctionType
-            for guard in self._by_source[source.of]
+            guard.kind is Kind.TYPE and guard.expected is cls or guard.kind is Kind.IS and type(guard.expected) is cls
+            for guard in self._by_source[source]
         )
 
     def _stays(self, source: Source) -> bool:
@@ -109,6 +119,8 @@ class Phases:
             return True
         if isinstance(source, s.TypeOf):
             return any(guard.kind in (Kind.TYPE, Kind.TENSOR) for guard in self._by_source[source.of])
+        if is_closed_over(source) and self._is_known(source, FunctionType):
+            return True
         return any(
             guard.kind is Kind.IS or guard.kind is Kind.TYPE and issubclass(guard.expected, torch.nn.Module)
             for guard in self._by_source[source]
@@ -130,6 +142,10 @@ def prefixes(source: Source) -> Iterator[Source]:
     while base is not None:
         yield base
         base = base.base
+
+
+def is_closed_over(source: Source) -> bool:
+    return isinstance(source, s.CellContents) and isinstance(source.of, s.ClosureSource)
 
 
 def holder(source: Source) -> Source:

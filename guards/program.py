@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from sys import modules
+from types import CodeType
 from typing import Any
 
 from . import source as s
@@ -21,7 +22,7 @@ from .native import (
     Program,
     watching,  # noqa: F401 - it finds out how changes can be noticed here
 )
-from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, Phase, Phases, paths_of, prefixes
+from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, PROPERTY_FIELDS, Phase, Phases, paths_of, prefixes
 from .reference import TENSOR_PROPERTIES, FrameView, explain
 from .source import Source
 
@@ -102,9 +103,9 @@ class GuardProgram:
 
     @cached_property
     def _native(self) -> Program:
-        stable, last = (sum(step.phase < phase for step in self.steps) for phase in (Phase.STABLE, Phase.LAST))
+        stable, held, last = (sum(step.phase < phase for step in self.steps) for phase in (Phase.STABLE, Phase.HELD, Phase.LAST))
         places = self.places
-        return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, stable, last, places.fresh, places.anchors)
+        return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, stable, held, last, places.fresh, places.anchors)
 
     def failure(self, step: int, frame: FrameView) -> Failure | None:
         """In words, why the evaluator stopped at this step for this frame; None for step -1."""
@@ -142,11 +143,17 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
     kept = [
         guard for guard in unique.values()
         if not any(other is not guard and kind_of(other).implies(other, guard) for other in by_source[guard.source])
+        and not (isinstance(guard.source, s.AttrSource) and any(map(never_changes, by_source[guard.source.of])))
     ]
     if not any(map(by_load, kept)):
         return kept
     paths = paths_of(kept, lifted)
     return [guard for guard in kept if not walked(guard, paths)]
+
+
+def never_changes(guard: Guard) -> bool:
+    """Whether it names an object whose attributes nobody can change: what is asked of these was answered when it was made."""
+    return guard.kind is Kind.IS and type(guard.expected) is CodeType
 
 
 def by_load(guard: Guard) -> Source | None:
@@ -269,6 +276,8 @@ class Writer:
             return Encoded("INSTANCE_ITEM", source.key), source.of.of
         if self.phases.is_function_field(source):
             return Encoded("FUNCTION_FIELD", source.attr, FUNCTION_FIELDS.index(source.attr)), source.base  # type: ignore[attr-defined]
+        if self.phases.is_property_field(source):
+            return Encoded("PROPERTY_FIELD", source.attr, PROPERTY_FIELDS.index(source.attr)), source.base  # type: ignore[attr-defined]
         return LOADS[type(source)].encode(source), source.base
 
 

@@ -37,6 +37,10 @@ class BrokenFrame:
         return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"
 
 
+# Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's runs.
+QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
+
+
 @dataclass(frozen=True)
 class Break:
     """Python must run an instruction group of the innermost of `frames`, outermost first."""
@@ -45,6 +49,11 @@ class Break:
     handled: Value | None  # the exception that is being handled there
     reason: GraphBreak
     where: str
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no frame can run at the break that is worth catching or could look at this one."""
+        return self.reason.reason.id in QUIET
 
 
 @dataclass(frozen=True)

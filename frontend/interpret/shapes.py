@@ -250,10 +250,12 @@ class Shapes:
             home = self.homes.get(expr)
             if home is not None and home.source == fact.source:
                 continue
+            symbols = fact.sym.node._expr.free_symbols  # before anything was said of them
+            line = next(filter(None, map(self._line_of, sorted(symbols, key=str))), "")
             if expr.is_number:
-                yield Guard(fact.source, Kind.EQUALS, PYTHON[type(fact.sym)](fact.sym))
+                yield Guard(fact.source, Kind.EQUALS, PYTHON[type(fact.sym)](fact.sym), line)
             else:
-                yield self._relation(sympy.Eq(sympy.Symbol("here"), expr, evaluate=False), "", {"here": fact.source})
+                yield self._relation(sympy.Eq(sympy.Symbol("here"), expr, evaluate=False), line, {"here": fact.source})
         for symbol, mark in self.ranges:
             if mark.min is not None:
                 yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")

@@ -17,6 +17,7 @@ from .decode import raw_instructions
 from .dialect import current
 from .instr import DecodedCode, Instr
 from .py311 import BINARY, FUNCTION_PARTS
+from .tidy import labels, tidy
 
 VARARGS, VARKEYWORDS, GENERATORS = 0x4, 0x8, 0x2A0
 TERMINAL = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
@@ -76,6 +77,7 @@ class CodeBuilder:
         self.dialect = current()
         self._code = decoded.code
         self._units: list[Unit] = []
+        self._unpacked: dict[Unit, list[int]] = {}
         self._region: Region | None = None
         self._consts: list[Any] = list(self._code.co_consts)
         self._const_index = {id(const): i for i, const in reversed(list(enumerate(self._consts)))}
@@ -262,6 +264,10 @@ class CodeBuilder:
     def load_attr(self, name: str) -> None:
         self.emit("LOAD_ATTR", self._name(name) << self.dialect.attr_shift)
 
+    def load_method(self, name: str) -> None:
+        """obj -> the two slots that CALL finds under its arguments: the function and `obj`, or what getattr gives and NULL"""
+        self.dialect.load_method(self, self._name(name))
+
     def store_attr(self, name: str) -> None:
         """value, obj ->"""
         self.emit("STORE_ATTR", self._name(name))
@@ -361,6 +367,11 @@ class CodeBuilder:
     def unpack_sequence(self, n: int) -> None:
         """The first item ends on top."""
         self.emit("UNPACK_SEQUENCE", n)
+
+    def unpack_into(self, slots: list[int]) -> None:
+        """sequence -> ; its items go into `slots`, which may still grow until `finish`. None: it is dropped."""
+        self.emit("POP_TOP")
+        self._unpacked[self._units[-1]] = slots
 
     # Calls.
 
@@ -463,6 +474,8 @@ class CodeBuilder:
 
     def finish(self) -> CodeType:
         """The code object. The builder is used up."""
+        self._unpack()
+        self._units = tidy(self._units)
         self._expand()
         varnames, where = self._layout()
         units = self._resolve_slots(where)
@@ -511,12 +524,31 @@ class CodeBuilder:
                 unit.arg = slots[0] if len(slots) == 1 else slots[0] << 4 | slots[1]
             units.append(unit)
         moved.append(len(units))
+        self._move_labels(units, moved)
+        return units
+
+    def _move_labels(self, units: list[Unit], moved: list[int]) -> None:
+        """After units were put in; `moved`: the new index of each, and the end."""
         if len(units) != len(self._units):
-            handlers = {unit.region.handler for unit in units if unit.region is not None}
-            for label in handlers | {unit.label for unit in units if unit.label is not None}:
+            for label in labels(units):
                 assert label.at is not None, "a label was never placed"
                 label.at = moved[label.at]
-        return units
+
+    def _unpack(self) -> None:
+        """Spell `unpack_into` out."""
+        units: list[Unit] = []
+        moved: list[int] = []
+        for unit in self._units:
+            moved.append(len(units))
+            targets = self._unpacked.get(unit)
+            if targets:
+                units.append(Unit("UNPACK_SEQUENCE", len(targets), (), None, unit.position, unit.region))
+                units += [Unit("STORE_FAST", 0, (slot,), None, unit.position, unit.region) for slot in targets]
+            else:
+                units.append(unit)
+        moved.append(len(units))
+        self._move_labels(units, moved)
+        self._units = units
 
     def _expand(self) -> None:
         """Send jumps that need something at their target, or cannot go back, through a landing behind the code."""

@@ -28,6 +28,7 @@ class Dialect:
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
     truth: str | None  # what must precede UNARY_NOT and a conditional jump on any object, if anything
     attr_shift: int  # LOAD_ATTR's oparg is the name's index shifted by so much
+    load_method: Callable[[Any, int], None]  # (builder, index of the name): emit the load of a method to be called
     checked_load: str  # pushes a local, raises when it is unbound
     pairs: Mapping[str, tuple[str, str]]  # superinstructions on two slots (oparg: 4 bits each)
     jump_if: Mapping[bool | None, tuple[str, str]]  # (jump if not, jump if so) for truth (True) and `is None` (None)

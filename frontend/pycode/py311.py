@@ -222,6 +222,7 @@ DIALECT = Dialect(
     null_below=True,
     truth=None,
     attr_shift=0,
+    load_method=lambda b, name: b.emit("LOAD_METHOD", name),
     checked_load="LOAD_FAST",
     pairs={},
     jump_if={

@@ -94,6 +94,7 @@ DIALECT = replace(
     rules=RULES,
     internal=frozenset({"INTERPRETER_EXIT", "RESERVED"}),
     attr_shift=1,
+    load_method=lambda b, name: b.emit("LOAD_ATTR", name << 1 | 1),
     checked_load="LOAD_FAST_CHECK",
     jump_if={True: ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE"), None: ("POP_JUMP_IF_NOT_NONE", "POP_JUMP_IF_NONE")},
     backward={"JUMP_FORWARD": "JUMP_BACKWARD"},

@@ -102,13 +102,12 @@ class Emission:
             self.b.pop_top()
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:
-        """Calls the graph, if it has anything to do; its results go into a temporary."""
+        """Calls the graph, if it has anything to do; its results go into temporaries."""
         graph = self.capture.trace.graph
         if not graph.nodes:
             return ()
         used = [item for item in graph.inputs if item.value.node.users]
         b = self.b
-        self.r.results = b.temp()
         failed = b.label()
         with b.protect(failed, 0, False):  # from before the call: 3.13 looks an inlined call's exception up at the instruction before it
             b.push_null_before_callee()
@@ -117,7 +116,7 @@ class Emission:
             for item in used:
                 self.r.load(item.source)
             b.call(len(used))
-        b.store_slot(self.r.results)
+        b.unpack_into(self.r.results)
         after = b.label()
         b.jump(after)
         b.mark(failed)

@@ -53,8 +53,8 @@ class Reloader:
     def __init__(self, builder: CodeBuilder, entry: str, globals_: dict[str, Any]) -> None:
         self.b, self.entry, self.globals = builder, entry, globals_
         self.lifted: dict[Source, int] = {}
-        self.outputs: dict[torch.fx.Node, int] = {}
-        self.results: int | None = None  # the temporary that holds the graph's outputs
+        self.outputs: dict[torch.fx.Node, int] = {}  # the temporaries that hold the graph's outputs
+        self.results: list[int] = []  # the same, as the graph returns them
         self.temps: dict[int, int] = {}
         self._making: set[int] = set()
         self._kept: list[Value] = []
@@ -104,6 +104,11 @@ class Reloader:
         if key not in self.temps:
             self.keep(value)
 
+    def method(self, value: TensorMethod) -> None:
+        """Pushes a method to be called, as the two items under the arguments of CALL."""
+        self.reload(value.receiver)
+        self.b.load_method(value.name)
+
     def keep(self, value: Value) -> None:
         """Remembers that the top of the stack is `value`, and leaves it there."""
         temp = self.temps[id(value)] = self.b.temp()
@@ -146,10 +151,12 @@ def makes(*families: type) -> Callable[[Any], Any]:
 
 @makes(TensorValue)
 def make_tensor(r: Reloader, value: TensorValue) -> None:
-    index = r.outputs.setdefault(value.node, len(r.outputs))
-    r.b.load_slot(r.results)
-    r.b.load_const(index)
-    r.b.subscr()
+    temp = r.outputs.get(value.node)
+    if temp is None:
+        temp = r.outputs[value.node] = r.b.temp()
+        r.results.append(temp)
+    r.temps[id(value)] = temp
+    r.b.load_slot(temp)
 
 
 @makes(SymbolicNumber)

@@ -26,6 +26,7 @@ from ..values.klass import ClassValue
 from ..values.range import RangeValue
 from ..values.sequence import TupleValue
 from ..values.symbolic_number import SymbolicNumber
+from ..values.tensor import TensorMethod
 from .effect import awaited_effect, group_effect
 from .reload import Reloader
 
@@ -47,11 +48,13 @@ def emit_break(b: CodeBuilder, r: Reloader, exit_: Break, makers: Makers) -> Non
     waiting = tuple(awaiting(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False))
     inner = None
     for depth in range(len(frames) - 1, 0, -1):
-        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, makers)
-    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers).run()
+        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet)
+    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.is_quiet).run()
 
 
-def make_stub(frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended, ...], inner: Inner | None, makers: Makers) -> Inner:
+def make_stub(
+    frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended, ...], inner: Inner | None, makers: Makers, quiet: bool
+) -> Inner:
     """The stub of a frame, and its state as the code above makes it."""
     given = Given()
     slots = tuple(value if value is None else given.take(value) for value in frame.slots)
@@ -60,7 +63,7 @@ def make_stub(frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended,
     below = inner and Inner(inner.stub, given.take(inner.state))
     stub_frame = replace(frame, slots=slots, stack=stack)
     builder.line(frame.decoded.instrs[frame.index].line)
-    BreakEmission(builder, Reloader(builder, "state", frame.globals), stub_frame, open_, outer, below, makers).run()
+    BreakEmission(builder, Reloader(builder, "state", frame.globals), stub_frame, open_, outer, below, makers, quiet).run()
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     stub._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
@@ -112,7 +115,7 @@ class BreakEmission:
 
     def __init__(
         self, b: CodeBuilder, r: Reloader, frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended, ...], inner: Inner | None,
-        makers: Makers,
+        makers: Makers, quiet: bool,
     ) -> None:  # fmt: skip
         self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = b, r, frame, open_, outer, inner, makers
         self.decoded = frame.decoded
@@ -122,7 +125,9 @@ class BreakEmission:
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
         self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
+        self.quiet = quiet  # nobody can look at this frame while the group runs, so that anything may lie in temporaries
         self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
+        self.kept_temps: list[int] | None = None  # what is kept lies here instead
 
     def run(self) -> None:
         b = self.b
@@ -164,8 +169,9 @@ class BreakEmission:
             assert value is not None
             if not self._in_place(slot, value):
                 self._make(value)
-        for value in self.frame.stack:
-            self._make(value)
+        method = self._method()
+        for value in (*self.kept, *self.operands):
+            self._make(value.receiver if value is method else value)
         if self.inner is not None:
             self._make(self.inner.state)
 
@@ -196,12 +202,19 @@ class BreakEmission:
             self.r.reload(value.current)
             b.push_exc_info()
             b.pop_top()
-        for position in reversed(range(len(self.kept))):
-            self._carry(position)
-        b.build_tuple(len(self.carried))
-        self.pushed = len(self.handled) + 1
+        if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
+            self._keep_in_temporaries()
+        else:
+            for position in reversed(range(len(self.kept))):
+                self._carry(position)
+            b.build_tuple(len(self.carried))
+            self.pushed = len(self.handled) + 1
+        method = self._method()
         for value in self.operands:
-            self.r.reload(value)
+            if value is method:
+                self.r.method(method)
+            elif method is None or not isinstance(value, Null):
+                self.r.reload(value)
         if self.inner is not None:
             b.push_null_before_callee()
             b.load_const(self.inner.stub)
@@ -209,6 +222,21 @@ class BreakEmission:
             self.r.reload(self.inner.state)
         elif self.instr.op is Op.WITH_EXCEPT_START:
             self._exit_call()
+
+    def _method(self) -> TensorMethod | None:
+        """The tensor's method that the group does nothing but call, if that is so: no bound method need be made of it then."""
+        if self.inner is not None or self.instr.op is not Op.CALL:
+            return None
+        callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
+        return callee[0] if len(callee) == 1 and type(callee[0]) is TensorMethod and id(callee[0]) not in self.r.temps else None
+
+    def _keep_in_temporaries(self) -> None:
+        self.kept_temps = []
+        for position, value in enumerate(self.kept):
+            if not isinstance(value, Null):
+                self._carry(position)
+                self.kept_temps.append(self.b.temp())
+                self.b.store_slot(self.kept_temps[-1])
 
     def _carry(self, position: int) -> None:
         value = self.kept[position]
@@ -232,7 +260,9 @@ class BreakEmission:
 
     def _drop_temporaries(self) -> None:
         """What rebuilt code held for itself is gone while the user's code runs."""
-        for temp in {*self.r.temps.values(), self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
+        if self.quiet:
+            return
+        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
             self.b.delete_slot(temp)
 
     def _group(self, jumped: Label) -> None:
@@ -266,21 +296,35 @@ class BreakEmission:
             b.store_slot(temp)
             if kind != "null":
                 results.insert(0, temp)
-        kept = b.temp()
-        b.store_slot(kept)
-        slots = self._load_bound(index if self.inner is None else self.frame.index)
-        b.load_slot(kept)
-        b.unpack_sequence(len(self.carried)) if self.carried else b.pop_top()
-        for temp in results:
-            b.load_slot(temp)
-            if self.inner is not None:
-                self._item(1)
-        b.build_tuple(len(slots) + len(self.carried) + len(results))
+        slots = bound(self.frame, index if self.inner is None else self.frame.index)
+
+        def state() -> None:
+            self._load(slots)
+            self._load_kept(kept)
+            for temp in results:
+                b.load_slot(temp)
+                if self.inner is not None:
+                    self._item(1)
+            b.build_tuple(len(slots) + len(self.carried) + len(results))
+
+        kept: int | None = None
+        if self.kept_temps is None:
+            kept = b.temp()
+            b.store_slot(kept)
         if self.inner is None:
             point = ResumePoint(index, (*kinds(self.kept, self.open), *left), frozenset(slots))
-            self._hand_on(lambda: self._maker(point))
+            self._hand_on(lambda: self._maker(point), state)
         else:
-            self._hand_on(lambda: self._given_maker(results[0]))
+            self._hand_on(lambda: self._given_maker(results[0]), state)
+
+    def _load_kept(self, kept: int | None) -> None:
+        b = self.b
+        if kept is None:
+            for temp in self.kept_temps or ():
+                b.load_slot(temp)
+            return
+        b.load_slot(kept)
+        b.unpack_sequence(len(self.carried)) if self.carried else b.pop_top()
 
     def _item(self, index: int) -> None:
         self.b.load_const(index)
@@ -299,43 +343,42 @@ class BreakEmission:
         error, kept = b.temp(), b.temp()
         b.store_slot(error)
         b.store_slot(kept)
-        slots = self._load_bound(index)
+        slots = bound(self.frame, index)
         below = self.kept[:depth]
         carried = sum(not isinstance(value, Null) for value in below)
-        for position in range(carried):
-            b.load_slot(kept)
-            self._item(len(self.carried) - 1 - position)
-        if lasti:
-            b.load_const(self.instr.offset // 2)
-        b.load_slot(error)
-        b.build_tuple(len(slots) + carried + lasti + 1)
-        stack = (*kinds(below, self.open), *(("lasti",) if lasti else ()), "value")
-        self._hand_on(lambda: self._maker(ResumePoint(index, stack, frozenset(slots))))
 
-    def _load_bound(self, index: int) -> list[int]:
-        slots = bound(self.frame, index)
+        def state() -> None:
+            self._load(slots)
+            for position in range(carried):
+                b.load_slot(kept)
+                self._item(len(self.carried) - 1 - position)
+            if lasti:
+                b.load_const(self.instr.offset // 2)
+            b.load_slot(error)
+            b.build_tuple(len(slots) + carried + lasti + 1)
+
+        stack = (*kinds(below, self.open), *(("lasti",) if lasti else ()), "value")
+        self._hand_on(lambda: self._maker(ResumePoint(index, stack, frozenset(slots))), state)
+
+    def _load(self, slots: list[int]) -> None:
         cells = self.decoded.cells | set(self.decoded.frees)
         for slot in slots:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
-        return slots
 
-    def _hand_on(self, push_maker: Callable[[], None]) -> None:
-        """The state tuple is on top: close the handlers under it, then return the continuation, or what the code above makes it of."""
+    def _hand_on(self, push_maker: Callable[[], None], push_state: Callable[[], None]) -> None:
+        """Closes the open handlers, whose items are on top, then returns the continuation, or what the code above makes it of."""
         b = self.b
         for _ in self.handled:
-            b.swap(2)
             b.pop_except()
-        state = b.temp()
-        b.store_slot(state)
         if self.outer:
             push_maker()
-            b.load_slot(state)
+            push_state()
             b.build_tuple(2)
         else:
             b.push_null_before_callee()
             push_maker()
             b.push_null_after_callee()
-            b.load_slot(state)
+            push_state()
             b.call(1)
         b.return_value()
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
+import time
 import types
 import warnings
 import weakref
@@ -28,6 +30,7 @@ from .convert import Piece, convert
 from .frames import IN_PYTHON, worth_compiling
 from .recompile import Decision, change, decide
 
+LONGEST_WAIT = 60.0  # seconds for which a thread waits for another's compile, which may wait for this very thread
 HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -43,7 +46,7 @@ class Cache:
         self._loops: Loops = set()
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
-        self._compiling: set[int] = set()
+        self._compiling: dict[int, frozenset[int]] = {}  # by site: the threads that there were when its compile began
         self._continuations: dict[tuple[Any, ...], Site] = {}
         self._pieces: list[tuple[Suspended, ...]] = []  # their code objects' and globals' ids are keys
         self.root = self._site(function.__code__, function)
@@ -127,17 +130,21 @@ class Cache:
     # one compile at a time per site
 
     def _enter(self, site: Site) -> bool:
+        """Whether this thread may compile now; else it runs eager. A thread younger than the compile does not wait: a backend may
+        have started it, and wait for it in turn."""
+        end = time.monotonic() + LONGEST_WAIT
         with self._busy:
             while id(site) in self._compiling:
-                if not self.options.wait_for_compile:
+                left = end - time.monotonic()
+                if not self.options.wait_for_compile or threading.get_ident() not in self._compiling[id(site)] or left <= 0:
                     return False
-                self._busy.wait()
-            self._compiling.add(id(site))
+                self._busy.wait(left)
+            self._compiling[id(site)] = frozenset(sys._current_frames())
         return True
 
     def _leave(self, site: Site) -> None:
         with self._busy:
-            self._compiling.discard(id(site))
+            self._compiling.pop(id(site), None)
             self._busy.notify_all()
 
     def wait(self) -> None:

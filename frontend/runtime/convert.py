@@ -208,8 +208,8 @@ def captured_event(piece: Piece, capture: Capture, program: GuardProgram, second
 def make_entry(
     piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram
 ) -> Entry:
-    if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes:
-        return Entry(native, None, None, False, program)  # no tensor work: the original is as good
+    if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes and not piece.frames:
+        return Entry(native, None, None, False, program)  # no tensor work: the original is as good, but for the end of a frame
     rebuilt: types.FunctionType | None = None
     if piece.frames or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
@@ -218,7 +218,7 @@ def make_entry(
 
 def runs_python(capture: Capture) -> bool:
     """Whether frames worth catching may run at the break. Taking a number from a tensor runs none."""
-    return isinstance(capture.exit, Break) and capture.exit.reason.reason.id not in ("data-dependent-value", "data-dependent-branch")
+    return isinstance(capture.exit, Break) and not capture.exit.is_quiet
 
 
 class Clock:

@@ -281,4 +281,20 @@ c_levels_left(PyThreadState *tstate)
 #  define MAIN_INTERPRETER_ONLY
 #endif
 
+/* ---- weak references ---- */
+
+/* What it refers to, a new reference; NULL, without an exception, if that is gone. */
+static inline PyObject *
+weakly_held(PyObject *reference)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *object;
+    (void)PyWeakref_GetRef(reference, &object);
+    return object;
+#else
+    PyObject *object = PyWeakref_GET_OBJECT(reference);
+    return object == Py_None ? NULL : Py_NewRef(object);
+#endif
+}
+
 #endif

@@ -203,7 +203,7 @@ static int
 add_types(PyObject *module)
 {
     PyTypeObject *types[] = {&Entry_Type, &Site_Type, &Continuation_Type, &ContinuationMaker_Type, &Handle_Type,
-                             &Quiet_Type};
+                             &Quiet_Type, &ModuleCall_Type};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {
         if (PyModule_AddType(module, types[i]) < 0) {
             return -1;
@@ -229,7 +229,7 @@ module_exec(PyObject *module)
         return -1;
     }
     mode_init();
-    return links_init() < 0 || add_types(module) < 0 || add_unbound(module) < 0 ? -1 : 0;
+    return links_init() < 0 || module_call_init() < 0 || add_types(module) < 0 || add_unbound(module) < 0 ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {

@@ -4,6 +4,7 @@
  *   site.c          Site: entries of one place; choosing one for a call
  *   continuation.c  Continuation, ContinuationMaker, and the loop that runs them
  *   handle.c        Handle: a compiled callable; binding arguments
+ *   module_call.c   ModuleCall: a compiled module's call
  *   links.c         (handle, code object) -> site
  *   eval_hook.c     the frame evaluator
  *   mode.c          on, off, quiet; the C stack
@@ -66,7 +67,8 @@ typedef struct {
     Py_ssize_t simple_nargs; /* the positional count that needs no binding, -1 if every call does */
 } Handle;
 
-extern LOCAL PyTypeObject Entry_Type, Site_Type, Continuation_Type, ContinuationMaker_Type, Handle_Type, Quiet_Type;
+extern LOCAL PyTypeObject Entry_Type, Site_Type, Continuation_Type, ContinuationMaker_Type, Handle_Type, Quiet_Type,
+    ModuleCall_Type;
 extern LOCAL PyObject *unbound_marker;
 
 /* ---- mode.c ---- */
@@ -247,6 +249,10 @@ entry_is_eager(Entry *entry)
 
 /* The entry for this call, a new reference, compiled now if there was none. NULL: run eager, or on_miss raised. */
 LOCAL Entry *site_choose(Site *site, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted);
+
+/* ---- module_call.c ---- */
+
+LOCAL int module_call_init(void);
 
 /* ---- continuation.c ---- */
 

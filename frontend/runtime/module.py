@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn.modules import module as hooks
+
+from . import tracing_state
+from ._hook import ModuleCall
 
 
 def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> torch.nn.Module:
@@ -18,26 +20,27 @@ def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -
     return module
 
 
-class CompiledCall:
-    """The call of one module: a handle of its class's forward while nothing else happens in a call, else one of the whole
-    call, hooks and all. Holds the module weakly; pickles to None, as the slot of a copy is empty."""
+class CompiledCall(ModuleCall):
+    """The call of one module: a handle of its class's forward while nothing else happens in a call, which C decides, else one
+    of the whole call, hooks and all. Holds the module weakly; pickles to None, as the slot of a copy is empty."""
 
-    __slots__ = ("module", "make_handle", "function", "forward", "whole", "controls")
+    __slots__ = ("make_handle", "function", "forward", "whole", "controls")
 
     def __init__(self, module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> None:
-        self.module, self.make_handle = weakref.ref(module), make_handle
+        self.make_handle = make_handle
         self.controls: list[Any] = []
         self.function = type(module).forward
         self.whole: Any = None
         self.forward = self._handle(self.function) if isinstance(self.function, types.FunctionType) else None
+        super().__init__(module, self.function, self.forward, vars(hooks), tracing_state.getter())
 
     def _handle(self, function: Any) -> Any:
         handle = self.make_handle(function)
         self.controls.append(handle.framejit)
         return handle
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        module = self.module()
+    def otherwise(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+        """A call of which C does not know that it is forward's alone."""
         if self.forward is not None and is_plain(module, self.function):
             return self.forward(module, *args, **kwargs)
         if self.whole is None:

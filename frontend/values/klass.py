@@ -84,12 +84,19 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
     if kind is property:
         if raw.fget is None:
             raise tx.throw(AttributeError, "unreadable attribute")
-        return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [receiver], {})
+        return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
         if type(raw).__module__.split(".")[0] == "torch":
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.wrap(raw, source)
+
+
+def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:
+    """A property's fget, fset or fdel."""
+    if source is not None and type(raw) is property:
+        tx.guard(source, Kind.TYPE, property)
+    return tx.wrap(getattr(raw, part), tx.attr_source(source, part))
 
 
 class ClassValue(Value):

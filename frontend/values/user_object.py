@@ -11,7 +11,7 @@ from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
 from .iterator import ItemIterator
-from .klass import MISSING, ClassValue, bind, lookup, raw_attribute
+from .klass import MISSING, ClassValue, bind, lookup, property_function, raw_attribute
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
 from .tensor import Identity
@@ -97,7 +97,9 @@ class UserObject(Mutable):
             if isinstance(raw, property):
                 if raw.fget is None:
                     raise tx.throw(AttributeError, f"unreadable attribute '{name}'")
-                return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [self], {})
+                return property_function(tx, raw, source, "fget").call(tx, [self], {})
+            if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
+                return self.dictionary(tx)
             if isinstance(raw, types.MemberDescriptorType):
                 return self._slot(tx, name)
             if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
@@ -151,7 +153,7 @@ class UserObject(Mutable):
         if isinstance(raw, property):
             if raw.fset is None:
                 raise tx.throw(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
-            tx.wrap(raw.fset, tx.attr_source(source, "fset")).call(tx, [self, value], {})
+            property_function(tx, raw, source, "fset").call(tx, [self, value], {})
             return
         if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, types.MemberDescriptorType):
             if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
@@ -344,7 +346,7 @@ class SuperValue(Value):
     def _found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
         raw, source = raw_attribute(tx, owner, name, None)
         if isinstance(raw, property) and not of_class:
-            return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [self.receiver], {})
+            return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
         base = getattr(self.receiver, "base", None)

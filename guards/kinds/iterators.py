@@ -4,21 +4,23 @@ from __future__ import annotations
 from typing import Any
 
 from ..guard import Guard, Kind
-from ..iterators import remaining
+from ..iterators import ITERATORS, remaining
 from .registry import Encoded, GuardKind, guard_kind
 
 
 @guard_kind(Kind.REMAINING)
 class Remaining(GuardKind):
-    cost = 30
+    cost = 2
 
     def holds(self, expected: tuple[int, bool], subject: Any) -> bool:
+        if type(subject) not in ITERATORS:
+            return False
         count, exactly = expected
         return remaining(subject) == count if exactly else remaining(subject) >= count
 
     def encode(self, guard: Guard) -> Encoded:
         count, exactly = guard.expected
-        return Encoded("EXACTLY_LEFT" if exactly else "AT_LEAST_LEFT", number=count, runs_python=True)
+        return Encoded("EXACTLY_LEFT" if exactly else "AT_LEAST_LEFT", number=count)
 
     def expression(self, guard: Guard) -> str:
         count, exactly = guard.expected

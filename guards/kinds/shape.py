@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from ..guard import Guard, Kind, ShapeExpr
+from ..relation import stack_program
 from ..source import Source
-from .registry import RUNS_PYTHON, Encoded, GuardKind, guard_kind
+from .registry import Encoded, GuardKind, guard_kind
 
 # The names that torch's printers of symbolic shapes use beside Python's operators.
 NAMES: dict[str, Any] = {
@@ -52,6 +53,11 @@ NAMES: dict[str, Any] = {
 }
 
 
+NUMBERS = (int, float, bool)  # that relations are asked of; nothing of the user's runs in their arithmetic
+
+native_form = lru_cache(maxsize=4096)(stack_program)
+
+
 @lru_cache(maxsize=4096)
 def compiled(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
     """The relation as a function of its symbols, positional."""
@@ -59,20 +65,29 @@ def compiled(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
 
 
 def relation(expected: ShapeExpr) -> Callable[..., Any]:
-    return compiled(expected.text, tuple(name for name, _ in expected.symbols))
+    return compiled(expected.text, names_of(expected))
+
+
+def names_of(expected: ShapeExpr) -> tuple[str, ...]:
+    return tuple(name for name, _ in expected.symbols)
 
 
 @guard_kind(Kind.SHAPE)
 class Shape(GuardKind):
-    cost = RUNS_PYTHON // 2
+    cost = 30
 
     def subjects(self, guard: Guard) -> tuple[Source, ...]:
         return tuple(source for _, source in guard.expected.symbols)
 
     def holds(self, expected: ShapeExpr, *subjects: int) -> bool:
+        if native_form(expected.text, names_of(expected)) is not None and not all(type(subject) in NUMBERS for subject in subjects):
+            return False
         return bool(relation(expected)(*subjects))
 
     def encode(self, guard: Guard) -> Encoded:
+        code = native_form(guard.expected.text, names_of(guard.expected))
+        if code is not None:
+            return Encoded("RELATION", code)
         return Encoded("SHAPE", relation(guard.expected), runs_python=True)
 
     def expression(self, guard: Guard) -> str:

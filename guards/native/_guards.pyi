@@ -17,6 +17,7 @@ class Program:
         lifted: tuple[int, ...],
         temps: int,
         stable: int = ...,
+        held: int = ...,
         last: int = ...,
         fresh: int = ...,
         anchors: tuple[int, ...] = (),

@@ -74,11 +74,38 @@ PyObject **fj_arming_temps(fj_arming *arming) { return arming->temps; }
 typedef struct {
     Program *program;
     fj_arming *arming;
-    int32_t *of_object, *of_container; /* records by temp, -1 for none */
     int32_t *found_by;                 /* the stable step that loaded a temp, -1 for none */
     int32_t *loader;                   /* the record which that step belongs to, -1 for none */
+    struct Known *known; /* a table of what there is a record or a word of already, open addressing, `mask` + 1 places */
+    size_t mask;
     int failed;
 } Maker;
+
+/* What a record or a word is of: one object, or one place in memory, may be reached by several paths. */
+typedef enum { INSTANCE, CLASS, CONTAINER, PLACE } Aspect;
+
+typedef struct Known {
+    const void *at;
+    Aspect aspect;
+    int32_t record; /* -1: none yet */
+} Known;
+
+/* Where its record is noted. There is always room: a step asks for few. */
+static Known *known_of(Maker *maker, const void *at, Aspect aspect) {
+    size_t place = (((uintptr_t)at >> 3) * 0x9E3779B97F4A7C15u >> 20) & maker->mask;
+    while (maker->known[place].at && (maker->known[place].at != at || maker->known[place].aspect != aspect))
+        place = (place + 1) & maker->mask;
+    Known *known = &maker->known[place];
+    if (known->at == NULL) *known = (Known){at, aspect, -1};
+    return known;
+}
+
+static int known_init(Maker *maker, Py_ssize_t steps) {
+    size_t size = 64;
+    while (size < 8 * (size_t)steps) size *= 2;
+    maker->mask = size - 1;
+    return (maker->known = PyMem_Calloc(size, sizeof *maker->known)) != NULL;
+}
 
 static void add_word(Maker *maker, Words *words, const void *at, uint64_t expected, int32_t record) {
     if (words->count == words->capacity) {
@@ -100,7 +127,11 @@ static void add_both(Maker *maker, const void *at, uint64_t expected, int32_t re
     add_word(maker, &maker->arming->quick, at, expected, record);
 }
 
-static void add_pointer(Maker *maker, PyObject *const *place) { add_both(maker, place, (uint64_t)(uintptr_t)*place, -1); }
+static void add_pointer(Maker *maker, const void *place) {
+    Known *known = known_of(maker, place, PLACE);
+    if (known->record < 0) add_both(maker, place, read_word(place), -1);
+    known->record = 0;
+}
 
 static int32_t add_record(Maker *maker) {
     fj_arming *arming = maker->arming;
@@ -144,9 +175,10 @@ static void tell_of_dict(Maker *maker, int32_t number, PyObject *dict, int of_in
 /* ---- which record a step belongs to ----------------------------------------------------------------------------- */
 
 static int32_t record_of_object(Maker *maker, uint16_t temp) {
-    int32_t *known = &maker->of_object[temp];
+    PyObject *object = maker->arming->temps[temp], **place;
+    int32_t *known = &known_of(maker, object, INSTANCE)->record;
     if (*known >= 0) return *known;
-    PyObject *object = maker->arming->temps[temp], **place = fj_dict_place(object);
+    place = fj_dict_place(object);
     if ((*known = add_record(maker)) < 0) return -1;
     if (place == NULL) {
         tell_by_value(maker, *known);
@@ -158,9 +190,9 @@ static int32_t record_of_object(Maker *maker, uint16_t temp) {
 }
 
 static int32_t record_of_class(Maker *maker, uint16_t temp) {
-    int32_t *known = &maker->of_container[temp];
-    if (*known >= 0) return *known;
     PyObject *type = maker->arming->temps[temp];
+    int32_t *known = &known_of(maker, type, CLASS)->record;
+    if (*known >= 0) return *known;
     if ((*known = add_record(maker)) < 0) return -1;
     if (way == BY_VALUE || !PyType_Check(type) || !fj_type_version((PyTypeObject *)type)) {
         tell_by_value(maker, *known);
@@ -181,10 +213,11 @@ static int is_immutable(PyObject *container) {
 /* What an immutable container holds is looked at again with what it was found in: by then it may be another one at the
  * same address. */
 static int32_t record_of_container(Maker *maker, uint16_t temp, int in_order) {
-    int32_t by = maker->found_by[temp], *known = &maker->of_container[temp];
+    int32_t by = maker->found_by[temp];
     if (by >= 0 && maker->program->steps[by].op == OP_CLASS_DICT) return record_of_class(maker, maker->program->steps[by].src);
     PyObject *container = maker->arming->temps[temp];
     if (is_immutable(container) && maker->loader[temp] >= 0) return maker->loader[temp];
+    int32_t *known = &known_of(maker, container, CONTAINER)->record;
     if (*known < 0) {
         if ((*known = add_record(maker)) < 0) return -1;
         if (PyDict_Check(container)) tell_of_dict(maker, *known, container, 0);
@@ -220,12 +253,25 @@ static void watch_type(Maker *maker, Py_ssize_t index) {
     const unsigned long flags = Py_TYPE(object)->tp_flags;
     int fixed = (!(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE)) && !PyModule_Check(object);
     if (fixed && maker->loader[temp] >= 0) add_to_record(maker, maker->loader[temp], index);
-    else add_both(maker, &object->ob_type, (uint64_t)(uintptr_t)object->ob_type, -1);
+    else add_pointer(maker, &object->ob_type);
+}
+
+/* What is read off a tuple that was not found in a container: a function's defaults or closure. Another tuple may lie at its
+ * address by the next call, so that what it holds is compared. */
+static void watch_tuple(Maker *maker, PyObject *tuple, const Step *step) {
+    Py_ssize_t number = step->number, size = PyTuple_GET_SIZE(tuple);
+    add_pointer(maker, &((PyVarObject *)tuple)->ob_size);
+    if (step->op == OP_SEQUENCE_ITEM) add_pointer(maker, &PyTuple_GET_ITEM(tuple, number < 0 ? number + size : number));
 }
 
 static void watch_step(Maker *maker, Py_ssize_t index) {
     const Step *step = &maker->program->steps[index];
     PyObject *of = maker->arming->temps[step->src];
+    if ((step->op == OP_SEQUENCE_ITEM || step->op == OP_LENGTH) && PyTuple_Check(of) && maker->loader[step->src] < 0) {
+        watch_tuple(maker, of, step);
+        if (step->op == OP_SEQUENCE_ITEM) maker->found_by[step->dst] = (int32_t)index;
+        return;
+    }
     switch ((Op)step->op) {
     case OP_INSTANCE_ITEM:
     case OP_INSTANCE_ABSENT:
@@ -244,6 +290,7 @@ static void watch_step(Maker *maker, Py_ssize_t index) {
     case OP_TYPE:
     case OP_TYPE_OF: watch_type(maker, index); break;
     case OP_FUNCTION_FIELD: add_pointer(maker, fj_function_field(of, step->number)); break;
+    case OP_PROPERTY_FIELD: add_pointer(maker, fj_property_field(of, step->number)); break; /* __init__ can be called again */
     case OP_CELL: add_pointer(maker, &((PyCellObject *)of)->ob_ref); break;
     case OP_EQUALS: pin(maker, of); break;
     default: break; /* says nothing that could change while the objects are the same */
@@ -347,7 +394,7 @@ static int32_t *numbers(Py_ssize_t count) {
 static void make(Maker *maker) {
     Program *program = maker->program;
     fj_arming *arming = maker->arming;
-    for (Py_ssize_t i = program->stable; i < program->last && !maker->failed; i++) watch_step(maker, i);
+    for (Py_ssize_t i = program->stable; i < program->held && !maker->failed; i++) watch_step(maker, i);
     for (Py_ssize_t i = 0; i < arming->record_count && !maker->failed; i++)
         if (arming->records[i]->watch) begin_watching(maker, arming->records[i]);
 }
@@ -357,19 +404,16 @@ void fj_arm(Program *program, PyObject *const *temps) {
         program->passed++;
         return;
     }
-    Py_ssize_t steps = program->last - program->stable;
+    Py_ssize_t steps = program->held - program->stable;
     fj_arming *arming = PyMem_Calloc(1, sizeof *arming + program->temps * sizeof(PyObject *));
     if (arming == NULL) return;
     memcpy(arming->temps, temps, program->temps * sizeof *temps);
     arming->next_step = numbers(steps);
     arming->pins = PyMem_New(PyObject *, steps + 1);
-    Maker maker = {program, arming, numbers(program->temps), numbers(program->temps),
-                   numbers(program->temps), numbers(program->temps), 0};
-    maker.failed = !(arming->next_step && arming->pins && maker.of_object && maker.of_container && maker.found_by &&
-                     maker.loader);
+    Maker maker = {.program = program, .arming = arming, .found_by = numbers(program->temps), .loader = numbers(program->temps)};
+    maker.failed = !(arming->next_step && arming->pins && maker.found_by && maker.loader && known_init(&maker, steps));
     if (!maker.failed) make(&maker);
-    PyMem_Free(maker.of_object);
-    PyMem_Free(maker.of_container);
+    PyMem_Free(maker.known);
     PyMem_Free(maker.found_by);
     PyMem_Free(maker.loader);
     if (maker.failed) {

@@ -93,6 +93,12 @@ static PyObject *function_field(PyObject *function, Py_ssize_t number) {
     return place == NULL ? NULL : *place ? *place : Py_None;
 }
 
+/* One of the functions of a property, borrowed. */
+static PyObject *property_field(PyObject *property, Py_ssize_t number) {
+    PyObject **place = Py_IS_TYPE(property, &PyProperty_Type) ? fj_property_field(property, number) : NULL;
+    return place == NULL ? NULL : *place ? *place : Py_None;
+}
+
 /* ---- checks that need more than a line -------------------------------------------------------------------------- */
 
 /* len() as the builtin base class says it; -1 for what is no such container. */
@@ -234,6 +240,7 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
         case OP_CALL: OWNED(PyObject_CallOneArg(step->object, OF));
         case OP_FUNCTION_FIELD: BORROWED(is_function(OF) ? function_field(OF, step->number) : NULL);
+        case OP_PROPERTY_FIELD: BORROWED(property_field(OF, step->number));
         case OP_TENSOR_SIZE: OWNED(tensor_number(OF, FJ_SIZE, step));
         case OP_TENSOR_STRIDE: OWNED(tensor_number(OF, FJ_STRIDE, step));
         case OP_TENSOR_STORAGE_OFFSET: OWNED(tensor_number(OF, FJ_STORAGE_OFFSET, step));
@@ -263,10 +270,11 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
         case OP_SAME: REQUIRE(temps[step->others[0]] == temps[step->others[1]]);
         case OP_DISTINCT: REQUIRE(distinct(temps, step));
         case OP_TORCH_STATE: REQUIRE(fj_torch_state_holds(step->object, step->state));
+        case OP_RELATION: REQUIRE(fj_relation_holds(step->relation, temps, step->others, step->uses));
         case OP_SHAPE: REQUIRE(relation_holds(step, temps));
         case OP_PYTHON: REQUIRE(call_is_true(step->object, &OF, 1));
-        case OP_EXACTLY_LEFT: REQUIRE(PyObject_LengthHint(OF, -1) == step->number);
-        case OP_AT_LEAST_LEFT: REQUIRE(PyObject_LengthHint(OF, -1) >= step->number);
+        case OP_EXACTLY_LEFT: REQUIRE(fj_remaining(OF) == step->number);
+        case OP_AT_LEAST_LEFT: REQUIRE(fj_remaining(OF) >= step->number);
         case OP_COUNT: goto failed;
         }
     }
@@ -303,32 +311,39 @@ static Py_ssize_t lift_into(Program *program, PyObject *const *temps, PyObject *
     return program->count;
 }
 
-/* The steps behind the stable ones, on an arming that holds. */
+/* The steps behind the stable ones, on temps that these have filled. */
+static Py_ssize_t run_rest(Program *program, Frame frame, Run *run, PyObject **temps, PyObject **lifted) {
+    Py_ssize_t held = program->last - program->held;
+    Py_ssize_t matching = fj_tensors_match(program->held_facts, program->held_temps, temps, held);
+    if (matching < held) return program->held + matching;
+    Py_ssize_t failed = fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
+    return failed == PASSED ? lift_into(program, temps, lifted) : failed;
+}
+
+/* The same, on an arming that holds. */
 static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Run *run, PyObject **lifted) {
     PyObject **temps = fj_arming_temps(arming);
     memcpy(temps, run->temps, program->fresh * sizeof *temps);
     for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and drop what they were found in */
         run->owns[run->owned++] = Py_NewRef(temps[program->kept[i]]);
-    Py_ssize_t failed = fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
-    return failed == PASSED ? lift_into(program, temps, lifted) : failed;
+    return run_rest(program, frame, run, temps, lifted);
 }
 
 static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **lifted) {
     Py_ssize_t failed = run_on(program, frame, run, 0, program->stable);
     if (failed != PASSED) return failed;
-    if (program->stable < program->last) {
+    if (program->stable < program->held) {
         fj_arming *arming = fj_arming_find(program, frame, run->temps);
         if (arming) {
             failed = run_armed(program, arming, frame, run, lifted);
             fj_arming_leave(program, arming);
             return failed;
         }
-        failed = run_on(program, frame, run, program->stable, program->last);
+        failed = run_on(program, frame, run, program->stable, program->held);
         if (failed != PASSED) return failed;
         fj_arm(program, run->temps);
     }
-    failed = run_on(program, frame, run, program->last, program->count);
-    return failed == PASSED ? lift_into(program, run->temps, lifted) : failed;
+    return run_rest(program, frame, run, run->temps, lifted);
 }
 
 /* As fj_run_steps for all of them; on success *lifted, where it is asked for and there is something to lift, is a new
@@ -388,11 +403,15 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
         return -1;
     case OP_SAME:
     case OP_DISTINCT:
+    case OP_RELATION:
     case OP_SHAPE:
         step->uses = (uint16_t)PyTuple_GET_SIZE(uses);
-        if ((step->others = PyMem_New(uint16_t, step->uses + 1))) return read_temps(uses, step->others, temps);
-        PyErr_NoMemory();
-        return -1;
+        if ((step->others = PyMem_New(uint16_t, step->uses + 1)) == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (step->op == OP_RELATION && (step->relation = fj_relation_new(step->object, step->uses)) == NULL) return -1;
+        return read_temps(uses, step->others, temps);
     default: return 0;
     }
 }
@@ -433,26 +452,31 @@ static int read_step(PyObject *from, Step *step, Py_ssize_t temps) {
 
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *steps, *lifted, *anchors = NULL;
-    Py_ssize_t temps, stable = PY_SSIZE_T_MAX, last = PY_SSIZE_T_MAX, fresh = PY_SSIZE_T_MAX;
-    if (!PyArg_ParseTuple(args, "O!O!n|nnnO!", &PyTuple_Type, &steps, &PyTuple_Type, &lifted, &temps, &stable, &last, &fresh,
-                          &PyTuple_Type, &anchors))
+    Py_ssize_t temps, stable = PY_SSIZE_T_MAX, held = PY_SSIZE_T_MAX, last = PY_SSIZE_T_MAX, fresh = PY_SSIZE_T_MAX;
+    if (!PyArg_ParseTuple(args, "O!O!n|nnnnO!", &PyTuple_Type, &steps, &PyTuple_Type, &lifted, &temps, &stable, &held, &last,
+                          &fresh, &PyTuple_Type, &anchors))
         return NULL;
     if (temps < 0 || temps > UINT16_MAX) return PyErr_Format(PyExc_ValueError, "%zd temps are too many", temps);
     stable = Py_MIN(stable, PyTuple_GET_SIZE(steps));
+    held = Py_MIN(held, PyTuple_GET_SIZE(steps));
     last = Py_MIN(last, PyTuple_GET_SIZE(steps));
     fresh = Py_MIN(fresh, temps);
-    if (stable < 0 || last < stable || fresh < 0) return PyErr_Format(PyExc_ValueError, "phases out of order");
+    if (stable < 0 || held < stable || last < held || fresh < 0) return PyErr_Format(PyExc_ValueError, "phases out of order");
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
     self->temps = temps;
     self->steps = PyMem_Calloc(PyTuple_GET_SIZE(steps) + 1, sizeof(Step));
     self->stable = stable;
+    self->held = held;
     self->last = last;
     self->fresh = fresh;
     self->lifted = PyMem_Calloc(PyTuple_GET_SIZE(lifted) + 1, sizeof *self->lifted);
     self->anchors = PyMem_Calloc(anchors ? PyTuple_GET_SIZE(anchors) + 1 : 1, sizeof *self->anchors);
-    self->kept = PyMem_Calloc(last - stable + 1, sizeof *self->kept);
-    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL || self->kept == NULL) {
+    self->kept = PyMem_Calloc(held - stable + 1, sizeof *self->kept);
+    self->held_facts = PyMem_Calloc(last - held + 1, sizeof *self->held_facts);
+    self->held_temps = PyMem_Calloc(last - held + 1, sizeof *self->held_temps);
+    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL || self->kept == NULL || self->held_facts == NULL ||
+        self->held_temps == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
@@ -463,7 +487,15 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
             return NULL;
         }
         self->owned += makes_reference(&self->steps[i]);
-        if (i >= stable && i < last && self->steps[i].keep) self->kept[self->keeps++] = self->steps[i].dst;
+        if (i >= held && i < last) {
+            if (self->steps[i].op != OP_TENSOR) {
+                Py_DECREF(self);
+                return PyErr_Format(PyExc_ValueError, "step %zd is no check of a tensor", i);
+            }
+            self->held_facts[i - held] = self->steps[i].tensor;
+            self->held_temps[i - held] = self->steps[i].src;
+        }
+        if (i >= stable && i < held && self->steps[i].keep) self->kept[self->keeps++] = self->steps[i].dst;
     }
     self->lifts = PyTuple_GET_SIZE(lifted);
     self->anchor_count = anchors ? PyTuple_GET_SIZE(anchors) : 0;
@@ -490,7 +522,8 @@ static void free_payload(Step *step) {
         Py_CLEAR(step->state->modes);
         PyMem_Free(step->state);
     }
-    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_SHAPE) PyMem_Free(step->others);
+    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_SHAPE || step->op == OP_RELATION) PyMem_Free(step->others);
+    if (step->op == OP_RELATION) fj_relation_free(step->relation);
 }
 
 /* A cleared program has steps NULL: `evaluate` lets no frame pass. */
@@ -498,7 +531,7 @@ static int Program_clear(Program *self) {
     Py_ssize_t count = self->count;
     Step *steps = self->steps;
     fj_armings_drop(self);
-    self->count = self->stable = self->last = 0;
+    self->count = self->stable = self->held = self->last = 0;
     self->steps = NULL;
     self->lifts = self->anchor_count = self->keeps = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -515,6 +548,8 @@ static void Program_dealloc(Program *self) {
     PyMem_Free(self->lifted);
     PyMem_Free(self->anchors);
     PyMem_Free(self->kept);
+    PyMem_Free(self->held_facts);
+    PyMem_Free(self->held_temps);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 

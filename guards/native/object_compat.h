@@ -126,6 +126,42 @@ static inline PyObject **fj_function_field(PyObject *function, Py_ssize_t number
     return (size_t)number < sizeof fields / sizeof *fields ? fields[number] : NULL;
 }
 
+/* Where a property keeps one of its functions; the numbers are phase.py's PROPERTY_FIELDS. */
+static inline PyObject **fj_property_field(PyObject *property, Py_ssize_t number) {
+    typedef struct { /* the first members of CPython's propertyobject, which no header shows */
+        PyObject_HEAD
+        PyObject *functions[3];
+    } Property;
+    return number >= 0 && number < 3 ? &((Property *)property)->functions[number] : NULL;
+}
+
+/* How many items an iterator of a range, a list or a tuple would still give, as its __length_hint__ says; -1 for any other
+ * object. These are CPython's own structs, which 3.11 shows in no header. */
+static inline Py_ssize_t fj_remaining(PyObject *iterator) {
+    typedef struct {
+        PyObject_HEAD
+#if PY_VERSION_HEX < 0x030C0000
+        long index;
+#endif
+        long start, step, length;
+    } RangeIterator;
+    typedef struct {
+        PyObject_HEAD
+        Py_ssize_t index;
+        PyVarObject *sequence; /* NULL at the end */
+    } SequenceIterator;
+    if (Py_IS_TYPE(iterator, &PyRangeIter_Type)) {
+#if PY_VERSION_HEX < 0x030C0000
+        return ((RangeIterator *)iterator)->length - ((RangeIterator *)iterator)->index;
+#else
+        return ((RangeIterator *)iterator)->length;
+#endif
+    }
+    if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PyTupleIter_Type)) return -1;
+    const SequenceIterator *of = (SequenceIterator *)iterator;
+    return of->sequence && of->sequence->ob_size > of->index ? of->sequence->ob_size - of->index : 0;
+}
+
 /* The dictionary of a class's own attributes; borrowed (the class, or for static types the interpreter, holds it). */
 static inline PyObject *fj_type_dict(PyTypeObject *type) {
 #if PY_VERSION_HEX >= 0x030C0000

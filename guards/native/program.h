@@ -3,15 +3,16 @@
 #define FRAMEJIT_PROGRAM_H
 #include "object_compat.h"
 
+#include "relation.h"
 #include "tensor_layout.h"
 #include "torch_state.h"
 
 #define OPS(X)                                                                                                          \
     X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF)   \
     X(CLASS_DICT) X(CLASS_ATTRIBUTE) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(CALL) X(TENSOR_SIZE)                 \
-    X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET) X(FUNCTION_FIELD)                                                                           \
+    X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET) X(FUNCTION_FIELD) X(PROPERTY_FIELD)                                                                         \
     X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
-    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(PYTHON)                \
+    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(RELATION) X(PYTHON)                \
     X(EXACTLY_LEFT) X(AT_LEAST_LEFT)
 
 typedef enum {
@@ -33,7 +34,10 @@ typedef struct {
         Py_hash_t hash;    /* of object, where it is a key */
         fj_tensor_facts *tensor;
         fj_state_memory *state;
-        uint16_t *others;
+        struct {
+            uint16_t *others;
+            fj_relation *relation;
+        };
     };
 } Step;
 
@@ -43,7 +47,9 @@ typedef struct {
     PyObject_HEAD
     Py_ssize_t count;
     Step *steps;
-    Py_ssize_t stable, last; /* where the stable steps begin, and those behind them */
+    Py_ssize_t stable, held, last; /* where the stable steps begin, the checks of tensors that they found, and the rest */
+    const fj_tensor_facts **held_facts; /* what those checks expect, in their order, and of which temps */
+    uint16_t *held_temps;
     Py_ssize_t temps, owned; /* how many places a run needs */
     Py_ssize_t keeps;        /* how many stable objects must be held while later steps run, and their temps */
     uint16_t *kept;

@@ -213,11 +213,20 @@ class World:
         if isinstance(found, list | tuple | str | bytes | deque | set):
             kinds[Kind.LENGTH] = len(found)
         if type(found) is int:
-            kinds[Kind.SHAPE] = ShapeExpr(f"s0 <= {found}", (("s0", source),))
+            kinds[Kind.SHAPE] = self.relation(found, source)
         others = tuple(self.source() for _ in range(self.random.randint(1, 10)))
         kinds[Kind.DISTINCT] = others
         kind = self.random.choice(list(kinds))
         return Guard(source, kind, kinds[kind])
+
+    def relation(self, found, source):
+        """Of one number, or of two; in C, or (a true division) in Python."""
+        two = (("s0", source), ("s1", self.source()))
+        return self.random.choice((
+            ShapeExpr(f"s0 <= {found}", two[:1]), ShapeExpr(f"s0 % 3 == {found % 3} and s0 // 2 == {found // 2}", two[:1]),
+            ShapeExpr(f"IntTrueDiv(s0, 4) == {found / 4}", two[:1]), ShapeExpr("Min(s0, s1) * 2 <= s0 + s1", two),
+            ShapeExpr("s1 == 0 or s0 % s1 == 0 or not -s1 > Abs(s0)", two),
+        ))
 
     # ---- mutations
 

@@ -11,6 +11,7 @@ import torch
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, TensorSpec, TorchState
 from framejit.guards.native import _guards
+from framejit.guards.phase import Phase
 from framejit.guards.program import GuardProgram, Load
 from framejit.guards.reference import FrameView
 
@@ -31,6 +32,58 @@ class Plain:
 
 def kinds(guards):
     return [guard.kind for guard in GuardProgram.build(guards).guards]
+
+
+class Computed:
+    @property
+    def size(self):
+        return 3
+
+
+def test_functions_of_properties_are_watched():
+    path = s.AttrSource(s.ClassAttribute(s.TypeOf(X), "size"), "fget")
+    found = vars(Computed)["size"]
+    program = GuardProgram.build([
+        Guard(X, Kind.TYPE, Computed), Guard(path.of, Kind.TYPE, property), Guard(path, Kind.IS, found.fget),
+    ])
+    native, thing = program.native(), (Computed(),)
+    assert "PROPERTY_FIELD" in [step.op for step in program.steps] and not any(step.runs_python for step in program.steps)
+    assert native.check(thing, function) and native.check(thing, function) and native.reuses == 1
+    getter = found.fget
+    found.__init__(lambda self: 4)
+    try:
+        assert not native.check(thing, function)
+    finally:
+        found.__init__(getter)
+    assert native.check(thing, function)
+
+
+def test_what_is_asked_of_a_code_object_is_known():
+    path = s.AttrSource(X, "__code__")
+    guards = [Guard(path, Kind.IS, function.__code__), Guard(s.AttrSource(path, "co_varnames"), Kind.EQUALS, ())]
+    assert GuardProgram.build(guards).guards == (guards[0],)
+
+
+def test_tensors_on_stable_paths_are_checked_in_one_loop():
+    module = torch.nn.Linear(2, 3)
+    tensors = [s.DictItem(own(X, "_parameters"), name) for name in ("weight", "bias")]
+    program = GuardProgram.build(
+        [Guard(X, Kind.TYPE, torch.nn.Linear), *(Guard(at, Kind.TENSOR, TensorSpec.of(getattr(module, at.key))) for at in tensors)], tensors
+    )
+    native = program.native()
+    assert [step.op for step in program.steps if step.phase is Phase.HELD] == ["TENSOR", "TENSOR"]
+    assert native.lifted((module,), function) == (module.weight, module.bias)
+    changes = (
+        lambda: module.bias.requires_grad_(False), lambda: module.bias.requires_grad_(), lambda: module.half(), lambda: module.float(),
+        lambda: setattr(module.weight, "data", torch.ones(2, 3)), lambda: setattr(module.weight, "data", torch.ones(3, 2)),
+        lambda: setattr(module.weight, "data", torch.ones(2, 3).t()), lambda: setattr(module.weight, "data", torch.ones(3, 2)),
+        lambda: module.to("meta"),
+    )  # fmt: skip
+    for number, change in enumerate(changes):
+        change()
+        failing = native.first_failure((module,), function)
+        assert (failing == -1) == (number % 2 == 1), number
+        assert failing == -1 or program.steps[failing].phase is Phase.HELD
 
 
 def test_duplicates_merge_but_not_equal_looking_constants():

@@ -168,6 +168,9 @@ EDITS = {
         lambda w: setattr(w.Computed, "size", property(lambda self: 11)),
         lambda w: setattr(w.Computed, "size", property(lambda self: self.n)),
     ),
+    "property made over": (
+        lambda w: vars(w.Computed)["size"].__init__(lambda self: 12), lambda w: vars(w.Computed)["size"].__init__(lambda self: self.n),
+    ),
     "what a property reads": (lambda w: setattr(w.computed, "n", 8), lambda w: delattr(w.computed, "n")),
     "code of a function": (
         lambda w: setattr(w.added, "__code__", other_code.__code__),
@@ -180,6 +183,13 @@ EDITS = {
     "attribute of a module": (lambda w: setattr(w.net, "rate", 0.25), lambda w: setattr(w.net, "rate", 0.5)),
     "buffer": (lambda w: setattr(w.net, "offset", torch.ones(2)), lambda w: setattr(w.net, "offset", torch.zeros(2))),
     "parameter": (lambda w: setattr(w.net.a, "weight", nn.Parameter(torch.ones(2, 2))), lambda w: setattr(w.net.a, "bias", None)),
+    "data of a parameter": (
+        lambda w: setattr(w.net.a.weight, "data", torch.full((2, 2), 3.0)), lambda w: setattr(w.net.a.weight, "data", torch.ones(2, 2)),
+    ),
+    "parameter transposed in place": (
+        lambda w: setattr(w.net.a.weight, "data", w.net.a.weight.data.t()),
+        lambda w: setattr(w.net.a.weight, "data", w.net.a.weight.data.t()),
+    ),
     "submodule": (lambda w: setattr(w.net, "a", nn.Identity()), lambda w: w.net.b.__setitem__(0, Louder())),
     "submodules": (lambda w: w.net.b.append(Louder()), lambda w: w.net.b.pop(0)),
     "dtype": (lambda w: w.net.double(), lambda w: w.net.float()),

@@ -37,6 +37,20 @@ def test_a_miss_tells_guard_old_value_new_value_and_line():
     assert change.sentence in str(handle.framejit.explain()) and change.sentence in str(framejit.stats())
 
 
+def test_a_miss_of_a_specialised_number_tells_the_line():
+    table = [1, 2, 3, 4, 5, 6]
+
+    def f(x, n):
+        return x + table[n]
+
+    handle = compiled(f)
+    for n in range(1, 5):
+        handle(X, n)
+    changes = [change for miss in handle.framejit.cache.misses for change in miss.changes]
+    line = f"{__file__}:{f.__code__.co_firstlineno + 1}"
+    assert len(changes) >= 3 and all(change.line == line for change in changes), changes
+
+
 def test_eager_after_the_limit_and_counted():
     handle = compiled(named, recompile_limit=3)
     for text in texts(10):

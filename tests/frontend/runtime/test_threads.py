@@ -6,10 +6,12 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import framejit
 import pytest
 import torch
+from framejit.frontend.runtime import cache
 
 X = torch.ones(3)
 THREADS = 64
@@ -99,6 +101,27 @@ def test_a_compile_that_fails_lets_the_others_go_on():
         handle = framejit.compile(lambda x: x + 1, backend=failing)
     failures = together(4, lambda number: handle(X))
     assert failures and all(isinstance(error, framejit.BackendError) for error in failures)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_helpers_of_a_backend_may_call_the_handle(pooled, monkeypatch):
+    """The compile waits for a thread that meets this very compile: started by it, or one that was there before."""
+    monkeypatch.setattr(cache, "LONGEST_WAIT", 0.2)
+    seen = []
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+
+        def backend(gm, inputs):
+            if pooled:
+                seen.append(pool.submit(handle, X).result(30))
+            else:
+                assert together(1, lambda number: seen.append(handle(X))) == []
+            return gm.forward
+
+        with framejit.config.patch(wait_for_compile=True, strict=True):
+            handle = framejit.compile(lambda x: x + 1, backend=backend)
+        assert torch.equal(handle(X), X + 1) and torch.equal(seen[0], X + 1)
+    assert handle.framejit.compiles == 1
 
 
 def test_compiles_in_threads_that_end():

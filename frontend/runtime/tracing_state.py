@@ -1,0 +1,41 @@
+"""Where torch keeps whether torch.jit traces: the address of its own getter, tried out once."""
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+import torch
+
+GETTER = "_ZN5torch3jit6tracer15getTracingStateEv"  # const std::shared_ptr<TracingState>& getTracingState()
+
+
+@cache
+def getter() -> int:
+    """Its address; 0 where this torch has none, or one that does not tell."""
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        found = library[GETTER]
+        found.restype, found.argtypes = ctypes.c_void_p, []
+        return ctypes.cast(found, ctypes.c_void_p).value or 0 if tells(found) else 0
+    except Exception:  # an unknown torch: Python asks it the slow way
+        return 0
+
+
+def tells(found: ctypes._NamedFuncPointer) -> bool:
+    """Whether the word that the getter points to is NULL just while nothing is traced."""
+
+    def is_tracing() -> bool:
+        return ctypes.c_uint64.from_address(found()).value != 0
+
+    inside: list[bool] = []
+
+    def traced(tensor: torch.Tensor) -> torch.Tensor:
+        inside.append(is_tracing())
+        return tensor
+
+    if torch._C._get_tracing_state() is not None or is_tracing():
+        return False
+    torch._C._create_graph_by_tracing(traced, (torch.zeros(()),), lambda value: "", True, False, None, [])
+    return inside == [True] and not is_tracing()
