@@ -24,6 +24,7 @@ from ..values.marks import Mark, marks_of
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
+from .overlap import refused
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -199,7 +200,11 @@ class GraphBuilder:
         asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS
         try:
             with self.fake_mode, asking:
+                if refused(target, args, kwargs):
+                    raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
                 return apply(kind, target, args, kwargs)
+        except GraphBreak:
+            raise
         except SHAPE_DEPENDS as error:
             raise GraphBreak("data-dependent-shape", _target_name(target)) from error
         except VALUE_DEPENDS as error:

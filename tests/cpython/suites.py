@@ -94,8 +94,9 @@ def hook_everything() -> None:
     from framejit.frontend.runtime import cache, convert  # noqa: PLC0415
 
     def eligible(code: Any, function: Any) -> bool:
-        inside = code.co_filename
-        return not (code.co_flags & cache.GENERATORS) and "unittest" not in inside and not inside.startswith(framejit_files)
+        inside, ours = code.co_filename, getattr(function, "_framejit_skip", False)
+        plain = not code.co_flags & cache.GENERATORS
+        return plain and not ours and "unittest" not in inside and not inside.startswith(framejit_files)
 
     framejit_files = os.path.dirname(framejit.__file__) + os.sep
     made = convert.make_entry
