@@ -72,7 +72,7 @@ def initialise(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Valu
         fill(tx, base, args, kwargs)
         return
     if not isinstance(init, types.FunctionType):
-        if isinstance(made, ExceptionValue):
+        if isinstance(made, ExceptionValue) and not kwargs:
             return
         raise GraphBreak("unknown-call", f"{cls.__qualname__}.__init__")
     tx.class_method(made, cls, "__init__").call(tx, args, kwargs)

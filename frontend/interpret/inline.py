@@ -41,7 +41,8 @@ def inline(
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
-        return GeneratorValue(frame, tx.place())
+        names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
+        return GeneratorValue(frame, tx.place(), (names[0], names[1]))
     frame.through = through or ()
     frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
     return frame.run()

@@ -51,7 +51,13 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        return self.stack.pop()
+        """Takes the top item, looked at: behind a break nobody may have yet. What is only moved is taken from `stack` itself."""
+        return self.tx.look(self.stack.pop())
+
+    def peek(self, depth: int = 1) -> Value:
+        """The item so far from the top, looked at."""
+        value = self.stack[-depth] = self.tx.look(self.stack[-depth])
+        return value
 
     def popn(self, n: int) -> list[Value]:
         if n == 0:

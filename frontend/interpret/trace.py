@@ -341,7 +341,7 @@ class Trace:
         if name == "add_note":
             receiver.add_note(self, args[0])
             return Constant(None)
-        if receiver.source is not None or not args[0].is_constant():  # one made here has no traceback yet
+        if receiver.source is not None or not args[0].is_constant() or args[0].constant() is not None:  # one made here has none yet
             raise GraphBreak("unknown-call", "with_traceback()")
         return receiver
 
@@ -357,10 +357,12 @@ class Trace:
     # exceptions
 
     def throw(self, cls: type[BaseException], *args: Any) -> Observed:
-        return Observed(ExceptionValue(cls, [self.wrap(arg, None) for arg in args]))
+        return self.throw_value(cls, [self.wrap(arg, None) for arg in args])
 
     def throw_value(self, cls: type[BaseException], args: list[Value]) -> Observed:
-        return Observed(ExceptionValue(cls, args))
+        error = ExceptionValue(cls, args)
+        error.happens_during(self, self.handled)
+        return Observed(error)
 
     def exception(self, value: Value) -> Value:
         """What `raise value` raises: an instance."""

@@ -511,6 +511,7 @@ def make_generator(r: Reloader, value: GeneratorValue) -> None:
     except Unresumable as error:
         raise Unreloadable(value) from error
     function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+    function.__name__, function.__qualname__ = value.names
     held = [frame.slots[slot] for slot in slots] + [item for item in frame.stack if not isinstance(item, Null)]
     r.call(primed if value.started else function, [*([r.const(function)] if value.started else []), r.push(TupleValue(held))])
 

@@ -112,7 +112,9 @@ def replay_object(r: Reloader, value: UserObject) -> None:
 
 def replay_cell(r: Reloader, value: CellValue) -> None:
     if value.slot is not None:
-        if value.contents is None:
+        if value.contents is None:  # it may be unbound as it is, which deleting would not take
+            r.b.load_const(None)
+            r.b.store_deref(value.slot)
             r.b.delete_deref(value.slot)
         else:
             r.reload(value.contents)

@@ -1,8 +1,10 @@
 """Exceptions of the traced program, as symbolic objects."""
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
+from ...errors import GraphBreak
 from ...guards.source import Source
 from .base import Value
 from .constant import Constant
@@ -35,9 +37,34 @@ class ExceptionValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if name == "__traceback__" and (value.is_constant() or isinstance(value, Traceback)):
-            return
+        is_none = value.is_constant() and value.constant() is None
+        if name == "__traceback__":
+            if self.source is None and (is_none or isinstance(value, Traceback)):
+                return
+            raise GraphBreak("unsupported-mutation", "of a traceback")
+        if name in ("__cause__", "__context__") and not is_none and not issubclass(value.python_type(), BaseException):
+            raise tx.throw(TypeError, f"exception {name[2:-2]} must be None or derive from BaseException")
+        if self._laid_out(name):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         super().generic_set_attribute(tx, name, value)
+        if name == "__cause__":
+            self.store(tx, "__suppress_context__", Constant(True))
+
+    def _laid_out(self, name: str) -> bool:
+        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows how to make and to show."""
+        owner, raw = lookup(self.cls, name)
+        return owner not in (None, BaseException) and isinstance(raw, types.MemberDescriptorType | types.GetSetDescriptorType)
+
+    def happens_during(self, tx: TraceContext, handled: Value | None) -> None:
+        """Being raised while another exception is handled: that is its context, and no chain of contexts leads back to it."""
+        if handled is None or handled is self:
+            return
+        self.store(tx, "__context__", handled)
+        link: Any = handled
+        while isinstance(link, ExceptionValue) and (after := link.attrs.get("__context__")) is not None:
+            if after is self:
+                link.store(tx, "__context__", Constant(None))
+            link = None if after is self else after
 
     def members(self, tx: TraceContext) -> list[Value]:
         """The exceptions in a group."""
@@ -70,6 +97,8 @@ class ExceptionValue(UserObject):
         return made
 
     def add_note(self, tx: TraceContext, note: Value) -> None:
+        if not issubclass(note.python_type(), str):
+            raise tx.throw(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
         notes = self.own_attribute(tx, "__notes__")
         if notes is None:
             notes = tx.build_list([])
@@ -77,7 +106,7 @@ class ExceptionValue(UserObject):
         notes.method(tx, "append", [note], {})
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name == "with_traceback":
+        if name == "with_traceback" and self.source is None and args[0].is_constant():
             return self
         return super().method(tx, name, args, kwargs)
 

@@ -96,6 +96,11 @@ class FunctionValue(Mutable):
             return self.attributes[name]
         if name == "__get__":
             return tx.bound(self, name)
+        if name == "__annotations__" and self.real is None:
+            parts = [] if self.annotations is None else tx.unpack(self.annotations)
+            tx.effects.change(self)
+            self.attributes[name] = tx.build_dict(list(zip(parts[::2], parts[1::2], strict=True)))
+            return self.attributes[name]
         if self.real is not None:
             if not hasattr(self.real, name):
                 raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
@@ -141,7 +146,13 @@ class FunctionValue(Mutable):
         if self.real is None or registered is None:
             raise GraphBreak("unknown-call", "a single dispatch made inside")
         registered.length(tx)  # relied on: what is registered later may be nearer
-        return tx.wrap(self.real(cls.constant()), None)
+        cache = self.real.__closure__[self.code.co_freevars.index("dispatch_cache")].cell_contents
+        if tx.known(cache) is not None:  # it changes now, and the program has looked at it
+            raise GraphBreak("unknown-call", "a single dispatch whose cache was looked at")
+        try:
+            return tx.wrap(self.real(cls.constant()), None)
+        except Exception as error:
+            raise GraphBreak("unknown-call", "a single dispatch that fails") from error
 
     def is_inlined(self, tx: TraceContext) -> bool:
         """Whether a call of it interprets its code."""

@@ -131,7 +131,7 @@ class ClassValue(Value):
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             meta, _ = lookup(type(self.cls), name)
-            if meta is None or not hasattr(self.cls, name):
+            if meta is None:
                 raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             raw, source = raw_attribute(tx, type(self.cls), name, None)
             return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)

@@ -200,7 +200,7 @@ class UserObject(Mutable):
     def names(self, tx: TraceContext) -> list[str]:
         """The names in the instance dictionary, in order."""
         own = instance_dict(self.real) or {}
-        if self.real is not None:
+        if instance_dict(self.real) is not None:
             tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
         kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
         set_ = [name for name, value in self.attrs.items() if value is not None]

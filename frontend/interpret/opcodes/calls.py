@@ -57,8 +57,8 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     kwargs: dict[str, Value] = {}
     if instr.arg:
-        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(tx.look(frame.pop()))}
-    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(tx.look(frame.pop()))])
+        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
+    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(frame.pop())])
     frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 

@@ -29,7 +29,7 @@ def build_list(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.BUILD_SET)
 def build_set(frame: Interpreter, instr: Instr) -> None:
     members: dict[object, Value] = {}
-    for item in frame.popn(instr.arg):
+    for item in map(frame.tx.look, frame.popn(instr.arg)):
         members.setdefault(item.key(), item)
     frame.push(SetValue(members))
 
@@ -39,7 +39,7 @@ def build_map(frame: Interpreter, instr: Instr) -> None:
     items = frame.popn(2 * instr.arg)
     made = DictValue({})
     for key, value in zip(items[::2], items[1::2], strict=True):
-        made.put(frame.tx, key, value)
+        made.put(frame.tx, frame.tx.look(key), value)
     frame.push(made)
 
 
@@ -57,25 +57,24 @@ def build_slice(frame: Interpreter, instr: Instr) -> None:
 
 def target(frame: Interpreter, instr: Instr) -> Value:
     """The container under construction, `instr.arg` items from the top; behind a break it is an existing one."""
-    value = frame.stack[-instr.arg] = frame.tx.look(frame.stack[-instr.arg])
-    return value
+    return frame.peek(instr.arg)
 
 
 @handles(Op.LIST_EXTEND)
 def list_extend(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.look(frame.pop())
+    items = frame.pop()
     target(frame, instr).method(frame.tx, "extend", [items], {})
 
 
 @handles(Op.LIST_APPEND)
 def list_append(frame: Interpreter, instr: Instr) -> None:
-    item = frame.pop()
+    item = frame.stack.pop()
     target(frame, instr).method(frame.tx, "append", [item], {})
 
 
 @handles(Op.SET_UPDATE)
 def set_update(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.look(frame.pop())
+    items = frame.pop()
     target(frame, instr).method(frame.tx, "update", [items], {})
 
 
@@ -87,13 +86,13 @@ def set_add(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.DICT_UPDATE)
 def dict_update(frame: Interpreter, instr: Instr) -> None:
-    other = frame.tx.look(frame.pop())
+    other = frame.pop()
     target(frame, instr).method(frame.tx, "update", [other], {})
 
 
 @handles(Op.DICT_MERGE)
 def dict_merge(frame: Interpreter, instr: Instr) -> None:
-    other = frame.tx.look(frame.pop())
+    other = frame.pop()
     made = target(frame, instr)
     assert isinstance(made, DictValue)
     for key, value in frame.tx.mapping_pairs(other):
@@ -104,7 +103,7 @@ def dict_merge(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.MAP_ADD)
 def map_add(frame: Interpreter, instr: Instr) -> None:
-    value, key = frame.pop(), frame.tx.look(frame.pop())
+    value, key = frame.stack.pop(), frame.pop()
     target(frame, instr).set_item(frame.tx, key, value)
 
 
@@ -115,7 +114,7 @@ def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.UNPACK_SEQUENCE)
 def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.unpack(frame.tx.look(frame.pop()))
+    items = frame.tx.unpack(frame.pop())
     if len(items) > instr.arg:
         raise frame.tx.throw(ValueError, f"too many values to unpack (expected {instr.arg})")
     if len(items) < instr.arg:
@@ -126,7 +125,7 @@ def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.UNPACK_EX)
 def unpack_ex(frame: Interpreter, instr: Instr) -> None:
     before, after = instr.arg
-    items = frame.tx.unpack(frame.tx.look(frame.pop()))
+    items = frame.tx.unpack(frame.pop())
     if len(items) < before + after:
         raise frame.tx.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
     middle = ListValue(items[before : len(items) - after])
@@ -135,24 +134,24 @@ def unpack_ex(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.GET_LEN)
 def get_len(frame: Interpreter, instr: Instr) -> None:
-    frame.push(frame.stack[-1].length(frame.tx))
+    frame.push(frame.peek().length(frame.tx))
 
 
 @handles(Op.MATCH_MAPPING)
 def match_mapping(frame: Interpreter, instr: Instr) -> None:
-    frame.push(Constant(issubclass(frame.stack[-1].python_type(), collections.abc.Mapping)))
+    frame.push(Constant(issubclass(frame.peek().python_type(), collections.abc.Mapping)))
 
 
 @handles(Op.MATCH_SEQUENCE)
 def match_sequence(frame: Interpreter, instr: Instr) -> None:
-    cls = frame.stack[-1].python_type()
+    cls = frame.peek().python_type()
     frame.push(Constant(issubclass(cls, collections.abc.Sequence) and not issubclass(cls, str | bytes | bytearray)))
 
 
 @handles(Op.MATCH_KEYS)
 def match_keys(frame: Interpreter, instr: Instr) -> None:
-    tx, subject = frame.tx, frame.stack[-2]
-    keys = tx.unpack(frame.stack[-1])
+    tx, subject = frame.tx, frame.peek(2)
+    keys = tx.unpack(frame.peek())
     if not isinstance(subject, DictValue):
         raise subject.unsupported("match of a mapping")
     found = [subject.get(tx, key) for key in keys]
@@ -163,7 +162,7 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
 def match_class(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     names = [name.constant() for name in tx.unpack(frame.pop())]
-    cls, subject = frame.pop(), tx.look(frame.pop())
+    cls, subject = frame.pop(), frame.pop()
     if not issubclass(subject.python_type(), cls.constant()):
         frame.push(Constant(None))
         return

@@ -83,7 +83,7 @@ def load_deref(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.STORE_DEREF)
 def store_deref(frame: Interpreter, instr: Instr) -> None:
-    _cell(frame, instr.arg).set(frame.tx, frame.pop())
+    _cell(frame, instr.arg).set(frame.tx, frame.stack.pop())
 
 
 @handles(Op.DELETE_DEREF)
@@ -120,7 +120,7 @@ MISSING: Any = object()
 
 @handles(Op.STORE_GLOBAL)
 def store_global(frame: Interpreter, instr: Instr) -> None:
-    frame.tx.effects.set_global(frame.globals, instr.arg, frame.pop())
+    frame.tx.effects.set_global(frame.globals, instr.arg, frame.stack.pop())
 
 
 @handles(Op.DELETE_GLOBAL)
@@ -137,25 +137,25 @@ def delete_global(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LOAD_ATTR)
 def load_attr(frame: Interpreter, instr: Instr) -> None:
-    frame.push(frame.tx.look(frame.pop()).attribute(frame.tx, instr.arg))
+    frame.push(frame.pop().attribute(frame.tx, instr.arg))
 
 
 @handles(Op.LOAD_SUPER_ATTR)
 def load_super_attr(frame: Interpreter, instr: Instr) -> None:
     name, _ = instr.arg
-    receiver, cls, _ = frame.tx.look(frame.pop()), frame.pop(), frame.pop()
+    receiver, cls, _ = frame.pop(), frame.pop(), frame.pop()
     frame.push(SuperValue(cls.constant(), receiver).attribute(frame.tx, name))
 
 
 @handles(Op.STORE_ATTR)
 def store_attr(frame: Interpreter, instr: Instr) -> None:
-    obj, value = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    obj, value = frame.pop(), frame.pop()
     obj.set_attribute(frame.tx, instr.arg, value)
 
 
 @handles(Op.DELETE_ATTR)
 def delete_attr(frame: Interpreter, instr: Instr) -> None:
-    frame.tx.look(frame.pop()).del_attribute(frame.tx, instr.arg)
+    frame.pop().del_attribute(frame.tx, instr.arg)
 
 
 @handles(Op.IMPORT_NAME)
@@ -172,5 +172,5 @@ def import_name(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.IMPORT_FROM)
 def import_from(frame: Interpreter, instr: Instr) -> None:
-    module = frame.stack[-1]
+    module = frame.peek()
     frame.push(module.attribute(frame.tx, instr.arg))

@@ -15,48 +15,48 @@ if TYPE_CHECKING:
 
 @handles(Op.UNARY)
 def unary(frame: Interpreter, instr: Instr) -> None:
-    frame.push(operate.unary(frame.tx, instr.arg, frame.tx.look(frame.pop())))
+    frame.push(operate.unary(frame.tx, instr.arg, frame.pop()))
 
 
 @handles(Op.BINARY)
 def binary(frame: Interpreter, instr: Instr) -> None:
-    right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    right, left = frame.pop(), frame.pop()
     frame.push(operate.binary(frame.tx, instr.arg, left, right))
 
 
 @handles(Op.COMPARE)
 def compare(frame: Interpreter, instr: Instr) -> None:
-    right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    right, left = frame.pop(), frame.pop()
     frame.push(operate.compare(frame.tx, instr.arg, left, right))
 
 
 @handles(Op.IS_OP)
 def is_op(frame: Interpreter, instr: Instr) -> None:
-    right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    right, left = frame.pop(), frame.pop()
     frame.push(Constant(frame.tx.same(left, right) != instr.arg))
 
 
 @handles(Op.CONTAINS_OP)
 def contains_op(frame: Interpreter, instr: Instr) -> None:
-    container, item = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    container, item = frame.pop(), frame.pop()
     frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
 
 
 @handles(Op.SUBSCR)
 def subscr(frame: Interpreter, instr: Instr) -> None:
-    key, container = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    key, container = frame.pop(), frame.pop()
     frame.push(container.item(frame.tx, key))
 
 
 @handles(Op.STORE_SUBSCR)
 def store_subscr(frame: Interpreter, instr: Instr) -> None:
-    key, container, value = (frame.tx.look(frame.pop()) for _ in range(3))
+    key, container, value = (frame.pop() for _ in range(3))
     container.set_item(frame.tx, key, value)
 
 
 @handles(Op.DELETE_SUBSCR)
 def delete_subscr(frame: Interpreter, instr: Instr) -> None:
-    key, container = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    key, container = frame.pop(), frame.pop()
     container.del_item(frame.tx, key)
 
 
@@ -64,7 +64,7 @@ def delete_subscr(frame: Interpreter, instr: Instr) -> None:
 def format_value(frame: Interpreter, instr: Instr) -> None:
     conversion, has_spec = instr.arg
     spec = frame.pop() if has_spec else Constant("")
-    value = frame.tx.look(frame.pop())
+    value = frame.pop()
     if conversion:
         value = CONVERSIONS[conversion](frame.tx, value)
     frame.push(builtin_format(frame.tx, value, spec))
@@ -72,7 +72,7 @@ def format_value(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.CONVERT)
 def convert(frame: Interpreter, instr: Instr) -> None:
-    frame.push(CONVERSIONS[instr.arg](frame.tx, frame.tx.look(frame.pop())))
+    frame.push(CONVERSIONS[instr.arg](frame.tx, frame.pop()))
 
 
 CONVERSIONS = {
@@ -84,4 +84,4 @@ CONVERSIONS = {
 
 @handles(Op.BUILD_STRING)
 def build_string(frame: Interpreter, instr: Instr) -> None:
-    frame.push(Constant("".join(part.constant() for part in frame.popn(instr.arg))))
+    frame.push(Constant("".join(frame.tx.look(part).constant() for part in frame.popn(instr.arg))))

@@ -14,7 +14,7 @@ from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, FunctionValue, MethodValue
 from ..iterator import CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
-from ..klass import ClassValue
+from ..klass import ClassValue, lookup
 from ..mapping import DictValue, SetValue, ViewValue
 from ..operate import binary, compare
 from ..range import RangeValue
@@ -91,9 +91,7 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
 
 @models(callable)
 def builtin_callable(tx: TraceContext, obj: Value) -> Value:
-    if isinstance(obj, UserObject):
-        return Constant(callable(obj.real) if obj.real is not None else hasattr(obj.cls, "__call__"))  # noqa: B004 - asks the class
-    return Constant(hasattr(obj.python_type(), "__call__"))  # noqa: B004 - asks the class
+    return Constant(lookup(obj.python_type(), "__call__")[0] is not None)
 
 
 @models(type)
@@ -392,6 +390,8 @@ def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
 
 @models(tuple)
 def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
+    if isinstance(items, TupleValue) and items.cls is tuple:
+        return items
     return TupleValue([] if items is None else list(tx.unpack(items)))
 
 

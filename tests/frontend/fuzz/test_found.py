@@ -292,3 +292,28 @@ def test_writes_that_torch_refuses_for_where_they_lie_in_memory():
 
     for function in (into_itself, into_a_part, stored, fine):
         same_as_eager(function, lambda: (torch.arange(9.0).reshape(3, 3), []) if function is not into_itself else (torch.ones(2, 3), []))  # noqa: B023
+
+
+def test_handlers_behind_a_break_ask_for_the_class_of_the_exception():
+    class Items(Thing):
+        def __init__(self, error):
+            self.error = error
+
+        def __getitem__(self, index):
+            raise self.error
+
+    def first(x, items):
+        iterator = iter(items)
+        try:
+            return next(iterator)
+        except StopIteration:
+            return x + 1
+
+    same_as_eager(first, lambda: (torch.ones(2), []), lambda: (torch.ones(2), Items(IndexError)), lambda: (torch.ones(2), Items(ValueError)))
+
+
+def test_what_is_callable():
+    def f(x, thing):
+        return [callable(c) for c in (None, 1, thing, int, len, f, x, x.sin, "a", [], Exception())], x + 1
+
+    same_as_eager(f, lambda: (torch.ones(2), Thing()))
