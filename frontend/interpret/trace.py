@@ -322,6 +322,8 @@ class Trace:
             return Constant(None)
         if name == "__init__":
             if isinstance(receiver, ExceptionValue):
+                if receiver.source is not None:
+                    raise GraphBreak("unknown-call", f"{receiver.cls.__name__}.__init__ of an exception that existed before")
                 self.effects.change(receiver)
                 receiver.args = args
             return Constant(None)

@@ -313,7 +313,7 @@ def make_cell(r: Reloader, value: CellValue) -> None:
 @makes(MethodValue)
 def make_method(r: Reloader, value: MethodValue) -> None:
     if isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
-        r.call(value.function.real.__get__, [r.push(value.receiver)])
+        r.call(value.function.real.__get__, [r.push(value.receiver), r.const(value.receiver.python_type())])  # without: 3.11 may crash
     else:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
 
@@ -324,7 +324,7 @@ def make_bound_builtin(r: Reloader, value: BoundBuiltin) -> None:
     if outer is None:
         make_bound(r, value)
     else:  # the container's own method, past the one that the object's class may have
-        r.call(getattr(value.receiver.python_type(), value.name).__get__, [r.push(outer)])
+        r.call(getattr(value.receiver.python_type(), value.name).__get__, [r.push(outer), r.const(outer.python_type())])
 
 
 @makes(ConstantMethod, TensorMethod)

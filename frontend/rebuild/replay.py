@@ -12,6 +12,7 @@ from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.context_manager import ModeManager
 from ..values.deque import DequeValue
+from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
@@ -159,6 +160,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     DictValue: replay_dict,
     SetValue: replay_set,
     UserObject: replay_object,
+    ExceptionValue: replay_object,
     ModuleValue: replay_object,
     CellValue: replay_cell,
     ModeManager: replay_manager,

@@ -103,6 +103,9 @@ class Cache:
             if not self.options.suppress_errors:
                 raise
             warnings.warn(f"framejit: {error}; {piece.name} runs in eager", stacklevel=2)
+        except RecursionError:
+            self.send(Skipped(piece.name, where(piece), "this call lies too deep in Python's stack to be compiled"))
+            return None
         except FramejitError as error:
             if self.options.strict or not isinstance(error, InternalError):
                 raise

@@ -25,6 +25,13 @@ class ExceptionValue(UserObject):
         super().__init__(cls, real, source)
         self.args = args
 
+    def snapshot(self) -> Any:
+        return super().snapshot(), list(self.args)
+
+    def restore(self, state: Any) -> None:
+        super().restore(state[0])
+        self.args = state[1]
+
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "args" and self.real is None:
             return tx.build_tuple(self.args)
@@ -100,6 +107,8 @@ class ExceptionValue(UserObject):
         if not issubclass(note.python_type(), str):
             raise tx.throw(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
         notes = self.own_attribute(tx, "__notes__")
+        if notes is not None and not issubclass(notes.python_type(), list):
+            raise tx.throw(TypeError, "Cannot add note: __notes__ is not a list")
         if notes is None:
             notes = tx.build_list([])
             self.store(tx, "__notes__", notes)
