@@ -28,7 +28,23 @@ from ..values.handled import Handled, LastInstruction
 from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
 from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
-from ..values.models.itertools import Chain, Compress, Count, Cycle, DropWhile, FilterFalse, StarMap, TakeWhile
+from ..values.models.itertools import (
+    Accumulate,
+    Batches,
+    Compress,
+    Count,
+    Cycle,
+    DropWhile,
+    FilterFalse,
+    Flat,
+    Pairwise,
+    Pooled,
+    Repeat,
+    Slice,
+    StarMap,
+    TakeWhile,
+    ZipLongest,
+)
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
@@ -586,15 +602,103 @@ def make_count(r: Reloader, value: Count) -> None:
     r.call(itertools.count, [r.const(value.value), r.const(value.step)])
 
 
-@makes(Chain)
-def make_chain(r: Reloader, value: Chain) -> None:
-    r.call(itertools.chain, [r.push(inner) for inner in value.rest])
+@makes(Flat)
+def make_flat(r: Reloader, value: Flat) -> None:
+    rest = value.outer or SequenceIterator(TupleValue([]))
+    if value.current is None:
+        r.call(itertools.chain.from_iterable, [r.push(rest)])
+    else:  # the iterable that is open, then the others
+        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, value.current), r.push(rest)])])
+
+
+def _one(r: Reloader, value: Value) -> None:
+    r.reload(value)
+    r.b.build_list(1)
 
 
 @makes(Cycle)
 def make_cycle(r: Reloader, value: Cycle) -> None:
+    """One still reading is given what it has read once more, then moved past it."""
     at = value.index % len(value.items) if value.items else 0
-    r.call(itertools.cycle, [r.push(ListValue([*value.items[at:], *value.items[:at]]))])
+    if value.inner is None:
+        r.call(itertools.cycle, [r.push(ListValue([*value.items[at:], *value.items[:at]]))])
+    elif not value.items:
+        r.call(itertools.cycle, [r.push(value.inner)])
+    else:
+        _moved(r, len(value.items), lambda: r.call(itertools.cycle, [lambda: _behind(r, value.items, value.inner)]))
+
+
+def _behind(r: Reloader, items: list[Value], inner: Value) -> None:
+    """An iterator of some items, then of those that another one gives."""
+    r.call(itertools.chain, [r.push(ListValue(list(items))), r.push(inner)])
+
+
+def _moved(r: Reloader, steps: int, make: Callable[[], None]) -> None:
+    """Makes an iterator and takes some items from it."""
+    make()
+    r.b.copy(1)
+    temp = r.b.temp()
+    r.b.store_slot(temp)
+    r.call(advance, [lambda: r.b.load_slot(temp), r.const(steps), r.const(False)])
+    r.b.pop_top()
+    r.b.delete_slot(temp)
+
+
+@makes(Repeat)
+def make_repeat(r: Reloader, value: Repeat) -> None:
+    r.call(itertools.repeat, [r.push(value.item), *([] if value.left is None else [r.const(value.left)])])
+
+
+@makes(Pooled)
+def make_pooled(r: Reloader, value: Pooled) -> None:
+    pools = [r.push(TupleValue(list(pool))) for pool in value.pools]
+    options = [r.const(option) for option in value.options.values()]
+    _moved(r, value.index, lambda: r.call(value.cls, [*pools, *options], tuple(value.options)))
+
+
+@makes(Slice)
+def make_slice_iterator(r: Reloader, value: Slice) -> None:
+    if value.inner is None:
+        r.call(itertools.islice, [r.const(()), r.const(0)])
+        return
+    stop = None if value.stop is None else value.stop - value.at
+    r.call(itertools.islice, [r.push(value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
+
+
+@makes(Accumulate)
+def make_accumulate(r: Reloader, value: Accumulate) -> None:
+    def make() -> None:
+        function = r.const(None) if value.function is None else r.push(value.function)
+        inner = r.push(value.inner) if total is None else lambda: _behind(r, [total], value.inner)
+        r.call(itertools.accumulate, [inner, function])
+
+    total = value.total
+    if total is None or value.pending:
+        make()
+    else:  # the total so far was given already
+        _moved(r, 1, make)
+
+
+@makes(ZipLongest)
+def make_zip_longest(r: Reloader, value: ZipLongest) -> None:
+    inners = [r.const(()) if inner is None else r.push(inner) for inner in value.inners]
+    r.call(itertools.zip_longest, [*inners, r.push(value.fill)], ("fillvalue",))
+
+
+@makes(Pairwise)
+def make_pairwise(r: Reloader, value: Pairwise) -> None:
+    if value.inner is None:
+        r.call(itertools.pairwise, [r.const(())])
+    elif value.old is None:
+        r.call(itertools.pairwise, [r.push(value.inner)])
+    else:
+        old = value.old
+        r.call(itertools.pairwise, [lambda: _behind(r, [old], value.inner)])
+
+
+@makes(Batches)
+def make_batches(r: Reloader, value: Batches) -> None:
+    r.call(value.cls, [r.const(()) if value.inner is None else r.push(value.inner), r.const(value.size)])
 
 
 def is_untouched(value: Value, source: Source) -> bool:

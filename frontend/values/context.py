@@ -42,6 +42,9 @@ class TraceContext(Protocol):
     def place(self) -> int:
         """The latest place so far where a break can be made (interpret/outcome.py)."""
 
+    def count_instruction(self) -> None:
+        """A step of the program that costs something; raises GraphBreak when there were too many."""
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
 

@@ -13,6 +13,7 @@ from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, fold
 from .function import MethodValue
+from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .sequence import ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
@@ -92,7 +93,8 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
     attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
     if isinstance(right, UserObject):
         mine, other = left.python_type(), right.python_type()
-        if other is not mine and issubclass(other, mine):
+        redefined = lookup(other, f"__r{name}__")[1] is not lookup(mine, f"__r{name}__")[1]
+        if other is not mine and issubclass(other, mine) and redefined:
             attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))
@@ -182,6 +184,10 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return same_object(tx, op, left, right)
         sets = [side.as_set(tx) if isinstance(side, ViewValue) else side for side in (left, right)]
         return Constant(function(*(set(side.members) for side in sets)))
+    if isinstance(left, DictValue) and left.cls is collections.Counter and isinstance(right, DictValue):
+        answer = left.method(tx, name, [right], {})
+        if not (answer.is_constant() and answer.constant() is NotImplemented):
+            return answer
     if isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
         return Constant(equal_dictionaries(tx, left, right) == (op == "=="))
     if isinstance(left, SliceValue) and isinstance(right, SliceValue) and op in ("==", "!="):

@@ -251,8 +251,8 @@ class UserObject(Mutable):
         return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
-        if self.cls is types.GeneratorType:
-            return self
+        if self.cls is types.GeneratorType or (self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")):
+            return self  # made in C, it is its own iterator
         found = self.special(tx, "__iter__")
         if found is not None:
             return found.call(tx, [], {})
@@ -347,9 +347,6 @@ class SuperValue(Value):
             return tx.wrap(raw.fget, tx.attr_source(source, "fget")).call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        base = getattr(self.receiver, "base", None)
-        if base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType) and owner is not object:
-            return BoundBuiltin(base, name)
         if of_class and isinstance(raw, types.FunctionType):
             return tx.wrap(raw, source)
         return bind(tx, raw, self.receiver, tx.wrap(start, None), source)
