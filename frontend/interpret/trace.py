@@ -131,6 +131,7 @@ class Trace:
         self.raised_at.clear()
         self.turns.clear()
         self.effects.changed.clear()
+        self.effects.outputs.clear()
         self.effects.globals.clear()
 
     def turn(self, frame: Interpreter, target: int) -> None:
@@ -161,6 +162,14 @@ class Trace:
         if not frame.resumable:
             return SkipFrame("a second capture went another way than the first")
         return Reached(self.broken_frames())
+
+    def line(self) -> tuple[int, types.CodeType]:
+        """The line being interpreted, and the code object it is in."""
+        frame = self.frames[-1]
+        return frame.current.line or frame.decoded.code.co_firstlineno, frame.decoded.code
+
+    def innermost_globals(self) -> dict[str, Any]:
+        return self.frames[-1].globals
 
     def where(self) -> str:
         """The user's line being interpreted."""
@@ -227,6 +236,11 @@ class Trace:
     def remember(self, obj: Any, value: Value) -> Any:
         self._known[id(obj)] = (obj, value)
         return value
+
+    def misplaced_output(self) -> int | None:
+        """The place of the first output that may end in a list which the program uses itself, so that its time counts."""
+        uses_lists = any(isinstance(value, ListValue) and value.source is not None for _, value in self._known.values())
+        return next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
 
     def apart(self) -> list[list[Source]]:
         """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list

@@ -37,6 +37,9 @@ def replay(r: Reloader, effects: EffectLog) -> None:
         r.b.load_const(where)
         r.b.load_const(name)
         r.b.store_subscr()
+    for output in effects.outputs:
+        r.call(output.function, [r.push(arg) for arg in output.args])
+        r.b.pop_top()
 
 
 def replay_list(r: Reloader, value: ListValue) -> None:

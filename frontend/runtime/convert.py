@@ -111,6 +111,10 @@ def capture_and_rebuild(
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
             continue
+        misplaced = capture.trace.misplaced_output()
+        if misplaced is not None:
+            stop = Restart(misplaced, GraphBreak("output", "a warning recorded in a list"))
+            continue
         try:
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:

@@ -9,6 +9,8 @@ from ..pycode.through import Through
 from .base import Observed, Value
 
 if TYPE_CHECKING:
+    import types
+
     from ...options import Options
     from ..interpret.effects import EffectLog
     from ..interpret.graph import GraphBuilder
@@ -38,6 +40,12 @@ class TraceContext(Protocol):
 
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
+
+    def line(self) -> tuple[int, types.CodeType]:
+        """The line being interpreted, and the code object it is in."""
+
+    def innermost_globals(self) -> dict[str, Any]:
+        """The globals of the frame being interpreted."""
 
     def place(self) -> int:
         """The latest place so far where a break can be made (interpret/outcome.py)."""

@@ -392,4 +392,8 @@ class CachedFunction(Value):
             result = self.real(*(a.constant() for a in args), **{name: a.constant() for name, a in kwargs.items()})
             if is_literal(result):
                 return tx.wrap(result, None)
-        return self.inner.call(tx, args, kwargs)
+        told = len(tx.effects.outputs)
+        result = self.inner.call(tx, args, kwargs)
+        if len(tx.effects.outputs) > told:  # which it would only do once
+            raise GraphBreak("output", f"{self.inner.describe()}, which keeps its results,")
+        return result

@@ -309,7 +309,8 @@ def test_handlers_behind_a_break_ask_for_the_class_of_the_exception():
         except StopIteration:
             return x + 1
 
-    same_as_eager(first, lambda: (torch.ones(2), []), lambda: (torch.ones(2), Items(IndexError)), lambda: (torch.ones(2), Items(ValueError)))
+    x = torch.ones(2)
+    same_as_eager(first, lambda: (x, []), lambda: (x, Items(IndexError)), lambda: (x, Items(ValueError)))
 
 
 def test_what_is_callable():

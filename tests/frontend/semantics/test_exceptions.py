@@ -560,7 +560,7 @@ def test_a_cell_bound_and_unbound_again():
     def f(x):
         try:
             raise ValueError(1)
-        except ValueError as error:
+        except ValueError as error:  # noqa: F841 - it is used below
             show = lambda: error  # noqa: E731
             y = x + len(show().args)
         print("break")
