@@ -24,17 +24,26 @@ DICT_BASES = (dict, collections.OrderedDict, collections.defaultdict, collection
 
 def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """type.__call__(cls, *args, **kwargs)."""
+    made, init = begun(tx, cls, args, kwargs)
+    if init is not None:
+        result = init.call(tx, args, kwargs)
+        if not result.is_constant() or result.constant() is not None:
+            raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
+    return made
+
+
+def begun(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> tuple[Value, Value | None]:
+    """What __new__ gives, and the __init__ in Python that is still to be called."""
     maker = lookup(cls.cls, "__new__")[1]
     if isinstance(maker, staticmethod):
         maker = maker.__func__
     if type(maker) is types.FunctionType and not tx.is_plain_new(maker):
         made = tx.wrap(maker, None).call(tx, [cls, *args], kwargs)
         if not issubclass(made.python_type(), cls.cls):
-            return made
+            return made, None
     else:
         made = new_object(tx, cls.cls, args)
-    initialise(tx, made, args, kwargs)
-    return made
+    return made, initialiser(tx, made, args, kwargs)
 
 
 def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
@@ -61,21 +70,21 @@ def lays_out_as_object(cls: type) -> bool:
     return not any(isinstance(maker, types.BuiltinFunctionType) for maker in makers)
 
 
-def initialise(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> None:
-    """type(made).__init__(made, *args, **kwargs)."""
+def initialiser(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """type(made).__init__, bound, if it is written in Python; one in C is done."""
     cls = made.python_type()
     owner, init = lookup(cls, "__init__")
     if init is MISSING or owner is object or owner in (BaseException, Exception):
-        return
+        return None
     base = getattr(made, "base", None)
     if base is not None and isinstance(init, types.WrapperDescriptorType):
         fill(tx, base, args, kwargs)
-        return
+        return None
     if not isinstance(init, types.FunctionType):
         if isinstance(made, ExceptionValue) and not kwargs:
-            return
+            return None
         raise GraphBreak("unknown-call", f"{cls.__qualname__}.__init__")
-    tx.class_method(made, cls, "__init__").call(tx, args, kwargs)
+    return tx.class_method(made, cls, "__init__")
 
 
 def fill(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> None:

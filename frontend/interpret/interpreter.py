@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import GraphBreak
+from ...errors import GraphBreak, SkipFrame
 from ...guards.source import Source
+from ..pycode.completion import AS_IS, CONTAINED, INITIALISED, NOT_CONTAINED, Completion
 from ..pycode.instr import DecodedCode, Instr
 from ..pycode.through import Through
 from ..values.base import NULL, Observed, Value
@@ -33,6 +34,7 @@ class Interpreter:
         self.place = -1  # none before the first group
         self.resumable = False  # whether a break can be made in this frame: its caller's instruction is a call that returns its result
         self.through: tuple[Through, ...] = ()  # what was passed on the way from the caller
+        self.completion: Completion = AS_IS  # what the caller's instruction makes of the return
         self.awaited: Interpreter | None = None  # the frame that this one, resumed after a break, waits for
 
     def bind_cells(self, closure: list[CellValue]) -> None:
@@ -144,11 +146,24 @@ class Interpreter:
         awaited, self.awaited = self.awaited, None
         assert awaited is not None
         try:
-            self.push(awaited.run())
+            result = awaited.run()
         except Observed as error:
             self.unwind(error, self.group)
         else:
+            if not self.complete(awaited.completion, result):
+                raise SkipFrame("an instruction that Python has to complete")
             self.pc = self.decoded.group_end(self.group)
+
+    def complete(self, completion: Completion, result: Value) -> bool:
+        """Leaves what an instruction makes of the return of the function that it called; False if only Python can say that."""
+        items = self.popn(completion.takes)
+        if completion.refuses(result.constant() if result.is_constant() else result):
+            return False
+        if completion in (CONTAINED, NOT_CONTAINED):
+            result = Constant(result.truth(self.tx) is (completion is CONTAINED))
+        if completion.leaves:
+            self.push(items[0] if completion is INITIALISED else result)
+        return True
 
     def unwind(self, error: Observed, index: int) -> None:
         """Goes to the handler of an exception raised at `index`, or lets it leave the frame."""

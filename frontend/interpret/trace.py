@@ -16,6 +16,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
+from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from ..values import operate
 from ..values.base import Lazy, Observed, Value
@@ -155,7 +156,9 @@ class Trace:
     def broken_frames(self) -> tuple[BrokenFrame, ...]:
         """The frames in which a break can be made, as they are."""
         found = [frame for frame in self.frames if frame.resumable]
-        return tuple(BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots), f.through) for f in found)
+        return tuple(
+            BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots), f.through, f.completion) for f in found
+        )
 
     def reached(self, frame: Interpreter) -> Exception:
         """What ends the capture in this frame, where it has come to the place of the break."""
@@ -280,9 +283,10 @@ class Trace:
     # calls
 
     def inline(
-        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None
-    ) -> Value:
-        return inline(self, function, args, kwargs, through)
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None,
+        completion: Completion = AS_IS,
+    ) -> Value:  # fmt: skip
+        return inline(self, function, args, kwargs, through, completion)
 
     def keeps_globals(self, globals_: dict[str, Any]) -> bool:
         """Whether a globals dictionary can be found again from a frame that goes on after a break."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...guards.guard import Kind
 from ...guards.source import Source
+from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from .base import Observed, Value
 
@@ -100,10 +101,11 @@ class TraceContext(Protocol):
     # calls
 
     def inline(
-        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None
-    ) -> Value:
-        """Interprets a call of a Python function. through: given where the innermost frame's instruction is a call with just
-        this result, what it passes on the way."""
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None,
+        completion: Completion = AS_IS,
+    ) -> Value:  # fmt: skip
+        """Interprets a call of a Python function. through: given where the innermost frame's instruction is that call, what it
+        passes on the way; completion: what the instruction makes of the result, which is left to the caller here."""
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance by __new__ and __init__."""

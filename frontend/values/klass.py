@@ -194,9 +194,16 @@ class ClassValue(Value):
             return fold(tx, self.cls, args, kwargs)
         if issubclass(self.cls, tuple) and hasattr(self.cls, "_make") and "__new__" in self.cls.__dict__ and "_fields" in self.cls.__dict__:
             return self._named_tuple(tx, args, kwargs)
-        if type(self.cls).__call__ is not type.__call__ and not tx.is_plain_metaclass(type(self.cls)):
+        if not self.is_constructed(tx):
             raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
         return tx.construct(self, args, kwargs)
+
+    def is_constructed(self, tx: TraceContext) -> bool:
+        """Whether a call of it is __new__, then __init__."""
+        named = issubclass(self.cls, tuple) and hasattr(self.cls, "_make")
+        if named or isinstance(self.cls, enum.EnumMeta) or model_of(self.cls) is not None:
+            return False
+        return type(self.cls).__call__ is type.__call__ or tx.is_plain_metaclass(type(self.cls))
 
     def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         fields = self.cls._fields  # type: ignore[attr-defined]

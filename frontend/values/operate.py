@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,40 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if left.is_constant() and right.is_constant():
         return fold(tx, function, [left, right], {})
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
+    """The special method that an object's class defines in Python, bound."""
+    if type(value) is not UserObject or type(lookup(value.cls, name)[1]) is not types.FunctionType:
+        return None
+    return value.special(tx, name)
+
+
+def is_first(left: Value, right: Value) -> bool:
+    """Whether Python asks the left operand before the right one."""
+    mine, other = left.python_type(), right.python_type()
+    return other is mine or not issubclass(other, mine)
+
+
+def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
+    """left sign right, when left's method in Python was asked and did not know."""
+    compared = sign in COMPARE
+    name = COMPARE[sign][2] if compared else f"__r{BINARY[sign][1]}__"
+    mine, other = left.python_type().__name__, right.python_type().__name__
+    if not isinstance(right, UserObject):
+        if not compared or sign not in ("==", "!=") or not right.is_constant():
+            raise GraphBreak("unsupported-operator", f"{left.describe()} {sign} {right.describe()}")
+        return Constant(sign == "!=")
+    if compared or right.python_type() is not left.python_type():
+        found = right.special(tx, name)
+        answer = Constant(NotImplemented) if found is None else found.call(tx, [left], {})
+        if not (answer.is_constant() and answer.constant() is NotImplemented):
+            return answer
+    if sign in ("==", "!="):
+        return Constant(tx.same(left, right) == (sign == "=="))
+    if compared:
+        raise tx.throw(TypeError, f"'{sign}' not supported between instances of '{mine}' and '{other}'")
+    raise tx.throw(TypeError, f"unsupported operand type(s) for {'** or pow()' if sign == '**' else sign}: '{mine}' and '{other}'")
 
 
 def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
@@ -209,7 +244,8 @@ def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 
 
 def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
-    for receiver, method, argument in ((left, name, right), (right, reflected, left)):
+    attempts = [(left, name, right), (right, reflected, left)]
+    for receiver, method, argument in attempts if is_first(left, right) else attempts[::-1]:
         found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
         if isinstance(found, MethodValue) and found.function.python_type() is type(object.__eq__):
             if op == "!=":

@@ -79,6 +79,24 @@ class UserObject(Mutable):
             return self._guarded_by_getattr(tx, name, lambda: tx.wrap(getter, None).call(tx, [self, Constant(name)], {}))
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
+    def getter(self, tx: TraceContext, name: str) -> Call | None:
+        """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
+        if not plain or type(raw) is not property or raw.fget is None:
+            return None
+        return Call(tx.wrap(raw.fget, tx.attr_source(source, "fget")), [self], {})
+
+    def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
+        """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
+        method = lookup(self.cls, "__setattr__")[1]
+        if type(method) is types.FunctionType:
+            return Call(tx.wrap(method, None), [self, Constant(name), value], {})
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if type(raw) is not property or raw.fset is None:
+            return None
+        return Call(tx.wrap(raw.fset, tx.attr_source(source, "fset")), [self, value], {})
+
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
         fallback, source = raw_attribute(tx, self.cls, "__getattr__", self.source and TypeOf(self.source))
         if fallback is MISSING:

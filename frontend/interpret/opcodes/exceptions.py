@@ -11,6 +11,7 @@ from ...values.exception import ExceptionValue
 from ...values.handled import Handled, Traceback
 from ...values.klass import ClassValue
 from ...values.sequence import TupleValue
+from .calls import call_value
 from .table import handles
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ def before_with(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     manager = frame.pop()
     leave = manager.attribute(tx, "__exit__")
-    entered = manager.attribute(tx, "__enter__").call(tx, [], {})
+    enter = manager.attribute(tx, "__enter__")
     frame.push(leave)
-    frame.push(entered)
+    frame.push(call_value(frame, enter, [], {}))
 
 
 @handles(Op.WITH_EXCEPT_START)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
+from ...pycode.completion import DROPPED
 from ...pycode.instr import Instr, Op
 from ...values.base import NULL, Value
 from ...values.function import CellValue
-from ...values.user_object import SuperValue
+from ...values.user_object import SuperValue, UserObject
+from .calls import call_value
 from .table import handles
 
 if TYPE_CHECKING:
@@ -137,7 +139,14 @@ def delete_global(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LOAD_ATTR)
 def load_attr(frame: Interpreter, instr: Instr) -> None:
-    frame.push(frame.pop().attribute(frame.tx, instr.arg))
+    tx, obj = frame.tx, frame.pop()
+    found = obj.getter(tx, instr.arg) if type(obj) is UserObject and stands_alone(frame) else None
+    frame.push(obj.attribute(tx, instr.arg) if found is None else call_value(frame, found.callee, found.args, {}))
+
+
+def stands_alone(frame: Interpreter) -> bool:
+    """Whether the instruction is a raw group of its own, so that what it leaves is all that the group leaves."""
+    return frame.decoded.group_end(frame.group) == frame.pc
 
 
 @handles(Op.LOAD_SUPER_ATTR)
@@ -149,8 +158,12 @@ def load_super_attr(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.STORE_ATTR)
 def store_attr(frame: Interpreter, instr: Instr) -> None:
-    obj, value = frame.pop(), frame.pop()
-    obj.set_attribute(frame.tx, instr.arg, value)
+    tx, obj, value = frame.tx, frame.pop(), frame.pop()
+    found = obj.setter(tx, instr.arg, value) if type(obj) is UserObject else None
+    if found is None:
+        obj.set_attribute(tx, instr.arg, value)
+    else:
+        call_value(frame, found.callee, found.args, {}, DROPPED)
 
 
 @handles(Op.DELETE_ATTR)

@@ -3,31 +3,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...pycode.completion import COMPARED, CONTAINED, DROPPED, FORWARD, NAMES, NOT_CONTAINED, Completion
 from ...pycode.instr import Instr, Op
 from ...values import operate
 from ...values.constant import Constant
 from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
+from .calls import call_value
+from .names import stands_alone
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.base import Value
     from ..interpreter import Interpreter
 
 
 @handles(Op.UNARY)
 def unary(frame: Interpreter, instr: Instr) -> None:
-    frame.push(operate.unary(frame.tx, instr.arg, frame.pop()))
+    value = frame.pop()
+    found = operate.method_in_python(frame.tx, value, operate.UNARY[instr.arg][1]) if instr.arg in operate.UNARY else None
+    frame.push(operate.unary(frame.tx, instr.arg, value) if found is None else call_value(frame, found, [], {}))
 
 
 @handles(Op.BINARY)
 def binary(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
-    frame.push(operate.binary(frame.tx, instr.arg, left, right))
+    name = f"__{NAMES[instr.arg]}__" if instr.arg in FORWARD else ""
+    if not name or not by_method(frame, instr.arg, left, right, name, FORWARD[instr.arg]):
+        frame.push(operate.binary(frame.tx, instr.arg, left, right))
+
+
+def by_method(frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: Completion) -> bool:
+    """Lets left's own method, if it is the first that Python asks, say what an operator gives. While it runs the frame holds both
+    operands. False: it is another's to say."""
+    if not operate.is_first(left, right):
+        return False
+    found = operate.method_in_python(frame.tx, left, name)
+    if found is None:
+        return False
+    frame.stack += [left, right]
+    if not frame.complete(completion, call_value(frame, found, [right], {}, completion)):
+        frame.push(operate.asked_second(frame.tx, sign, left, right))
+    return True
 
 
 @handles(Op.COMPARE)
 def compare(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
-    frame.push(operate.compare(frame.tx, instr.arg, left, right))
+    if not stands_alone(frame) or not by_method(frame, instr.arg, left, right, operate.COMPARE[instr.arg][1], COMPARED[instr.arg]):
+        frame.push(operate.compare(frame.tx, instr.arg, left, right))
 
 
 @handles(Op.IS_OP)
@@ -39,19 +62,29 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.CONTAINS_OP)
 def contains_op(frame: Interpreter, instr: Instr) -> None:
     container, item = frame.pop(), frame.pop()
-    frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
+    found = operate.method_in_python(frame.tx, container, "__contains__") if stands_alone(frame) else None
+    if found is None:
+        frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
+    else:
+        completion = NOT_CONTAINED if instr.arg else CONTAINED
+        frame.complete(completion, call_value(frame, found, [item], {}, completion))
 
 
 @handles(Op.SUBSCR)
 def subscr(frame: Interpreter, instr: Instr) -> None:
     key, container = frame.pop(), frame.pop()
-    frame.push(container.item(frame.tx, key))
+    found = operate.method_in_python(frame.tx, container, "__getitem__")
+    frame.push(container.item(frame.tx, key) if found is None else call_value(frame, found, [key], {}))
 
 
 @handles(Op.STORE_SUBSCR)
 def store_subscr(frame: Interpreter, instr: Instr) -> None:
     key, container, value = (frame.pop() for _ in range(3))
-    container.set_item(frame.tx, key, value)
+    found = operate.method_in_python(frame.tx, container, "__setitem__")
+    if found is None:
+        container.set_item(frame.tx, key, value)
+    else:
+        call_value(frame, found, [key, value], {}, DROPPED)
 
 
 @handles(Op.DELETE_SUBSCR)
