@@ -41,7 +41,11 @@ def begun(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value
         made = tx.wrap(maker, None).call(tx, [cls, *args], kwargs)
         if not issubclass(made.python_type(), cls.cls):
             return made, None
+    elif not isinstance(maker, types.BuiltinFunctionType) and not tx.is_plain_new(maker):
+        raise GraphBreak("unknown-call", f"{cls.describe()}, whose __new__ is a {type(maker).__name__}")
     else:
+        if (args or kwargs) and maker is object.__new__ and lookup(cls.cls, "__init__")[1] is object.__init__:
+            raise GraphBreak("exception-leaves", f"TypeError: {cls.cls.__name__}() takes no arguments")
         made = new_object(tx, cls.cls, args)
     return made, initialiser(tx, made, args, kwargs)
 

@@ -339,6 +339,9 @@ class Trace:
             receiver.generic_del_attribute(self, args[0].constant())
             return Constant(None)
         if name == "__init__":
+            plain_new = receiver.cls.__new__ is object.__new__  # as object.__init__ asks
+            if args and not isinstance(receiver, ExceptionValue) and (receiver.cls.__init__ is not object.__init__ or plain_new):
+                raise GraphBreak("exception-leaves", "TypeError: object.__init__() takes exactly one argument")
             if isinstance(receiver, ExceptionValue):
                 if receiver.source is not None:
                     raise GraphBreak("unknown-call", f"{receiver.cls.__name__}.__init__ of an exception that existed before")

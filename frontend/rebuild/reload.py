@@ -328,7 +328,9 @@ def make_cell(r: Reloader, value: CellValue) -> None:
 
 @makes(MethodValue)
 def make_method(r: Reloader, value: MethodValue) -> None:
-    if isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
+    if isinstance(value.function, BuiltinValue) and isinstance(value.function.real, types.ClassMethodDescriptorType):
+        r.call(value.function.real.__get__, [r.const(None), r.push(value.receiver)])
+    elif isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
         r.call(value.function.real.__get__, [r.push(value.receiver), r.const(value.receiver.python_type())])  # without: 3.11 may crash
     else:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
@@ -497,7 +499,7 @@ def make_listed_iterator(r: Reloader, value: ListedIterator) -> None:
 
 @makes(DictIterator)
 def make_dict_iterator(r: Reloader, value: DictIterator) -> None:
-    if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys:
+    if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys or value.deletions != value.of.deletions:
         raise Unreloadable(value)
     r.call(getattr(value.of.cls, value.what), [r.push(value.of)])
     r.b.get_iter()

@@ -72,10 +72,10 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
         changed = list(entries.values())
     else:
         for key in real:
-            if key not in entries:
+            if key not in entries or key in value.dropped:
                 r.call(value.cls.__delitem__, [r.push(value), r.const(key)])
                 r.b.pop_top()
-        changed = [(k, v) for hashed, (k, v) in entries.items() if not _unchanged(value, hashed, v)]
+        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not _unchanged(value, hashed, v)]
     for key, item in changed:
         r.call(value.cls.__setitem__, [r.push(value), r.push(key), r.push(item)])
         r.b.pop_top()

@@ -25,6 +25,8 @@ MISSING = object()
 
 def lookup(cls: type, name: str) -> tuple[type | None, Any]:
     """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING) for nothing."""
+    if cls.__mro__ is None:
+        raise GraphBreak("unsupported-value", "a class that is being made")
     for owner in cls.__mro__:
         found = owner.__dict__.get(name, MISSING)
         if found is not MISSING:

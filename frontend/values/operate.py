@@ -16,7 +16,7 @@ from .constant import Constant, fold
 from .function import MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
-from .sequence import ListValue, Sequence, SliceValue, list_extend
+from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .user_object import UserObject
@@ -229,6 +229,8 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         same = all(equal(tx, a, b) for a, b in zip(left.parts, right.parts, strict=True))
         return Constant(same == (op == "=="))
     if op in ("==", "!="):
+        if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
+            return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
             same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))

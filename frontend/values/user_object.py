@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -18,6 +19,9 @@ from .tensor import Identity
 
 if TYPE_CHECKING:
     from .context import TraceContext
+
+
+PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
 
 class UserObject(Mutable):
@@ -70,7 +74,7 @@ class UserObject(Mutable):
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__class__":
+        if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
             return ClassValue(self.cls, self.source and TypeOf(self.source))
         if name == "__dict__":
             return self.dictionary(tx)
@@ -158,7 +162,7 @@ class UserObject(Mutable):
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         setter = lookup(self.cls, "__setattr__")[1]
-        if type(setter) is types.FunctionType:
+        if type(setter) is types.FunctionType or getattr(setter, "__name__", "__setattr__") != "__setattr__":
             tx.wrap(setter, None).call(tx, [self, Constant(name), value], {})
         else:
             self.generic_set_attribute(tx, name, value)
@@ -178,6 +182,8 @@ class UserObject(Mutable):
             return
         if name in ("__class__", "__dict__"):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
+            raise GraphBreak("exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'")
         self.store(tx, name, value)
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -238,8 +244,10 @@ class UserObject(Mutable):
     def special(self, tx: TraceContext, name: str) -> Value | None:
         """The method that Python looks up on the class for an operation, bound; None if there is none."""
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
-        if raw is MISSING or raw is None:
+        if raw is MISSING:
             return None
+        if raw is None:  # so that the operation is refused
+            raise GraphBreak("exception-leaves", f"TypeError: {self.describe()} has no {name}")
         if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             if raw.__objclass__ is not object:
                 return BoundBuiltin(self.base, name)
@@ -351,9 +359,13 @@ class SuperValue(Value):
         return super
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        of_class = self.receiver.is_constant() and isinstance(self.receiver.constant(), type)
+        of_class = isinstance(self.receiver, ClassValue) and self.cls in (self.receiver.cls.__mro__ or ())
         start = self.receiver.constant() if of_class else self.receiver.python_type()
         order = start.__mro__
+        if order is None or self.cls not in order:
+            raise GraphBreak("exception-leaves", "TypeError: super(type, obj): obj must be an instance or subtype of type")
+        if name == "__class__":
+            return tx.wrap(super, None)
         for owner in order[order.index(self.cls) + 1 :]:
             if name in owner.__dict__:
                 return self._found(tx, owner, name, start, of_class)

@@ -364,5 +364,5 @@ FAMILIES: tuple[tuple[Any, Rule], ...] = (
 
 def is_named_tuple(obj: Any) -> bool:
     cls = type(obj)
-    return isinstance(obj, tuple) and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+    return issubclass(cls, tuple) and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
 

@@ -1,18 +1,18 @@
 """Building, extending and unpacking containers; pattern matching."""
 from __future__ import annotations
 
-import collections.abc
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
-from ...values.base import Value
+from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.mapping import DictValue, SetValue
 from ...values.sequence import ListValue, SliceValue, TupleValue
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.context import TraceContext
     from ..interpreter import Interpreter
 
 
@@ -139,19 +139,23 @@ def get_len(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.MATCH_MAPPING)
 def match_mapping(frame: Interpreter, instr: Instr) -> None:
-    frame.push(Constant(issubclass(frame.peek().python_type(), collections.abc.Mapping)))
+    frame.push(Constant(bool(frame.peek().python_type().__flags__ & MAPPING)))
 
 
 @handles(Op.MATCH_SEQUENCE)
 def match_sequence(frame: Interpreter, instr: Instr) -> None:
-    cls = frame.peek().python_type()
-    frame.push(Constant(issubclass(cls, collections.abc.Sequence) and not issubclass(cls, str | bytes | bytearray)))
+    frame.push(Constant(bool(frame.peek().python_type().__flags__ & SEQUENCE)))
+
+
+SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 
 
 @handles(Op.MATCH_KEYS)
 def match_keys(frame: Interpreter, instr: Instr) -> None:
     tx, subject = frame.tx, frame.peek(2)
     keys = tx.unpack(frame.peek())
+    if len({key.key() for key in keys}) < len(keys):
+        raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
     if not isinstance(subject, DictValue):
         raise subject.unsupported("match of a mapping")
     found = [subject.get(tx, key) for key in keys]
@@ -171,6 +175,25 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         if cls.constant() in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
             positional = [subject]
         else:
-            fields = tx.unpack(cls.attribute(tx, "__match_args__"))[: instr.arg]
-            positional = [subject.attribute(tx, field.constant()) for field in fields]
-    frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
+            names = positional_names(tx, cls, instr.arg) + names
+    if len(set(names)) < len(names):
+        raise GraphBreak("exception-leaves", "TypeError: a class pattern asks twice for an attribute")
+    try:
+        frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
+    except Observed as error:
+        if not issubclass(error.cls, AttributeError):
+            raise
+        frame.push(Constant(None))
+
+
+def positional_names(tx: TraceContext, cls: Value, count: int) -> list[str]:
+    """The attributes that the first sub-patterns of a class pattern stand for."""
+    try:
+        fields = cls.attribute(tx, "__match_args__")
+    except Observed as error:
+        if not issubclass(error.cls, AttributeError):
+            raise
+        fields = TupleValue([])
+    if not isinstance(fields, TupleValue) or len(fields.items) < count or not all(f.python_type() is str for f in fields.all(tx)[:count]):
+        raise GraphBreak("exception-leaves", "TypeError of a class pattern")
+    return [field.constant() for field in fields.all(tx)[:count]]
