@@ -124,4 +124,4 @@ def test_not_refused():
         made = items.append
         return x + d["y"], d.y, p.__class__ is Point, repr(p), found, made == items.append, AttrDict.fromkeys("ab")
 
-    check(f, vec(2), [])
+    check(f, vec(2), [], graphs=None, breaks=None)
