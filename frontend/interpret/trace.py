@@ -89,6 +89,7 @@ class Trace:
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
         self.loops = loops
         self.turns: dict[tuple[Interpreter, int], Turns] = {}
+        self.representing: list[tuple[Value, Value]] = []  # calls of recursive_repr's wrappers: function and object
         self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}

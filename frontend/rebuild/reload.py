@@ -303,6 +303,12 @@ def _make_elsewhere(r: Reloader, value: FunctionValue) -> None:
         _named(r, value.kwdefaults)
         r.b.swap(2)
         r.b.store_attr("__kwdefaults__")
+    if isinstance(value.annotations, TupleValue) and "__annotations__" not in value.attributes:
+        r.b.copy(1)
+        r.all(value.annotations.items)
+        r.b.build_map(len(value.annotations.items) // 2)
+        r.b.swap(2)
+        r.b.store_attr("__annotations__")
 
 
 def _named(r: Reloader, values: dict[str, Value]) -> None:

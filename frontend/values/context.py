@@ -32,6 +32,7 @@ class TraceContext(Protocol):
     effects: EffectLog
     modes: Modes
     handled: Value | None  # the exception that is being handled
+    representing: list[tuple[Value, Value]]  # calls of reprs that watch for themselves: function and object
     class_paths: dict[type, Source | None]  # paths to classes by their qualified names
 
     # facts

@@ -1,7 +1,9 @@
 """Python functions, bound methods, builtin callables, cells and partials."""
 from __future__ import annotations
 
+import dataclasses
 import functools
+import reprlib
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -130,6 +132,8 @@ class FunctionValue(Mutable):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.code is DISPATCH and len(args) == 1:
             return self._dispatch(tx, args[0])
+        if self.code in REPRESENTATIONS and len(args) == 1:
+            return self._represent(tx, args[0])
         if self.real is not None:
             model = model_of(self.real)
             if model is not None:
@@ -154,12 +158,30 @@ class FunctionValue(Mutable):
         except Exception as error:
             raise GraphBreak("unknown-call", "a single dispatch that fails") from error
 
+    def _represent(self, tx: TraceContext, obj: Value) -> Value:
+        """A repr() that watches for itself: inside of its own call for one object it is "..."."""
+        inner = self.closure[self.code.co_freevars.index("user_function")].get(tx)
+        running = (self, obj)
+        if inner is None or running in tx.representing:
+            return Constant("...")
+        tx.representing.append(running)
+        try:
+            return inner.call(tx, [obj], {})
+        finally:
+            tx.representing.pop()
+
     def is_inlined(self, tx: TraceContext) -> bool:
         """Whether a call of it interprets its code."""
-        if self.code is DISPATCH:
+        if self.code is DISPATCH or self.code in REPRESENTATIONS:
             return False
         return self.real is None or (model_of(self.real) is None and not tx.goes_into_graph(self.real))
 
+
+# What reprlib and dataclasses put around a __repr__.
+REPRESENTATIONS = frozenset(
+    decorate(lambda self: "").__code__  # from 3.13 on dataclasses takes reprlib's
+    for decorate in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr()))
+)
 
 # functools.singledispatch's dispatch(cls), which keeps a weak dictionary of what it has found.
 DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__  # type: ignore[attr-defined]

@@ -511,6 +511,8 @@ def set_clear(tx: TraceContext, self: SetValue) -> Value:
 @method(set, "copy")
 @method(frozenset, "copy")
 def set_copy(tx: TraceContext, self: SetValue) -> Value:
+    if self.cls is frozenset:
+        return self
     return SetValue(dict(self.members), None, self.cls, self.order.copy())
 
 

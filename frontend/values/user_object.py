@@ -197,10 +197,17 @@ class UserObject(Mutable):
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
         tx.effects.change(self)
-        if self.real is None:
-            del self.attrs[name]
-        else:
+        if self._was_bound(name):
             self.attrs[name] = None
+        else:
+            del self.attrs[name]
+
+    def _was_bound(self, name: str) -> bool:
+        """Whether the real object has the name."""
+        slot = lookup(self.cls, name)[1]
+        if isinstance(slot, types.MemberDescriptorType):
+            return self.real is not None and hasattr(self.real, name)
+        return name in (instance_dict(self.real) or {})
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         deleter = lookup(self.cls, "__delattr__")[1]

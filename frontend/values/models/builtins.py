@@ -424,7 +424,7 @@ def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
-        return SetValue(dict(items.members), None, frozenset, frozenset(items.order))
+        return items if items.cls is frozenset else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
     return SetValue(_members(tx, items), None, frozenset)
 
 
