@@ -93,7 +93,9 @@ class GraphBuilder:
             if known.source != source:
                 tx.guard(source, Kind.SAME, known.source)
             return known
-        if type(real) not in PLAIN_TENSORS or real.layout is not torch.strided or torch._is_functional_tensor(real):
+        if type(real) not in PLAIN_TENSORS:
+            raise GraphBreak("subclass", type(real).__name__)  # asking it anything may run its own code
+        if real.layout is not torch.strided or torch._is_functional_tensor(real):
             raise GraphBreak("subclass", f"{type(real).__name__}, {real.layout}")
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
