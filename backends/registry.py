@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 ENTRY_POINTS = "framejit.backends"
-SHIPPED = {"eager": "eager", "aot_eager": "training", "inductor": "inductor"}  # name: module here, imported when first used
+# name: module here, imported when first used
+SHIPPED = {"eager": "eager", "aot_eager": "training", "inductor": "inductor", "native": "native"}
 
 Backend = Callable[..., Any]
 
