@@ -13,7 +13,7 @@ from ..values.exception import ExceptionValue
 from ..values.klass import MISSING, ClassValue, lookup
 from ..values.mapping import DictValue
 from ..values.nn_module import ModuleValue
-from ..values.sequence import ListValue
+from ..values.sequence import ListValue, Sequence
 from ..values.user_object import UserObject
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     """object.__new__(cls), and that of the builtin containers and exceptions."""
     if getattr(cls, "__abstractmethods__", None):
         raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
+    if issubclass(cls, BaseExceptionGroup):
+        return new_group(tx, cls, args)
     if issubclass(cls, BaseException):
         return ExceptionValue(cls, list(args))
     if issubclass(cls, torch.nn.Module):
@@ -66,6 +68,16 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     elif not lays_out_as_object(cls):
         raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
     return UserObject(cls, base=base)
+
+
+def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
+    """A group of exceptions; what it refuses is Python's to refuse."""
+    members = args[1].all(tx) if len(args) == 2 and isinstance(args[1], Sequence) else []
+    exceptions = all(issubclass(member.python_type(), Exception) for member in members)
+    fits = members and args[0].python_type() is str and all(isinstance(member, ExceptionValue) for member in members)
+    if not fits or (not exceptions and issubclass(cls, Exception)):
+        raise GraphBreak("exception-leaves", f"an exception of {cls.__name__}()")
+    return ExceptionValue(ExceptionGroup if cls is BaseExceptionGroup and exceptions else cls, list(args))
 
 
 def lays_out_as_object(cls: type) -> bool:

@@ -10,6 +10,7 @@ from ..pycode.instr import DecodedCode, Instr
 from ..pycode.through import Through
 from ..values.base import NULL, Observed, Value
 from ..values.constant import Constant
+from ..values.exception import ExceptionValue
 from ..values.function import CellValue
 from .opcodes import HANDLERS
 from .outcome import Returned, Yielded
@@ -171,7 +172,9 @@ class Interpreter:
         if handler is None:
             raise error
         if error.value.source is None:
-            self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
+            place = self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
+            if isinstance(error.value, ExceptionValue):
+                error.value.born = place
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.decoded.instrs[index].offset // 2))

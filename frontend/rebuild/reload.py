@@ -61,6 +61,7 @@ class Unreloadable(Exception):
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
         self.born: int | None = getattr(value, "born", None)
+        self.reason = "exception-leaves" if isinstance(value, ExceptionValue) else "generator"
 
 
 class Reloader:
@@ -390,6 +391,8 @@ def make_module(r: Reloader, value: PythonModule) -> None:
 @makes(UserObject, ModuleValue, ExceptionValue)
 def make_object(r: Reloader, value: UserObject) -> None:
     if isinstance(value, ExceptionValue):
+        if value.born is not None:
+            raise Unreloadable(value)
         builtin = builtin_exception(value.cls)
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:

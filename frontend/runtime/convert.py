@@ -121,7 +121,7 @@ def capture_and_rebuild(
             earlier = error.born if error.born is not None else caller_place(capture)
             if earlier is None or (stop is not None and earlier >= stop.place):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(earlier, GraphBreak("generator", f"{error} outlives what is captured"))
+            stop = Restart(earlier, GraphBreak(error.reason, f"{error}, which outlives what is captured,"))
         except (Unsupported, Unresumable) as error:
             earlier = caller_place(capture)
             if earlier is None or not isinstance(capture.exit, Break):

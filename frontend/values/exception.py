@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
-    __slots__ = ("args",)
+    __slots__ = ("args", "born")
 
     def __init__(self, cls: type, args: list[Value], real: Any = None, source: Source | None = None) -> None:
         super().__init__(cls, real, source)
         self.args = args
+        self.born: int | None = None  # the place that raised one made here: who keeps it finds a traceback, which is Python's to make
 
     def snapshot(self) -> Any:
         return super().snapshot(), list(self.args)
@@ -33,6 +34,12 @@ class ExceptionValue(UserObject):
         self.args = state[1]
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__traceback__" and self.real is None:
+            if self.born is None:
+                return Constant(None)
+            stop = GraphBreak("exception-leaves", f"the traceback of a {self.cls.__name__}")
+            stop.place = self.born
+            raise stop
         if name == "args" and self.real is None:
             return tx.build_tuple(self.args)
         if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):

@@ -13,7 +13,7 @@ import torch
 from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, fold
-from .function import MethodValue
+from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
@@ -249,10 +249,10 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
     attempts = [(left, name, right), (right, reflected, left)]
     for receiver, method, argument in attempts if is_first(left, right) else attempts[::-1]:
         found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
-        if isinstance(found, MethodValue) and found.function.python_type() is type(object.__eq__):
+        if is_objects_own(found):
             if op == "!=":
                 equals = receiver.special(tx, "__eq__")
-                if not (isinstance(equals, MethodValue) and equals.function.python_type() is type(object.__eq__)):
+                if equals is not None and not is_objects_own(equals):
                     answer = equals.call(tx, [argument], {})
                     if not (answer.is_constant() and answer.constant() is NotImplemented):
                         return Constant(not answer.truth(tx))
@@ -267,6 +267,12 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
         TypeError,
         f"'{op}' not supported between instances of '{left.python_type().__name__}' and '{right.python_type().__name__}'",
     )
+
+
+def is_objects_own(method: Value | None) -> bool:
+    """Whether a bound method is one that object gives to all classes."""
+    function = method.function if isinstance(method, MethodValue) else None
+    return isinstance(function, BuiltinValue) and getattr(function.real, "__objclass__", None) is object
 
 
 def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence) -> Value:

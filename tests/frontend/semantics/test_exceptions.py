@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 from __future__ import annotations
 
 import contextlib
+import decimal
 
 import pytest
 import torch
@@ -125,7 +126,7 @@ def test_exception_object_returned():
             kept = error
         return kept, kept.code, str(kept), x + 1
 
-    check(f, vec(2))
+    check(f, vec(2), breaks=("exception-leaves",))  # its traceback is kept with it
 
 
 def test_exception_made_and_returned():
@@ -570,3 +571,38 @@ def test_a_cell_bound_and_unbound_again():
             return y * 2, str(unbound)
 
     check(f, vec(2), graphs=2, breaks=None)
+
+
+def test_the_traceback_of_an_exception_that_is_kept():
+    def f(x, kept):
+        y = x + 1
+        for n in (1, 2):
+            try:
+                kept[n]
+            except KeyError as error:
+                caught = error
+        print("break")
+        return y * 2, caught.__traceback__.tb_lineno
+
+    check(f, vec(2), {}, graphs=None, breaks=None)
+
+
+def test_equality_by_a_method_in_c():
+    def f(x, one, other):
+        return x + 1, one == other, one != other, one == 1, 1 == one
+
+    check(f, vec(2), decimal.Decimal(1), decimal.Decimal("1.0"), graphs=None, breaks=None)
+
+
+def test_groups_that_python_refuses_or_narrows():
+    def f(x):
+        made = BaseExceptionGroup("all", [ValueError(1)])
+        told = []
+        for args in (("a", []), ("a", [1]), (1, [ValueError()]), ("a",)):
+            try:
+                ExceptionGroup(*args)
+            except (TypeError, ValueError) as error:
+                told.append(type(error))
+        return x + 1, type(made), told
+
+    check(f, vec(2), graphs=None, breaks=None)
