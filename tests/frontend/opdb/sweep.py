@@ -124,7 +124,9 @@ def leaf_difference(a: Any, b: Any, again: Any, strides: bool, tolerance: float)
     a, b, again = (t.detach().to_dense() if t.layout is not torch.strided else t.detach() for t in (a, b, again))
     if not close(a, again, tolerance):
         return None  # its numbers are not reproducible
-    return None if close(a, b, tolerance) else f"numbers differ by up to {(a.double() - b.double()).abs().max() if a.dtype.is_floating_point else '?'}"
+    if close(a, b, tolerance):
+        return None
+    return f"numbers differ by up to {(a.double() - b.double()).abs().max() if a.dtype.is_floating_point else '?'}"
 
 
 def close(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> bool:
