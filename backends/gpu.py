@@ -1,5 +1,4 @@
 """Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the driver."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,4 @@
 """`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
-
 from __future__ import annotations
 
 import importlib
@@ -109,8 +108,8 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
 def differentiable(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
 
-    def compile_part(part: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_aten(part))
+    def compile_part(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_aten(gm))
 
     return aot_module_simplified(
         gm, list(example_inputs), fw_compiler=compile_part, bw_compiler=compile_part, decompositions=decompositions(),

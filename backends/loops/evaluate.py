@@ -1,5 +1,4 @@
 """The meaning of the loop IR, slowly: a kernel on whole grids of indices, with torch's operators. The oracle of the printers."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 An Index is kept in one canonical form, so that two addresses are equal exactly when they print the same: fusion rests on
 that. Variables know their size, which is what makes `(768*i + j) // 768` simplify to `i`.
 """
-
 from __future__ import annotations
 
 import math

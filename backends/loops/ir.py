@@ -3,7 +3,6 @@
 A Kernel's values are a graph of Scalars. Nothing says in which order they are computed: a printer derives that (what depends
 on a reduction comes behind it, what does not depend on the innermost variables goes outside their loop).
 """
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

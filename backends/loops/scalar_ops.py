@@ -2,7 +2,6 @@
 
 A printer has one line of text for each; a test holds that none is missing.
 """
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,4 @@
 """A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there, or as a call."""
-
 from __future__ import annotations
 
 import operator
@@ -53,7 +52,8 @@ class Builder:
         if node.op == "placeholder":
             self.values[node] = self.input(node)
         elif node.op == "output":
-            self.program.outputs = [self.output(item) for item in node.args[0]]  # type: ignore[union-attr]
+            results: Any = node.args[0]
+            self.program.outputs = [self.output(item) for item in results]
         elif node.op == "get_attr":
             self.values[node] = self.constant(node)
         else:
@@ -161,11 +161,11 @@ class Builder:
         fake, results = base.meta["val"], node.meta.get("val")
         if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
             return None
-        several = isinstance(results, (tuple, list))
-        windows = [self.alias(result, fake, self.values[base]) for result in (results if several else [results])]
+        every = list(results) if isinstance(results, (tuple, list)) else [results]
+        windows = [self.alias(result, fake, self.values[base]) for result in every]
         if not windows or None in windows:
             return None
-        return windows if several else windows[0]
+        return windows if isinstance(results, (tuple, list)) else windows[0]
 
     def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
         if not isinstance(result, torch.Tensor) or result.dtype != base.dtype or not (_plain(result) and _plain(base)):
@@ -181,7 +181,8 @@ class Builder:
         single = not isinstance(results, (tuple, list))
         names: list[str | None] = []
         values: list[Any] = []
-        for number, result in enumerate([results] if single else results):
+        every: Sequence[Any] = [results] if not isinstance(results, (tuple, list)) else results
+        for number, result in enumerate(every):
             if isinstance(result, torch.Tensor):
                 buffer = self.new_buffer(f"{node.name}_{number}" if not single else node.name, result)
                 names.append(buffer.name)

@@ -1,5 +1,4 @@
 """Tensors out of nothing: constants, ranges, triangles."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,4 @@
 """Elements chosen by position: gather, embedding, index, cat, pad, flip, and scattering a window into a tensor."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,4 @@
 """Layer, group, batch and RMS norm, as eager computes them: statistics in float32 for half precision."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -2,7 +2,6 @@
 
 A formula gets Scalars already cast to the type that torch computes in; its result is cast to the type of the output.
 """
-
 from __future__ import annotations
 
 import math

@@ -1,5 +1,4 @@
 """Lowerings by operator. A lowering gets the Builder, the node, and its arguments with Views for tensors and Indexes for sizes."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,4 @@
 """torch's sizes, plain or symbolic, as Index; symbols that are no polynomials become sizes that Python computes at a call."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -4,7 +4,6 @@ A consumer that reads an element where its producer writes one at the same point
 loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with
 i-th coordinate (a // s_i) % n_i.
 """
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -334,7 +333,8 @@ def points(
     producer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
 ) -> tuple[dict[Atom, Index] | None, dict[Atom, Index] | None]:
     """Where in the producer's loops the elements were stored: its row, and the place in the row (None: the whole row's)."""
-    outer = inner = None
+    outer: dict[Atom, Index] | None = None
+    inner: dict[Atom, Index] | None = None
     for access in passed:
         store = stored[access.buffer]
         if not store.index.variables() & set(producer.inner):

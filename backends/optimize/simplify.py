@@ -1,6 +1,5 @@
 """A kernel with fewer operations and plainer loops: equal values shared, constants folded, loops split where an address divides a
 loop variable, and joined where all addresses let them."""
-
 from __future__ import annotations
 
 import math

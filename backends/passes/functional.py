@@ -3,7 +3,6 @@
 Writes into inputs become copies at the end; views stay views, with eager's strides. What this route cannot promise (an output
 that shares memory with an input that is written, operators that change a tensor's shape in place) is `needs_wrappers`.
 """
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

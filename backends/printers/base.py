@@ -1,5 +1,4 @@
 """What the printers share: the order in which a kernel's values come, and its parameters in canonical order."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,6 @@
 In: a simplified Kernel. Out: the function's text, and its parameters. The function gets one array of 64-bit words: addresses,
 then sizes. Equal kernels give equal text: parameters are numbered in the order of their use.
 """
-
 from __future__ import annotations
 
 import math

@@ -1,5 +1,4 @@
 """A program's steps as a Python function: buffers allocated, kernels run, operators called, in order."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda  # empty_strided with less to parse
+from torch._C._dynamo import guards as allocation  # empty_strided with less to parse
 
 from ..loops.index import Index, product
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, View, contiguous, reads, views_in, writes
@@ -52,7 +51,9 @@ class Host:
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         namespace.objects |= {
-            "empty_cpu": _empty_strided_cpu, "empty_cuda": _empty_strided_cuda, "as_strided": torch.as_strided, "restride": restride,
+            "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
+            "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
+            "as_strided": torch.as_strided, "restride": restride,
         }  # fmt: skip
 
     def text(self) -> str:

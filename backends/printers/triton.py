@@ -3,7 +3,6 @@
 In: a simplified Kernel. Out: the text of a module with the function, its parameters, and tile sizes. A row that fits is held in
 registers (persistent); a longer one is walked once for each reduction that waits for another.
 """
-
 from __future__ import annotations
 
 import math
@@ -51,7 +50,7 @@ LIBDEVICE = {
     "sqrt": "sqrt", "rsqrt": "rsqrt",
 }  # fmt: skip
 OTHERS = {
-    "neg": "-{0}", "not": "{0} == 0", "bitnot": "~{0}", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
+    "neg": "-{0}", "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
     "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})", "minimum": "smallest({0}, {1})",
     "signbit": "libdevice.signbit({0}) != 0",
 }  # fmt: skip
@@ -334,7 +333,7 @@ class Function(Emitter):
             return self.load(node, args)
         if node.op == INDEX:
             text = self.index(node.attr)
-            return f"({text}).to(tl.int64)" if node.attr.variables() else f"tl.full([1], {text}, tl.int64)"
+            return f"({text}).to(tl.int64)" if node.attr.variables() else f"tl.zeros([1], tl.int64) + ({text})"
         if node.op == CAST:
             return converted(args[0], node.args[0], node.dtype)
         return operation(node, args)
@@ -385,6 +384,8 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
     dtype = node.args[-1].dtype
     if node.op in SYMBOLS:
         return f"{args[0]} {SYMBOLS[node.op]} {args[1]}"
+    if node.op == "bitnot":
+        return f"{args[0]} ^ {-1 if dtype.is_signed else torch.iinfo(dtype).max}"
     if node.op in NATIVE:
         return f"tl.{NATIVE[node.op]}({args[0]})"
     if node.op in LIBDEVICE:
@@ -398,10 +399,14 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
 
 
 def converted(text: str, source: Scalar, target: torch.dtype) -> str:
+    if source.dtype == torch.bfloat16 and target != torch.float32:
+        text = f"({text}).to(tl.float32)"
     if target == torch.bool:
         return f"{text} != 0"
     if target == torch.uint8 and source.dtype.is_floating_point:
         return f"({text}).to(tl.int64).to(tl.uint8)"
+    if target == torch.bfloat16 and source.dtype != torch.float32:
+        text = f"({text}).to(tl.float32)"
     return f"({text}).to({TYPES[target]})"
 
 

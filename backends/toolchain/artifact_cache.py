@@ -2,7 +2,6 @@
 
 A file is written under a temporary name and renamed, so that nobody reads half of one; a checksum tells when one was damaged.
 """
-
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,4 @@
 """C text to functions: gcc or clang, plain C without torch's headers, results kept on disk."""
-
 from __future__ import annotations
 
 import ctypes

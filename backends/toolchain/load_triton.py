@@ -1,5 +1,4 @@
 """Triton text to launchable kernels: compiled side by side in worker processes, loaded here from Triton's cache."""
-
 from __future__ import annotations
 
 import atexit

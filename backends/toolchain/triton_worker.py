@@ -2,20 +2,23 @@
 
 Run as a script; it imports Triton alone, not torch and not framejit, so that it starts fast.
 """
+from __future__ import annotations
 
 import importlib.util
 import json
 import sys
 import traceback
+from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 
-def compile_kernel(job):
+def compile_kernel(job: dict[str, Any]) -> Any:
     """Compiles one job: path of the module, signature, constants, aligned arguments, target, options."""
     spec = importlib.util.spec_from_file_location(job["module"], job["path"])
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     attributes = {(position,): [["tt.divisibility", 16]] for position in job["aligned"]}
@@ -24,17 +27,17 @@ def compile_kernel(job):
     return triton.compile(source, target=GPUTarget(*job["target"]), options=job["options"])
 
 
-def main():
+def main() -> None:
     replies = sys.stdout
     sys.stdout = sys.stderr  # what a compiler prints must not get between the replies
     for line in sys.stdin:
         job = json.loads(line)
+        error = None
         try:
             compile_kernel(job)
-            reply = {"error": None}
         except BaseException:
-            reply = {"error": traceback.format_exc(limit=3)}
-        print(json.dumps(reply), file=replies, flush=True)
+            error = traceback.format_exc(limit=3)
+        print(json.dumps({"error": error}), file=replies, flush=True)
 
 
 if __name__ == "__main__":

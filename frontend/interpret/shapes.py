@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import sympy  # type: ignore[import-untyped]
+import sympy
 import torch
 import torch._guards
 import torch.fx

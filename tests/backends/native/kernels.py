@@ -1,0 +1,173 @@
+"""Kernels of the loop IR for the oracle: every scalar operation, cast and reduction, over shapes, masks and computed subscripts."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from framejit.backends.loops.index import Hole, Index, Sym, atom, index
+from framejit.backends.loops.ir import Buffer, Kernel, Scalar, Store, cast, const, load, loops, position, reduce, scalar
+from framejit.backends.loops.scalar_ops import REDUCTIONS, SCALAR_OPS
+
+FLOAT = (torch.float32, torch.float64)
+INTEGER = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+TYPES = (torch.bool, *INTEGER, torch.float16, torch.bfloat16, *FLOAT)
+LOGIC = ("and", "or", "xor", "not")
+BITS = ("bitand", "bitor", "bitxor", "bitnot")
+SHIFTS = ("shl", "shr")
+ALL_TYPES = ("eq", "ne", "where")
+NUMBERS = ("add", "sub", "mul", "maximum", "minimum", "lt", "le", "gt", "ge", "neg", "abs", "remainder", "floordiv", "fmod")
+
+
+@dataclass
+class Case:
+    """A kernel with the memory that it runs on (flat buffers by name) and the values of its symbols."""
+
+    kernel: Kernel
+    memory: dict[str, torch.Tensor]
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        found = {}
+        for name, tensor in self.memory.items():
+            found[name] = Buffer(name, (index(tensor.numel()),), (index(1),), tensor.dtype, tensor.device)
+        return found
+
+
+def numbers(count: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Values around 0, with the odd ones among them."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(count, generator=generator, dtype=torch.float64) * 3
+    if dtype in (torch.float16, torch.bfloat16, *FLOAT):
+        odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5], dtype=torch.float64)
+        values[: len(odd)] = odd[torch.randperm(len(odd), generator=generator)][:count]
+        return values.to(dtype)
+    if dtype == torch.bool:
+        return values > 0
+    return (values * 5).to(torch.int64).abs().to(dtype) if dtype == torch.uint8 else (values * 5).to(dtype)
+
+
+def types_of(name: str) -> tuple[torch.dtype, ...]:
+    if name in LOGIC:
+        return (torch.bool,)
+    if name in BITS or name == "truncdiv":
+        return INTEGER
+    if name in SHIFTS:
+        return (torch.int32, torch.int64)
+    if name in ALL_TYPES:
+        return (torch.bool, *INTEGER, *FLOAT)
+    return (*INTEGER, *FLOAT) if name in NUMBERS else FLOAT
+
+
+def operations() -> Iterator[tuple[str, Case]]:
+    """Each scalar operation on each type that lowerings use it with."""
+    (x,) = loops([index(37)], "x")
+    for name, op in SCALAR_OPS.items():
+        for dtype in types_of(name):
+            memory = {f"in{n}": numbers(37, dtype, n) for n in range(op.arity)}
+            if name == "where":
+                memory["in0"] = numbers(37, torch.bool)
+            if name in ("truncdiv", "floordiv", "remainder", "fmod") and not dtype.is_floating_point:
+                memory["in1"] = torch.full_like(memory["in1"], 3 if dtype == torch.uint8 else -3)
+            if name in SHIFTS:
+                memory = {"in0": memory["in0"].abs(), "in1": memory["in1"].abs() % 8}
+            if name == "neg" and dtype == torch.uint8 or name == "abs" and dtype == torch.uint8:
+                continue
+            value = scalar(name, *(load(b, atom(x), t.dtype) for b, t in memory.items()))
+            memory["out"] = torch.zeros(37, dtype=value.dtype)
+            yield f"{name}-{dtype}", Case(Kernel((x,), (), (Store("out", atom(x), value),), (name,)), memory)
+
+
+def casts() -> Iterator[tuple[str, Case]]:
+    (x,) = loops([index(37)], "x")
+    for source in TYPES:
+        for target in TYPES:
+            values = numbers(37, source)
+            if source.is_floating_point and not target.is_floating_point and target != torch.bool:
+                values = values.nan_to_num(1, 2, 3).abs()  # what has no value as an integer may become anything
+            value = cast(load("in0", atom(x), source), target)
+            memory = {"in0": values, "out": torch.zeros(37, dtype=target)}
+            yield f"{source} to {target}", Case(Kernel((x,), (), (Store("out", atom(x), value),), ("cast",)), memory)
+
+
+def reductions() -> Iterator[tuple[str, Case]]:
+    """Each reduction along rows, across rows, over everything, and of one element."""
+    for kind in REDUCTIONS:
+        for dtype in (torch.bool,) if kind == "any" else (torch.float32, torch.float64, torch.int64, torch.int32):
+            for rows, columns, across in ((5, 70, False), (70, 5, True), (1, 300, False), (130, 3, True)):
+                (x,), (r,) = loops([index(rows)], "x"), loops([index(columns)], "r")
+                place = atom(r) * rows + atom(x) if across else atom(x) * columns + atom(r)
+                value = reduce(kind, load("in0", place, dtype))
+                values = numbers(rows * columns, dtype, rows)
+                if kind in ("sum", "prod") and dtype.is_floating_point:
+                    values = values.nan_to_num(1, 2, 3) / 3
+                elif not kind.startswith("arg"):
+                    values = torch.where(torch.rand(rows * columns, generator=torch.Generator().manual_seed(1)) < 0.5, values, values.flip(0))
+                memory = {"in0": values, "out": torch.zeros(rows, dtype=value.dtype)}
+                yield f"{kind}-{dtype}-{rows}x{columns}", Case(Kernel((x,), (r,), (Store("out", atom(x), value),), (kind,)), memory)
+
+
+def softmax() -> Case:
+    """Two reductions that wait for each other, and a store of every element."""
+    (x, y), (r,) = loops([index(3), index(5)], "x"), loops([index(70)], "r")
+    row = atom(x) * 5 + atom(y)
+    read = load("in0", row * 70 + atom(r), torch.float32)
+    shifted = scalar("sub", read, reduce("max", read))
+    total = reduce("sum", scalar("exp", shifted))
+    value = scalar("div", scalar("exp", shifted), total)
+    memory = {"in0": numbers(1050, torch.float32).nan_to_num(1, 2, 3), "out": torch.zeros(1050), "rows": torch.zeros(15)}
+    return Case(Kernel((x, y), (r,), (Store("out", row * 70 + atom(r), value), Store("rows", row, total)), ("softmax",)), memory)
+
+
+def masked() -> Case:
+    """A pad: nothing is read where the mask is false."""
+    x, y = loops([index(6), index(9)], "x")
+    column = position(atom(y) - 2)
+    here = scalar("and", scalar("ge", column, position(index(0))), scalar("lt", column, position(index(5))))
+    value = scalar("where", here, load("in0", atom(x) * 5 + atom(y) - 2, torch.float32, mask=here), const(7, torch.float32))
+    return Case(Kernel((x, y), (), (Store("out", atom(x) * 9 + atom(y), value),), ("pad",)), {"in0": numbers(30, torch.float32), "out": torch.zeros(54)})
+
+
+def computed() -> Case:
+    """A lookup: the row comes from another buffer."""
+    x, y = loops([index(6), index(9)], "x")
+    row = load("in1", atom(x), torch.int64)
+    value = load("in0", atom(Hole(0)) * 9 + atom(y), torch.float32, subscripts=(row,))
+    memory = {"in0": numbers(90, torch.float32), "in1": torch.tensor([3, 9, 0, 1, 1, 7]), "out": torch.zeros(54)}
+    return Case(Kernel((x, y), (), (Store("out", atom(x) * 9 + atom(y), value),), ("lookup",)), memory)
+
+
+def divided() -> Case:
+    """Addresses with quotients and remainders: rows of a window of 4 that starts at every second element."""
+    (x,) = loops([index(20)], "x")
+    place: Index = atom(x) // 4 * 2 + atom(x) % 4
+    value = load("in0", place, torch.float32)
+    return Case(Kernel((x,), (), (Store("out", atom(x), value),), ("unfold",)), {"in0": numbers(12, torch.float32), "out": torch.zeros(20)})
+
+
+def symbolic(rows: int, columns: int) -> Case:
+    """A mean over rows of sizes that are only known when it runs."""
+    height, width = atom(Sym("s0")), atom(Sym("s1"))
+    (x,), (r,) = loops([height], "x"), loops([width], "r")
+    total: Scalar = reduce("sum", load("in0", atom(x) * width + atom(r), torch.float32))
+    value = scalar("div", total, position(width, torch.float32))
+    memory = {"in0": numbers(max(rows * columns, 1), torch.float32).nan_to_num(1, 2, 3), "out": torch.zeros(rows)}
+    return Case(Kernel((x,), (r,), (Store("out", atom(x), value),), ("mean",)), memory, {"s0": rows, "s1": columns})
+
+
+def all_cases() -> dict[str, Case]:
+    named = {"softmax": softmax(), "masked": masked(), "computed": computed(), "divided": divided()}
+    sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
+    return {**dict(operations()), **dict(casts()), **dict(reductions()), **named, **sizes}
+
+
+def told_difference(name: str, got: torch.Tensor, want: torch.Tensor) -> str | None:
+    """How two results differ; None where they are as near as the functions' own precision lets them be."""
+    half = want.dtype in (torch.float16, torch.bfloat16)
+    tolerance = 1e-2 if half else 2e-5
+    try:
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
+    except AssertionError as error:
+        return f"{name}: {error}"
+    return None

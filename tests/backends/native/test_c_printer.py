@@ -1,0 +1,52 @@
+"""Kernels as C against the meaning of the loop IR."""
+from __future__ import annotations
+
+import pytest
+import torch
+from framejit.backends.loops.evaluate import evaluate
+from framejit.backends.loops.scalar_ops import SCALAR_OPS
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers import c
+from framejit.backends.toolchain._launch import run
+from framejit.backends.toolchain.compile_c import compiler, functions
+
+from . import kernels
+
+CASES = kernels.all_cases()
+
+
+@pytest.fixture(scope="module", params=[1, 8], ids=["one thread", "eight threads"])
+def compiled(request):
+    """All cases printed and compiled at once: by name, the function's address and its parameters."""
+    printed = {name: c.print_c(simplify(case.kernel), case.buffers, request.param) for name, case in CASES.items()}
+    addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
+    return {name: (address, parameters) for (name, (_, parameters)), address in zip(printed.items(), addresses, strict=True)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_computes_what_the_ir_means(name, compiled):
+    case = CASES[name]
+    address, parameters = compiled[name]
+    want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+    evaluate(case.kernel, want, case.sizes)
+    run(address, *(got[buffer] for buffer in parameters.buffers), *(case.sizes[size] for size in parameters.sizes))
+    for buffer in want:
+        assert kernels.told_difference(name, got[buffer], want[buffer]) is None
+
+
+def test_every_operation_is_a_case():
+    assert set(SCALAR_OPS) <= {name.partition("-")[0] for name in CASES}
+
+
+def test_equal_kernels_have_equal_text():
+    first, second = kernels.softmax(), kernels.softmax()
+    second.memory = {"a": second.memory["in0"], "out": second.memory["out"], "rows": second.memory["rows"]}
+    texts = [c.print_c(simplify(case.kernel), first.buffers, 1)[0] for case in (first, kernels.softmax())]
+    assert texts[0] == texts[1]
+
+
+def test_arguments_of_run_are_checked():
+    for wrong in ((), (0,), (1, "x"), ("x",)):
+        with pytest.raises((TypeError, ValueError, AttributeError)):
+            run(*wrong)
+    assert torch.get_num_threads() >= 1
