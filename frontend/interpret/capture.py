@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
+from ..pycode.completion import AS_IS, Completion
 from ..pycode.instr import DecodedCode
 from ..pycode.through import Through
 from ..values.base import Value
@@ -32,6 +33,7 @@ class BrokenFrame:
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
     through: tuple[Through, ...]  # what lies between its caller and it
+    completion: Completion = AS_IS  # what the caller's instruction makes of its return
 
     def where(self) -> str:
         return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"

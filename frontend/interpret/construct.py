@@ -13,7 +13,7 @@ from ..values.exception import ExceptionValue
 from ..values.klass import MISSING, ClassValue, lookup
 from ..values.mapping import DictValue
 from ..values.nn_module import ModuleValue
-from ..values.sequence import ListValue
+from ..values.sequence import ListValue, Sequence
 from ..values.user_object import UserObject
 
 if TYPE_CHECKING:
@@ -24,23 +24,38 @@ DICT_BASES = (dict, collections.OrderedDict, collections.defaultdict, collection
 
 def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """type.__call__(cls, *args, **kwargs)."""
+    made, init = begun(tx, cls, args, kwargs)
+    if init is not None:
+        result = init.call(tx, args, kwargs)
+        if not result.is_constant() or result.constant() is not None:
+            raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
+    return made
+
+
+def begun(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> tuple[Value, Value | None]:
+    """What __new__ gives, and the __init__ in Python that is still to be called."""
     maker = lookup(cls.cls, "__new__")[1]
     if isinstance(maker, staticmethod):
         maker = maker.__func__
     if type(maker) is types.FunctionType and not tx.is_plain_new(maker):
         made = tx.wrap(maker, None).call(tx, [cls, *args], kwargs)
         if not issubclass(made.python_type(), cls.cls):
-            return made
+            return made, None
+    elif not isinstance(maker, types.BuiltinFunctionType) and not tx.is_plain_new(maker):
+        raise GraphBreak("unknown-call", f"{cls.describe()}, whose __new__ is a {type(maker).__name__}")
     else:
+        if (args or kwargs) and maker is object.__new__ and lookup(cls.cls, "__init__")[1] is object.__init__:
+            raise GraphBreak("exception-leaves", f"TypeError: {cls.cls.__name__}() takes no arguments")
         made = new_object(tx, cls.cls, args)
-    initialise(tx, made, args, kwargs)
-    return made
+    return made, initialiser(tx, made, args, kwargs)
 
 
 def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     """object.__new__(cls), and that of the builtin containers and exceptions."""
     if getattr(cls, "__abstractmethods__", None):
         raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
+    if issubclass(cls, BaseExceptionGroup):
+        return new_group(tx, cls, args)
     if issubclass(cls, BaseException):
         return ExceptionValue(cls, list(args))
     if issubclass(cls, torch.nn.Module):
@@ -55,27 +70,37 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     return UserObject(cls, base=base)
 
 
+def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
+    """A group of exceptions; what it refuses is Python's to refuse."""
+    members = args[1].all(tx) if len(args) == 2 and isinstance(args[1], Sequence) else []
+    exceptions = all(issubclass(member.python_type(), Exception) for member in members)
+    fits = members and args[0].python_type() is str and all(isinstance(member, ExceptionValue) for member in members)
+    if not fits or (not exceptions and issubclass(cls, Exception)):
+        raise GraphBreak("exception-leaves", f"an exception of {cls.__name__}()")
+    return ExceptionValue(ExceptionGroup if cls is BaseExceptionGroup and exceptions else cls, list(args))
+
+
 def lays_out_as_object(cls: type) -> bool:
     """Whether instances are made by object.__new__: no base made in C has a layout of its own."""
     makers = [vars(base).get("__new__") for base in cls.__mro__ if base is not object]
     return not any(isinstance(maker, types.BuiltinFunctionType) for maker in makers)
 
 
-def initialise(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> None:
-    """type(made).__init__(made, *args, **kwargs)."""
+def initialiser(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """type(made).__init__, bound, if it is written in Python; one in C is done."""
     cls = made.python_type()
     owner, init = lookup(cls, "__init__")
     if init is MISSING or owner is object or owner in (BaseException, Exception):
-        return
+        return None
     base = getattr(made, "base", None)
     if base is not None and isinstance(init, types.WrapperDescriptorType):
         fill(tx, base, args, kwargs)
-        return
+        return None
     if not isinstance(init, types.FunctionType):
-        if isinstance(made, ExceptionValue):
-            return
+        if isinstance(made, ExceptionValue) and not kwargs:
+            return None
         raise GraphBreak("unknown-call", f"{cls.__qualname__}.__init__")
-    tx.class_method(made, cls, "__init__").call(tx, args, kwargs)
+    return tx.class_method(made, cls, "__init__")
 
 
 def fill(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..values.base import Value
 from ..values.mutable import Mutable
+from ..values.output import Output
 
 
 class EffectLog:
@@ -18,6 +19,8 @@ class EffectLog:
         self.epoch = 1
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[tuple[int, str], tuple[dict[str, Any], Value | None]] = {}  # (id, name): (dict, value or deleted)
+        self.outputs: list[Output] = []
+        self._kept_outputs = 0  # of those, how many will not be taken back
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[dict[str, Any], Value | None]] | None = None
 
@@ -34,8 +37,13 @@ class EffectLog:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
 
+    def output(self, output: Output) -> None:
+        """The program tells the outside world something."""
+        self.outputs.append(output)
+
     def next_epoch(self) -> None:
         """What has happened so far will not be taken back."""
+        self._kept_outputs = len(self.outputs)
         if self._saved or self._saved_globals is not None:
             self.epoch += 1
             self._saved.clear()
@@ -43,6 +51,7 @@ class EffectLog:
 
     def rollback(self) -> None:
         """Takes back the changes of this epoch."""
+        del self.outputs[self._kept_outputs :]
         for value, epoch, state in reversed(self._saved):
             value.restore(state)
             value.epoch = epoch

@@ -24,6 +24,7 @@ from ..values.marks import Mark, marks_of
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
+from .overlap import refused
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -92,7 +93,9 @@ class GraphBuilder:
             if known.source != source:
                 tx.guard(source, Kind.SAME, known.source)
             return known
-        if type(real) not in PLAIN_TENSORS or real.layout is not torch.strided or torch._is_functional_tensor(real):
+        if type(real) not in PLAIN_TENSORS:
+            raise GraphBreak("subclass", type(real).__name__)  # asking it anything may run its own code
+        if real.layout is not torch.strided or torch._is_functional_tensor(real):
             raise GraphBreak("subclass", f"{type(real).__name__}, {real.layout}")
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
@@ -199,7 +202,11 @@ class GraphBuilder:
         asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS
         try:
             with self.fake_mode, asking:
+                if refused(target, args, kwargs):
+                    raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
                 return apply(kind, target, args, kwargs)
+        except GraphBreak:
+            raise
         except SHAPE_DEPENDS as error:
             raise GraphBreak("data-dependent-shape", _target_name(target)) from error
         except VALUE_DEPENDS as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
 from ..pycode.assemble import GENERATORS, dummy_closure
+from ..pycode.completion import AS_IS, Completion
 from ..pycode.decode import decode
 from ..pycode.through import Through
 from ..values.base import Value
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
 
 def inline(
-    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None
-) -> Value:
-    """The result of function(*args, **kwargs). Where `through` says what was passed on the way, it is the result of the caller's
-    instruction, so a break can be made inside."""
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None,
+    completion: Completion = AS_IS,
+) -> Value:  # fmt: skip
+    """The result of function(*args, **kwargs). Where `through` says what was passed on the way, `completion` makes of it the result of
+    the caller's instruction, so a break can be made inside."""
     reason = opaque_reason(function)
     if reason is not None:
         raise GraphBreak(*reason)
@@ -41,8 +43,9 @@ def inline(
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
-        return GeneratorValue(frame, tx.place())
-    frame.through = through or ()
+        names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
+        return GeneratorValue(frame, tx.place(), (names[0], names[1]))
+    frame.through, frame.completion = through or (), completion
     frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
     return frame.run()
 

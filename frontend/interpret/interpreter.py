@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import GraphBreak
+from ...errors import GraphBreak, SkipFrame
 from ...guards.source import Source
+from ..pycode.completion import AS_IS, CONTAINED, INITIALISED, NOT_CONTAINED, Completion
 from ..pycode.instr import DecodedCode, Instr
 from ..pycode.through import Through
 from ..values.base import NULL, Observed, Value
 from ..values.constant import Constant
+from ..values.exception import ExceptionValue
 from ..values.function import CellValue
 from .opcodes import HANDLERS
 from .outcome import Returned, Yielded
@@ -33,6 +35,7 @@ class Interpreter:
         self.place = -1  # none before the first group
         self.resumable = False  # whether a break can be made in this frame: its caller's instruction is a call that returns its result
         self.through: tuple[Through, ...] = ()  # what was passed on the way from the caller
+        self.completion: Completion = AS_IS  # what the caller's instruction makes of the return
         self.awaited: Interpreter | None = None  # the frame that this one, resumed after a break, waits for
 
     def bind_cells(self, closure: list[CellValue]) -> None:
@@ -51,7 +54,13 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        return self.stack.pop()
+        """Takes the top item, looked at: behind a break nobody may have yet. What is only moved is taken from `stack` itself."""
+        return self.tx.look(self.stack.pop())
+
+    def peek(self, depth: int = 1) -> Value:
+        """The item so far from the top, looked at."""
+        value = self.stack[-depth] = self.tx.look(self.stack[-depth])
+        return value
 
     def popn(self, n: int) -> list[Value]:
         if n == 0:
@@ -138,11 +147,24 @@ class Interpreter:
         awaited, self.awaited = self.awaited, None
         assert awaited is not None
         try:
-            self.push(awaited.run())
+            result = awaited.run()
         except Observed as error:
             self.unwind(error, self.group)
         else:
+            if not self.complete(awaited.completion, result):
+                raise SkipFrame("an instruction that Python has to complete")
             self.pc = self.decoded.group_end(self.group)
+
+    def complete(self, completion: Completion, result: Value) -> bool:
+        """Leaves what an instruction makes of the return of the function that it called; False if only Python can say that."""
+        items = self.popn(completion.takes)
+        if completion.refuses(result.constant() if result.is_constant() else result):
+            return False
+        if completion in (CONTAINED, NOT_CONTAINED):
+            result = Constant(result.truth(self.tx) is (completion is CONTAINED))
+        if completion.leaves:
+            self.push(items[0] if completion is INITIALISED else result)
+        return True
 
     def unwind(self, error: Observed, index: int) -> None:
         """Goes to the handler of an exception raised at `index`, or lets it leave the frame."""
@@ -150,7 +172,9 @@ class Interpreter:
         if handler is None:
             raise error
         if error.value.source is None:
-            self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
+            place = self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
+            if isinstance(error.value, ExceptionValue):
+                error.value.born = place
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.decoded.instrs[index].offset // 2))

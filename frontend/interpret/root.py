@@ -149,7 +149,7 @@ def capture_rest(
         frame.awaited = Interpreter(tx, decoded, suspended.globals, tx.globals_path(suspended.globals), [None] * len(decoded.slots))
         frame = frame.awaited
         frame.resumable = True
-        frame.through = suspended.through
+        frame.through, frame.completion = suspended.through, suspended.completion
         used = restore(frame, suspended.point, state, path)
     return finish(tx, outermost, "state")
 

@@ -16,6 +16,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
+from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from ..values import operate
 from ..values.base import Lazy, Observed, Value
@@ -88,6 +89,7 @@ class Trace:
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
         self.loops = loops
         self.turns: dict[tuple[Interpreter, int], Turns] = {}
+        self.representing: list[tuple[Value, Value]] = []  # calls of recursive_repr's wrappers: function and object
         self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
@@ -131,6 +133,7 @@ class Trace:
         self.raised_at.clear()
         self.turns.clear()
         self.effects.changed.clear()
+        self.effects.outputs.clear()
         self.effects.globals.clear()
 
     def turn(self, frame: Interpreter, target: int) -> None:
@@ -154,13 +157,23 @@ class Trace:
     def broken_frames(self) -> tuple[BrokenFrame, ...]:
         """The frames in which a break can be made, as they are."""
         found = [frame for frame in self.frames if frame.resumable]
-        return tuple(BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots), f.through) for f in found)
+        return tuple(
+            BrokenFrame(f.decoded, f.globals, f.group, f.place, tuple(f.stack), tuple(f.slots), f.through, f.completion) for f in found
+        )
 
     def reached(self, frame: Interpreter) -> Exception:
         """What ends the capture in this frame, where it has come to the place of the break."""
         if not frame.resumable:
             return SkipFrame("a second capture went another way than the first")
         return Reached(self.broken_frames())
+
+    def line(self) -> tuple[int, types.CodeType]:
+        """The line being interpreted, and the code object it is in."""
+        frame = self.frames[-1]
+        return frame.current.line or frame.decoded.code.co_firstlineno, frame.decoded.code
+
+    def innermost_globals(self) -> dict[str, Any]:
+        return self.frames[-1].globals
 
     def where(self) -> str:
         """The user's line being interpreted."""
@@ -228,6 +241,11 @@ class Trace:
         self._known[id(obj)] = (obj, value)
         return value
 
+    def misplaced_output(self) -> int | None:
+        """The place of the first output that may end in a list which the program uses itself, so that its time counts."""
+        uses_lists = any(isinstance(value, ListValue) and value.source is not None for _, value in self._known.values())
+        return next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
+
     def apart(self) -> list[list[Source]]:
         """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list
         a type of which something was changed."""
@@ -266,9 +284,10 @@ class Trace:
     # calls
 
     def inline(
-        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None
-    ) -> Value:
-        return inline(self, function, args, kwargs, through)
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None,
+        completion: Completion = AS_IS,
+    ) -> Value:  # fmt: skip
+        return inline(self, function, args, kwargs, through, completion)
 
     def keeps_globals(self, globals_: dict[str, Any]) -> bool:
         """Whether a globals dictionary can be found again from a frame that goes on after a break."""
@@ -321,7 +340,12 @@ class Trace:
             receiver.generic_del_attribute(self, args[0].constant())
             return Constant(None)
         if name == "__init__":
+            plain_new = receiver.cls.__new__ is object.__new__  # as object.__init__ asks
+            if args and not isinstance(receiver, ExceptionValue) and (receiver.cls.__init__ is not object.__init__ or plain_new):
+                raise GraphBreak("exception-leaves", "TypeError: object.__init__() takes exactly one argument")
             if isinstance(receiver, ExceptionValue):
+                if receiver.source is not None:
+                    raise GraphBreak("unknown-call", f"{receiver.cls.__name__}.__init__ of an exception that existed before")
                 self.effects.change(receiver)
                 receiver.args = args
             return Constant(None)
@@ -341,7 +365,7 @@ class Trace:
         if name == "add_note":
             receiver.add_note(self, args[0])
             return Constant(None)
-        if receiver.source is not None or not args[0].is_constant():  # one made here has no traceback yet
+        if receiver.source is not None or not args[0].is_constant() or args[0].constant() is not None:  # one made here has none yet
             raise GraphBreak("unknown-call", "with_traceback()")
         return receiver
 
@@ -357,10 +381,12 @@ class Trace:
     # exceptions
 
     def throw(self, cls: type[BaseException], *args: Any) -> Observed:
-        return Observed(ExceptionValue(cls, [self.wrap(arg, None) for arg in args]))
+        return self.throw_value(cls, [self.wrap(arg, None) for arg in args])
 
     def throw_value(self, cls: type[BaseException], args: list[Value]) -> Observed:
-        return Observed(ExceptionValue(cls, args))
+        error = ExceptionValue(cls, args)
+        error.happens_during(self, self.handled)
+        return Observed(error)
 
     def exception(self, value: Value) -> Value:
         """What `raise value` raises: an instance."""

@@ -16,7 +16,9 @@ READS = frozenset(
 KILLS = frozenset({Op.STORE_FAST})
 ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
 # Names that let a frame, or how long it keeps things alive, be looked at: code that mentions one keeps all it has.
-FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref"})
+FRAME_READERS = frozenset({
+    "locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref", "proxy", "ref", "finalize",
+})  # fmt: skip
 
 
 class Liveness(Sequence[frozenset[int]]):

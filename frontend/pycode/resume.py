@@ -13,6 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from .assemble import GENERATORS, VARARGS, VARKEYWORDS, Encoder, Position, Unit, dummy_closure, exception_entry, line_table
+from .completion import AS_IS, Completion
 from .decode import Region, raw_instructions, regions
 from .dialect import current
 from .instr import DecodedCode, Instr
@@ -51,23 +52,26 @@ class ResumePoint:
 
 @dataclass(frozen=True, eq=False)
 class Suspended:
-    """A frame that goes on after a break: its code and globals, where, and what lies between its caller and it."""
+    """A frame that goes on after a break: its code and globals, where, what lies between its caller and it, and what the caller's
+    instruction makes of its return."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
     point: ResumePoint
     through: tuple[Through, ...] = ()
+    completion: Completion = AS_IS
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return id(self.decoded.code), id(self.globals), self.point, self.through
+        return id(self.decoded.code), id(self.globals), self.point, self.through, self.completion
 
 
 def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
     """A function that takes the state tuple of the outermost of the frames and goes on in the innermost one."""
-    function = None
+    function, completion = None, AS_IS
     for frame in reversed(frames):
-        code = resume_code(frame.decoded, frame.point, function)
+        code = resume_code(frame.decoded, frame.point, function, completion)
+        completion = frame.completion
         function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
         function._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
         for between in reversed(frame.through):
@@ -76,14 +80,16 @@ def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
     return function
 
 
-def resume_code(decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None) -> CodeType:
-    """A code object that takes the state tuple and goes on at `point`, if it awaits a result with that of `inner`. Raises
-    Unresumable."""
+def resume_code(
+    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: Completion = AS_IS
+) -> CodeType:
+    """A code object that takes the state tuple and goes on at `point`, if it awaits a result with what `completion` makes of that
+    of `inner`. Raises Unresumable."""
     code = decoded.code
     _check(decoded, point)
     assert point.awaits == (inner is not None)
     shift = 0 if code.co_nlocals else 1  # the state needs a local to arrive in
-    return _entered(decoded, Prologue(decoded, point, shift, inner))
+    return _entered(decoded, Prologue(decoded, point, shift, inner, completion))
 
 
 def _entered(decoded: DecodedCode, prologue: Prologue) -> CodeType:
@@ -153,7 +159,7 @@ class Prologue:
     """Restores slots and stack from the state tuple, runs the call that is awaited, then jumps."""
 
     def __init__(
-        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None,
+        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: Completion = AS_IS,
         generator: bool = False, started: bool = False,
     ) -> None:  # fmt: skip
         self.shift = shift
@@ -183,7 +189,7 @@ class Prologue:
             for slot in sorted(decoded.cells):
                 self.emit("MAKE_CELL", slot + shift)
         if inner is not None:
-            self._call(inner, instr)
+            self._call(inner, instr, completion)
         elif started:
             self._yield(decoded, point)
         elif not generator:
@@ -196,23 +202,42 @@ class Prologue:
     def emit(self, op: str, arg: int = 0) -> None:
         self._units.append(Unit(op, arg, (), None, self._position, None))
 
-    def _call(self, inner: FunctionType, instr: Instr) -> None:
+    def _call(self, inner: FunctionType, instr: Instr, completion: Completion) -> None:
         """Its argument, a state, is on top. The call stands at the place of the original one."""
         dialect, first = current(), self._position
-        if dialect.null_below:
-            self.emit("PUSH_NULL")
-            self.emit("SWAP", 2)
-        self._const(inner)
-        self.emit("SWAP", 2)
-        if not dialect.null_below:
-            self.emit("PUSH_NULL")
-            self.emit("SWAP", 2)
+        self._callee(inner)
         *_, raw = raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end)
         self._position = list(self._code.co_positions())[raw.start // 2]
         self._called = (len(self._units), instr)
         self.emit("NOP")  # see CodeBuilder.protect
         dialect.call(self, 1, ())
+        if completion.function is not None:
+            self.emit("BUILD_TUPLE", completion.takes + 1)
+            self._callee(completion.function)
+            dialect.call(self, 1, ())
+            if dialect.null_below:
+                self.emit("PUSH_NULL")
+                self.emit("SWAP", 2)
+            self.emit("UNPACK_SEQUENCE", 2)
+            if not dialect.null_below:
+                self.emit("PUSH_NULL")
+                self.emit("SWAP", 2)
+            self.emit("CALL_FUNCTION_EX", 0)
+        if not completion.leaves:
+            self.emit("POP_TOP")
         self._position = first
+
+    def _callee(self, function: Any) -> None:
+        """Puts a constant under the argument that is on top, for a call of it."""
+        dialect = current()
+        if dialect.null_below:
+            self.emit("PUSH_NULL")
+            self.emit("SWAP", 2)
+        self._const(function)
+        self.emit("SWAP", 2)
+        if not dialect.null_below:
+            self.emit("PUSH_NULL")
+            self.emit("SWAP", 2)
 
     def _yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
         """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see whether it delegates."""

@@ -28,7 +28,23 @@ from ..values.handled import Handled, LastInstruction
 from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
 from ..values.klass import ClassValue
 from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
-from ..values.models.itertools import Chain, Compress, Count, Cycle, DropWhile, FilterFalse, StarMap, TakeWhile
+from ..values.models.itertools import (
+    Accumulate,
+    Batches,
+    Compress,
+    Count,
+    Cycle,
+    DropWhile,
+    FilterFalse,
+    Flat,
+    Pairwise,
+    Pooled,
+    Repeat,
+    Slice,
+    StarMap,
+    TakeWhile,
+    ZipLongest,
+)
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
@@ -45,6 +61,7 @@ class Unreloadable(Exception):
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
         self.born: int | None = getattr(value, "born", None)
+        self.reason = "exception-leaves" if isinstance(value, ExceptionValue) else "generator"
 
 
 class Reloader:
@@ -294,6 +311,12 @@ def _make_elsewhere(r: Reloader, value: FunctionValue) -> None:
         _named(r, value.kwdefaults)
         r.b.swap(2)
         r.b.store_attr("__kwdefaults__")
+    if isinstance(value.annotations, TupleValue) and "__annotations__" not in value.attributes:
+        r.b.copy(1)
+        r.all(value.annotations.items)
+        r.b.build_map(len(value.annotations.items) // 2)
+        r.b.swap(2)
+        r.b.store_attr("__annotations__")
 
 
 def _named(r: Reloader, values: dict[str, Value]) -> None:
@@ -319,8 +342,10 @@ def make_cell(r: Reloader, value: CellValue) -> None:
 
 @makes(MethodValue)
 def make_method(r: Reloader, value: MethodValue) -> None:
-    if isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
-        r.call(value.function.real.__get__, [r.push(value.receiver)])
+    if isinstance(value.function, BuiltinValue) and isinstance(value.function.real, types.ClassMethodDescriptorType):
+        r.call(value.function.real.__get__, [r.const(None), r.push(value.receiver)])
+    elif isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
+        r.call(value.function.real.__get__, [r.push(value.receiver), r.const(value.receiver.python_type())])  # without: 3.11 may crash
     else:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
 
@@ -331,7 +356,7 @@ def make_bound_builtin(r: Reloader, value: BoundBuiltin) -> None:
     if outer is None:
         make_bound(r, value)
     else:  # the container's own method, past the one that the object's class may have
-        r.call(getattr(value.receiver.python_type(), value.name).__get__, [r.push(outer)])
+        r.call(getattr(value.receiver.python_type(), value.name).__get__, [r.push(outer), r.const(outer.python_type())])
 
 
 @makes(ConstantMethod, TensorMethod)
@@ -373,6 +398,8 @@ def make_module(r: Reloader, value: PythonModule) -> None:
 @makes(UserObject, ModuleValue, ExceptionValue)
 def make_object(r: Reloader, value: UserObject) -> None:
     if isinstance(value, ExceptionValue):
+        if value.born is not None:
+            raise Unreloadable(value)
         builtin = builtin_exception(value.cls)
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
@@ -488,7 +515,7 @@ def make_listed_iterator(r: Reloader, value: ListedIterator) -> None:
 
 @makes(DictIterator)
 def make_dict_iterator(r: Reloader, value: DictIterator) -> None:
-    if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys:
+    if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys or value.deletions != value.of.deletions:
         raise Unreloadable(value)
     r.call(getattr(value.of.cls, value.what), [r.push(value.of)])
     r.b.get_iter()
@@ -518,6 +545,7 @@ def make_generator(r: Reloader, value: GeneratorValue) -> None:
     except Unresumable as error:
         raise Unreloadable(value) from error
     function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+    function.__name__, function.__qualname__ = value.names
     held = [frame.slots[slot] for slot in slots] + [item for item in frame.stack if not isinstance(item, Null)]
     r.call(primed if value.started else function, [*([r.const(function)] if value.started else []), r.push(TupleValue(held))])
 
@@ -592,15 +620,103 @@ def make_count(r: Reloader, value: Count) -> None:
     r.call(itertools.count, [r.const(value.value), r.const(value.step)])
 
 
-@makes(Chain)
-def make_chain(r: Reloader, value: Chain) -> None:
-    r.call(itertools.chain, [r.push(inner) for inner in value.rest])
+@makes(Flat)
+def make_flat(r: Reloader, value: Flat) -> None:
+    rest = value.outer or SequenceIterator(TupleValue([]))
+    if value.current is None:
+        r.call(itertools.chain.from_iterable, [r.push(rest)])
+    else:  # the iterable that is open, then the others
+        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, value.current), r.push(rest)])])
+
+
+def _one(r: Reloader, value: Value) -> None:
+    r.reload(value)
+    r.b.build_list(1)
 
 
 @makes(Cycle)
 def make_cycle(r: Reloader, value: Cycle) -> None:
+    """One still reading is given what it has read once more, then moved past it."""
     at = value.index % len(value.items) if value.items else 0
-    r.call(itertools.cycle, [r.push(ListValue([*value.items[at:], *value.items[:at]]))])
+    if value.inner is None:
+        r.call(itertools.cycle, [r.push(ListValue([*value.items[at:], *value.items[:at]]))])
+    elif not value.items:
+        r.call(itertools.cycle, [r.push(value.inner)])
+    else:
+        _moved(r, len(value.items), lambda: r.call(itertools.cycle, [lambda: _behind(r, value.items, value.inner)]))
+
+
+def _behind(r: Reloader, items: list[Value], inner: Value) -> None:
+    """An iterator of some items, then of those that another one gives."""
+    r.call(itertools.chain, [r.push(ListValue(list(items))), r.push(inner)])
+
+
+def _moved(r: Reloader, steps: int, make: Callable[[], None]) -> None:
+    """Makes an iterator and takes some items from it."""
+    make()
+    r.b.copy(1)
+    temp = r.b.temp()
+    r.b.store_slot(temp)
+    r.call(advance, [lambda: r.b.load_slot(temp), r.const(steps), r.const(False)])
+    r.b.pop_top()
+    r.b.delete_slot(temp)
+
+
+@makes(Repeat)
+def make_repeat(r: Reloader, value: Repeat) -> None:
+    r.call(itertools.repeat, [r.push(value.item), *([] if value.left is None else [r.const(value.left)])])
+
+
+@makes(Pooled)
+def make_pooled(r: Reloader, value: Pooled) -> None:
+    pools = [r.push(TupleValue(list(pool))) for pool in value.pools]
+    options = [r.const(option) for option in value.options.values()]
+    _moved(r, value.index, lambda: r.call(value.cls, [*pools, *options], tuple(value.options)))
+
+
+@makes(Slice)
+def make_slice_iterator(r: Reloader, value: Slice) -> None:
+    if value.inner is None:
+        r.call(itertools.islice, [r.const(()), r.const(0)])
+        return
+    stop = None if value.stop is None else value.stop - value.at
+    r.call(itertools.islice, [r.push(value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
+
+
+@makes(Accumulate)
+def make_accumulate(r: Reloader, value: Accumulate) -> None:
+    def make() -> None:
+        function = r.const(None) if value.function is None else r.push(value.function)
+        inner = r.push(value.inner) if total is None else lambda: _behind(r, [total], value.inner)
+        r.call(itertools.accumulate, [inner, function])
+
+    total = value.total
+    if total is None or value.pending:
+        make()
+    else:  # the total so far was given already
+        _moved(r, 1, make)
+
+
+@makes(ZipLongest)
+def make_zip_longest(r: Reloader, value: ZipLongest) -> None:
+    inners = [r.const(()) if inner is None else r.push(inner) for inner in value.inners]
+    r.call(itertools.zip_longest, [*inners, r.push(value.fill)], ("fillvalue",))
+
+
+@makes(Pairwise)
+def make_pairwise(r: Reloader, value: Pairwise) -> None:
+    if value.inner is None:
+        r.call(itertools.pairwise, [r.const(())])
+    elif value.old is None:
+        r.call(itertools.pairwise, [r.push(value.inner)])
+    else:
+        old = value.old
+        r.call(itertools.pairwise, [lambda: _behind(r, [old], value.inner)])
+
+
+@makes(Batches)
+def make_batches(r: Reloader, value: Batches) -> None:
+    r.call(value.cls, [r.const(()) if value.inner is None else r.push(value.inner), r.const(value.size)])
 
 
 def is_untouched(value: Value, source: Source) -> bool:

@@ -12,6 +12,7 @@ from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.context_manager import ModeManager
 from ..values.deque import DequeValue
+from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
@@ -36,6 +37,9 @@ def replay(r: Reloader, effects: EffectLog) -> None:
         r.b.load_const(where)
         r.b.load_const(name)
         r.b.store_subscr()
+    for output in effects.outputs:
+        r.call(output.function, [r.push(arg) for arg in output.args])
+        r.b.pop_top()
 
 
 def replay_list(r: Reloader, value: ListValue) -> None:
@@ -68,10 +72,10 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
         changed = list(entries.values())
     else:
         for key in real:
-            if key not in entries:
+            if key not in entries or key in value.dropped:
                 r.call(value.cls.__delitem__, [r.push(value), r.const(key)])
                 r.b.pop_top()
-        changed = [(k, v) for hashed, (k, v) in entries.items() if not _unchanged(value, hashed, v)]
+        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not _unchanged(value, hashed, v)]
     for key, item in changed:
         r.call(value.cls.__setitem__, [r.push(value), r.push(key), r.push(item)])
         r.b.pop_top()
@@ -112,7 +116,9 @@ def replay_object(r: Reloader, value: UserObject) -> None:
 
 def replay_cell(r: Reloader, value: CellValue) -> None:
     if value.slot is not None:
-        if value.contents is None:
+        if value.contents is None:  # it may be unbound as it is, which deleting would not take
+            r.b.load_const(None)
+            r.b.store_deref(value.slot)
             r.b.delete_deref(value.slot)
         else:
             r.reload(value.contents)
@@ -157,6 +163,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     DictValue: replay_dict,
     SetValue: replay_set,
     UserObject: replay_object,
+    ExceptionValue: replay_object,
     ModuleValue: replay_object,
     CellValue: replay_cell,
     ModeManager: replay_manager,

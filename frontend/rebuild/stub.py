@@ -93,7 +93,7 @@ class Given:
 def awaiting(frame: BrokenFrame, open_: frozenset[int]) -> Suspended:
     """A frame whose call is not done yet: what its handler reads counts too."""
     point = ResumePoint(frame.index, kinds(frame.stack, open_), frozenset(bound(frame, frame.index)), True)
-    return Suspended(frame.decoded, frame.globals, point, frame.through)
+    return Suspended(frame.decoded, frame.globals, point, frame.through, frame.completion)
 
 
 def bound(frame: BrokenFrame, index: int) -> list[int]:
@@ -335,7 +335,9 @@ class BreakEmission:
         self._item(0)
 
     def _maker(self, point: ResumePoint) -> None:
-        self.b.load_const(self.makers((*self.outer, Suspended(self.decoded, self.frame.globals, point, self.frame.through))))
+        frame = self.frame
+        here = Suspended(self.decoded, frame.globals, point, frame.through, frame.completion)
+        self.b.load_const(self.makers((*self.outer, here)))
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""

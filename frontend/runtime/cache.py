@@ -67,7 +67,7 @@ class Cache:
 
     def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
-        if any(slot is UNBOUND for slot in slots):
+        if any(slot is UNBOUND for slot in slots) or sys.gettrace() is not None or sys.getprofile() is not None:
             return None
         piece: Piece = site.data
         if piece.decoded.code in IN_PYTHON:
@@ -106,6 +106,9 @@ class Cache:
             if not self.options.suppress_errors:
                 raise
             warnings.warn(f"framejit: {error}; {piece.name} runs in eager", stacklevel=2)
+        except RecursionError:
+            self.send(Skipped(piece.name, where(piece), "this call lies too deep in Python's stack to be compiled"))
+            return None
         except FramejitError as error:
             if self.options.strict or not isinstance(error, InternalError):
                 raise

@@ -111,13 +111,17 @@ def capture_and_rebuild(
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
             continue
+        misplaced = capture.trace.misplaced_output()
+        if misplaced is not None:
+            stop = Restart(misplaced, GraphBreak("output", "a warning recorded in a list"))
+            continue
         try:
             return capture, rebuild(capture, continuations(capture), function.__globals__)
         except Unreloadable as error:
             earlier = error.born if error.born is not None else caller_place(capture)
             if earlier is None or (stop is not None and earlier >= stop.place):
                 raise SkipFrame(f"cannot rebuild {error}") from error
-            stop = Restart(earlier, GraphBreak("generator", f"{error} outlives what is captured"))
+            stop = Restart(earlier, GraphBreak(error.reason, f"{error}, which outlives what is captured,"))
         except (Unsupported, Unresumable) as error:
             earlier = caller_place(capture)
             if earlier is None or not isinstance(capture.exit, Break):

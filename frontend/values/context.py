@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...guards.guard import Kind
 from ...guards.source import Source
+from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from .base import Observed, Value
 
 if TYPE_CHECKING:
+    import types
+
     from ...options import Options
     from ..interpret.effects import EffectLog
     from ..interpret.graph import GraphBuilder
@@ -29,6 +32,7 @@ class TraceContext(Protocol):
     effects: EffectLog
     modes: Modes
     handled: Value | None  # the exception that is being handled
+    representing: list[tuple[Value, Value]]  # calls of reprs that watch for themselves: function and object
     class_paths: dict[type, Source | None]  # paths to classes by their qualified names
 
     # facts
@@ -39,8 +43,17 @@ class TraceContext(Protocol):
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
 
+    def line(self) -> tuple[int, types.CodeType]:
+        """The line being interpreted, and the code object it is in."""
+
+    def innermost_globals(self) -> dict[str, Any]:
+        """The globals of the frame being interpreted."""
+
     def place(self) -> int:
         """The latest place so far where a break can be made (interpret/outcome.py)."""
+
+    def count_instruction(self) -> None:
+        """A step of the program that costs something; raises GraphBreak when there were too many."""
 
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the list that an existing iterator walks."""
@@ -89,10 +102,11 @@ class TraceContext(Protocol):
     # calls
 
     def inline(
-        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None
-    ) -> Value:
-        """Interprets a call of a Python function. through: given where the innermost frame's instruction is a call with just
-        this result, what it passes on the way."""
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None,
+        completion: Completion = AS_IS,
+    ) -> Value:  # fmt: skip
+        """Interprets a call of a Python function. through: given where the innermost frame's instruction is that call, what it
+        passes on the way; completion: what the instruction makes of the result, which is left to the caller here."""
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance by __new__ and __init__."""

@@ -1,8 +1,10 @@
 """Exceptions of the traced program, as symbolic objects."""
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
+from ...errors import GraphBreak
 from ...guards.source import Source
 from .base import Value
 from .constant import Constant
@@ -17,13 +19,27 @@ if TYPE_CHECKING:
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
-    __slots__ = ("args",)
+    __slots__ = ("args", "born")
 
     def __init__(self, cls: type, args: list[Value], real: Any = None, source: Source | None = None) -> None:
         super().__init__(cls, real, source)
         self.args = args
+        self.born: int | None = None  # the place that raised one made here: who keeps it finds a traceback, which is Python's to make
+
+    def snapshot(self) -> Any:
+        return super().snapshot(), list(self.args)
+
+    def restore(self, state: Any) -> None:
+        super().restore(state[0])
+        self.args = state[1]
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__traceback__" and self.real is None:
+            if self.born is None:
+                return Constant(None)
+            stop = GraphBreak("exception-leaves", f"the traceback of a {self.cls.__name__}")
+            stop.place = self.born
+            raise stop
         if name == "args" and self.real is None:
             return tx.build_tuple(self.args)
         if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
@@ -35,9 +51,34 @@ class ExceptionValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if name == "__traceback__" and (value.is_constant() or isinstance(value, Traceback)):
-            return
+        is_none = value.is_constant() and value.constant() is None
+        if name == "__traceback__":
+            if self.source is None and (is_none or isinstance(value, Traceback)):
+                return
+            raise GraphBreak("unsupported-mutation", "of a traceback")
+        if name in ("__cause__", "__context__") and not is_none and not issubclass(value.python_type(), BaseException):
+            raise tx.throw(TypeError, f"exception {name[2:-2]} must be None or derive from BaseException")
+        if self._laid_out(name):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         super().generic_set_attribute(tx, name, value)
+        if name == "__cause__":
+            self.store(tx, "__suppress_context__", Constant(True))
+
+    def _laid_out(self, name: str) -> bool:
+        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows how to make and to show."""
+        owner, raw = lookup(self.cls, name)
+        return owner not in (None, BaseException) and isinstance(raw, types.MemberDescriptorType | types.GetSetDescriptorType)
+
+    def happens_during(self, tx: TraceContext, handled: Value | None) -> None:
+        """Being raised while another exception is handled: that is its context, and no chain of contexts leads back to it."""
+        if handled is None or handled is self:
+            return
+        self.store(tx, "__context__", handled)
+        link: Any = handled
+        while isinstance(link, ExceptionValue) and (after := link.attrs.get("__context__")) is not None:
+            if after is self:
+                link.store(tx, "__context__", Constant(None))
+            link = None if after is self else after
 
     def members(self, tx: TraceContext) -> list[Value]:
         """The exceptions in a group."""
@@ -70,14 +111,18 @@ class ExceptionValue(UserObject):
         return made
 
     def add_note(self, tx: TraceContext, note: Value) -> None:
+        if not issubclass(note.python_type(), str):
+            raise tx.throw(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
         notes = self.own_attribute(tx, "__notes__")
+        if notes is not None and not issubclass(notes.python_type(), list):
+            raise tx.throw(TypeError, "Cannot add note: __notes__ is not a list")
         if notes is None:
             notes = tx.build_list([])
             self.store(tx, "__notes__", notes)
         notes.method(tx, "append", [note], {})
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name == "with_traceback":
+        if name == "with_traceback" and self.source is None and args[0].is_constant():
             return self
         return super().method(tx, name, args, kwargs)
 

@@ -1,9 +1,11 @@
 """Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
 from __future__ import annotations
 
+import types
 import typing
 from typing import TYPE_CHECKING, Any
 
+from ...errors import GraphBreak
 from .base import Value
 from .constant import LITERAL_TYPES, fold
 from .tensor import Identity
@@ -40,6 +42,8 @@ class Facts(Value):
         if not hasattr(self.real, name):
             raise tx.throw(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
         found = getattr(self.real, name)
+        if isinstance(found, types.MappingProxyType):  # what it shows may change
+            raise GraphBreak("unsupported-value", "a mappingproxy")
         if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
             return tx.wrap(found, None)
         return Facts(found)
@@ -60,7 +64,10 @@ class Facts(Value):
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        found = self.real[key.literal(tx)]
+        try:
+            found = self.real[key.literal(tx)]
+        except Exception as error:
+            raise GraphBreak("exception-leaves", type(error).__name__) from error
         return tx.wrap(found, None) if type(found) in LITERAL_TYPES or isinstance(found, type) else Facts(found)
 
     def iterator(self, tx: TraceContext) -> Value:

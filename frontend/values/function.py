@@ -1,7 +1,9 @@
 """Python functions, bound methods, builtin callables, cells and partials."""
 from __future__ import annotations
 
+import dataclasses
 import functools
+import reprlib
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -96,6 +98,11 @@ class FunctionValue(Mutable):
             return self.attributes[name]
         if name == "__get__":
             return tx.bound(self, name)
+        if name == "__annotations__" and self.real is None:
+            parts = [] if self.annotations is None else tx.unpack(self.annotations)
+            tx.effects.change(self)
+            self.attributes[name] = tx.build_dict(list(zip(parts[::2], parts[1::2], strict=True)))
+            return self.attributes[name]
         if self.real is not None:
             if not hasattr(self.real, name):
                 raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
@@ -125,6 +132,8 @@ class FunctionValue(Mutable):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.code is DISPATCH and len(args) == 1:
             return self._dispatch(tx, args[0])
+        if self.code in REPRESENTATIONS and len(args) == 1:
+            return self._represent(tx, args[0])
         if self.real is not None:
             model = model_of(self.real)
             if model is not None:
@@ -141,14 +150,38 @@ class FunctionValue(Mutable):
         if self.real is None or registered is None:
             raise GraphBreak("unknown-call", "a single dispatch made inside")
         registered.length(tx)  # relied on: what is registered later may be nearer
-        return tx.wrap(self.real(cls.constant()), None)
+        cache = self.real.__closure__[self.code.co_freevars.index("dispatch_cache")].cell_contents
+        if tx.known(cache) is not None:  # it changes now, and the program has looked at it
+            raise GraphBreak("unknown-call", "a single dispatch whose cache was looked at")
+        try:
+            return tx.wrap(self.real(cls.constant()), None)
+        except Exception as error:
+            raise GraphBreak("unknown-call", "a single dispatch that fails") from error
+
+    def _represent(self, tx: TraceContext, obj: Value) -> Value:
+        """A repr() that watches for itself: inside of its own call for one object it is "..."."""
+        inner = self.closure[self.code.co_freevars.index("user_function")].get(tx)
+        running = (self, obj)
+        if inner is None or running in tx.representing:
+            return Constant("...")
+        tx.representing.append(running)
+        try:
+            return inner.call(tx, [obj], {})
+        finally:
+            tx.representing.pop()
 
     def is_inlined(self, tx: TraceContext) -> bool:
         """Whether a call of it interprets its code."""
-        if self.code is DISPATCH:
+        if self.code is DISPATCH or self.code in REPRESENTATIONS:
             return False
         return self.real is None or (model_of(self.real) is None and not tx.goes_into_graph(self.real))
 
+
+# What reprlib and dataclasses put around a __repr__.
+REPRESENTATIONS = frozenset(
+    decorate(lambda self: "").__code__  # from 3.13 on dataclasses takes reprlib's
+    for decorate in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr()))
+)
 
 # functools.singledispatch's dispatch(cls), which keeps a weak dictionary of what it has found.
 DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__  # type: ignore[attr-defined]
@@ -381,4 +414,8 @@ class CachedFunction(Value):
             result = self.real(*(a.constant() for a in args), **{name: a.constant() for name, a in kwargs.items()})
             if is_literal(result):
                 return tx.wrap(result, None)
-        return self.inner.call(tx, args, kwargs)
+        told = len(tx.effects.outputs)
+        result = self.inner.call(tx, args, kwargs)
+        if len(tx.effects.outputs) > told:  # which it would only do once
+            raise GraphBreak("output", f"{self.inner.describe()}, which keeps its results,")
+        return result

@@ -13,15 +13,25 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 
+def stopped_inside(tx: TraceContext, error: Value) -> Observed:
+    """What becomes of a StopIteration that leaves a generator's body."""
+    raised = tx.throw(RuntimeError, "generator raised StopIteration")
+    for name in ("__cause__", "__context__"):
+        raised.value.attrs[name] = error  # type: ignore[attr-defined]
+    raised.value.attrs["__suppress_context__"] = Constant(True)  # type: ignore[attr-defined]
+    return raised
+
+
 class GeneratorValue(Iterator):
     """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
 
-    __slots__ = ("frame", "finished", "started", "born")
+    __slots__ = ("frame", "finished", "started", "born", "names")
     cls = types.GeneratorType
 
-    def __init__(self, frame: Interpreter, born: int) -> None:
+    def __init__(self, frame: Interpreter, born: int, names: tuple[str, str]) -> None:
         super().__init__()
         self.born = born  # the place that made it
+        self.names = names  # __name__ and __qualname__: those of its function when it was called
         self.frame, self.finished, self.started = frame, False, False
 
     def describe(self) -> str:
@@ -46,8 +56,8 @@ class GeneratorValue(Iterator):
             yielded, value = run()
         except Observed as error:
             self.finished = True
-            if error.cls is StopIteration:
-                raise tx.throw(RuntimeError, "generator raised StopIteration") from None
+            if issubclass(error.cls, StopIteration):
+                raise stopped_inside(tx, error.value) from None
             raise
         self.started = True
         if yielded:
@@ -81,6 +91,8 @@ class GeneratorValue(Iterator):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("send", "throw", "close", "__next__", "__iter__"):
             return tx.bound(self, name)
+        if name in ("__name__", "__qualname__"):
+            return Constant(self.names[name == "__qualname__"])
         return super().attribute(tx, name)
 
     def _close(self, tx: TraceContext) -> Value:

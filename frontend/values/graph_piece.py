@@ -66,6 +66,13 @@ class NoEffects:
         if value.source is not None or value.epoch or any(value is other for other in self.outside):
             raise GraphBreak("unsupported-mutation", f"of {value.describe()} in a call that is differentiated as one")
 
+    @property
+    def outputs(self) -> list[Any]:
+        return []
+
+    def output(self, output: Any) -> None:
+        raise GraphBreak("output", "a call that is differentiated as one")
+
     def set_global(self, where: dict[str, Any], name: str, value: Value | None) -> None:
         raise GraphBreak("unsupported-mutation", f"of global '{name}' in a call that is differentiated as one")
 

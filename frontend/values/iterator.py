@@ -328,6 +328,7 @@ def take(tx: TraceContext, iterator: Value) -> list[Value]:
     try:
         while (item := iterator.next(tx)) is not None:
             items.append(tx.look(item))
+            tx.count_instruction()  # some have no end
     except Observed as error:
         if error.cls is not StopIteration:
             raise

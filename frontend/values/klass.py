@@ -25,6 +25,8 @@ MISSING = object()
 
 def lookup(cls: type, name: str) -> tuple[type | None, Any]:
     """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING) for nothing."""
+    if cls.__mro__ is None:
+        raise GraphBreak("unsupported-value", "a class that is being made")
     for owner in cls.__mro__:
         found = owner.__dict__.get(name, MISSING)
         if found is not MISSING:
@@ -138,7 +140,7 @@ class ClassValue(Value):
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             meta, _ = lookup(type(self.cls), name)
-            if meta is None or not hasattr(self.cls, name):
+            if meta is None:
                 raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             raw, source = raw_attribute(tx, type(self.cls), name, None)
             return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
@@ -201,9 +203,16 @@ class ClassValue(Value):
             return fold(tx, self.cls, args, kwargs)
         if issubclass(self.cls, tuple) and hasattr(self.cls, "_make") and "__new__" in self.cls.__dict__ and "_fields" in self.cls.__dict__:
             return self._named_tuple(tx, args, kwargs)
-        if type(self.cls).__call__ is not type.__call__ and not tx.is_plain_metaclass(type(self.cls)):
+        if not self.is_constructed(tx):
             raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
         return tx.construct(self, args, kwargs)
+
+    def is_constructed(self, tx: TraceContext) -> bool:
+        """Whether a call of it is __new__, then __init__."""
+        named = issubclass(self.cls, tuple) and hasattr(self.cls, "_make")
+        if named or isinstance(self.cls, enum.EnumMeta) or model_of(self.cls) is not None:
+            return False
+        return type(self.cls).__call__ is type.__call__ or tx.is_plain_metaclass(type(self.cls))
 
     def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         fields = self.cls._fields  # type: ignore[attr-defined]

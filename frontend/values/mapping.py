@@ -27,7 +27,7 @@ class DictValue(BuiltinContainer):
     """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
     of it or changes it; then `entries` (key -> (key value, value)) takes over."""
 
-    __slots__ = ("entries", "real", "seen", "cls", "default_factory")
+    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped")
 
     def __init__(
         self,
@@ -40,6 +40,8 @@ class DictValue(BuiltinContainer):
         super().__init__(source)
         self.entries, self.real, self.cls, self.default_factory = entries, real, cls, default_factory
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
+        self.deletions = 0
+        self.dropped: set[Any] = set()  # keys deleted at some time: a live iterator sees that, though they come back
 
     def python_type(self) -> type:
         return self.cls
@@ -100,12 +102,15 @@ class DictValue(BuiltinContainer):
         value = self.get(tx, key)
         if value is not None:
             tx.effects.change(self)
+            self.deletions += 1
+            self.dropped.add(key.key())
             del self.entries[key.key()]
         return value
 
     def clear(self, tx: TraceContext) -> None:
         self.whole(tx)
         tx.effects.change(self)
+        self.deletions += 1
         self.entries = {}
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
@@ -181,11 +186,12 @@ COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstan
 class DictIterator(Iterator):
     """An iterator over a dictionary: values are read when they are asked for, a change of its size is an error."""
 
-    __slots__ = ("of", "what", "keys", "index")
+    __slots__ = ("of", "what", "keys", "index", "deletions", "born")
 
     def __init__(self, of: DictValue, what: str, tx: TraceContext) -> None:
         super().__init__()
         self.of, self.what, self.keys, self.index = of, what, list(of.whole(tx)), 0
+        self.deletions, self.born = of.deletions, tx.place()
 
     def python_type(self) -> type:
         made = OrderedDict() if self.of.cls is OrderedDict else {}
@@ -215,12 +221,12 @@ class DictIterator(Iterator):
         if len(now) != len(self.keys):
             text = "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
             raise tx.throw(RuntimeError, f"{text} during iteration")
+        if list(now) != self.keys or self.of.deletions != self.deletions:
+            raise self.unsupported("next() after keys were exchanged")
         tx.effects.change(self)
         if self.index == len(self.keys):
             self.index += 1
             return None
-        if list(now) != self.keys:
-            raise self.unsupported("next() after keys were exchanged")
         self.index += 1
         return self._item(tx, self.keys[self.index - 1])
 
@@ -505,6 +511,8 @@ def set_clear(tx: TraceContext, self: SetValue) -> Value:
 @method(set, "copy")
 @method(frozenset, "copy")
 def set_copy(tx: TraceContext, self: SetValue) -> Value:
+    if self.cls is frozenset:
+        return self
     return SetValue(dict(self.members), None, self.cls, self.order.copy())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import torch
 from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, fold
-from .function import MethodValue
+from .function import BuiltinValue, MethodValue
+from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
-from .sequence import ListValue, Sequence, SliceValue, list_extend
+from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .user_object import UserObject
@@ -87,12 +89,47 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
 
 
+def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
+    """The special method that an object's class defines in Python, bound."""
+    if type(value) is not UserObject or type(lookup(value.cls, name)[1]) is not types.FunctionType:
+        return None
+    return value.special(tx, name)
+
+
+def is_first(left: Value, right: Value) -> bool:
+    """Whether Python asks the left operand before the right one."""
+    mine, other = left.python_type(), right.python_type()
+    return other is mine or not issubclass(other, mine)
+
+
+def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
+    """left sign right, when left's method in Python was asked and did not know."""
+    compared = sign in COMPARE
+    name = COMPARE[sign][2] if compared else f"__r{BINARY[sign][1]}__"
+    mine, other = left.python_type().__name__, right.python_type().__name__
+    if not isinstance(right, UserObject):
+        if not compared or sign not in ("==", "!=") or not right.is_constant():
+            raise GraphBreak("unsupported-operator", f"{left.describe()} {sign} {right.describe()}")
+        return Constant(sign == "!=")
+    if compared or right.python_type() is not left.python_type():
+        found = right.special(tx, name)
+        answer = Constant(NotImplemented) if found is None else found.call(tx, [left], {})
+        if not (answer.is_constant() and answer.constant() is NotImplemented):
+            return answer
+    if sign in ("==", "!="):
+        return Constant(tx.same(left, right) == (sign == "=="))
+    if compared:
+        raise tx.throw(TypeError, f"'{sign}' not supported between instances of '{mine}' and '{other}'")
+    raise tx.throw(TypeError, f"unsupported operand type(s) for {'** or pow()' if sign == '**' else sign}: '{mine}' and '{other}'")
+
+
 def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
     """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that answers."""
     attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
     if isinstance(right, UserObject):
         mine, other = left.python_type(), right.python_type()
-        if other is not mine and issubclass(other, mine):
+        redefined = lookup(other, f"__r{name}__")[1] is not lookup(mine, f"__r{name}__")[1]
+        if other is not mine and issubclass(other, mine) and redefined:
             attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))
@@ -182,12 +219,18 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return same_object(tx, op, left, right)
         sets = [side.as_set(tx) if isinstance(side, ViewValue) else side for side in (left, right)]
         return Constant(function(*(set(side.members) for side in sets)))
+    if isinstance(left, DictValue) and left.cls is collections.Counter and isinstance(right, DictValue):
+        answer = left.method(tx, name, [right], {})
+        if not (answer.is_constant() and answer.constant() is NotImplemented):
+            return answer
     if isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
         return Constant(equal_dictionaries(tx, left, right) == (op == "=="))
     if isinstance(left, SliceValue) and isinstance(right, SliceValue) and op in ("==", "!="):
         same = all(equal(tx, a, b) for a, b in zip(left.parts, right.parts, strict=True))
         return Constant(same == (op == "=="))
     if op in ("==", "!="):
+        if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
+            return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
             same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))
@@ -203,12 +246,13 @@ def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 
 
 def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
-    for receiver, method, argument in ((left, name, right), (right, reflected, left)):
+    attempts = [(left, name, right), (right, reflected, left)]
+    for receiver, method, argument in attempts if is_first(left, right) else attempts[::-1]:
         found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
-        if isinstance(found, MethodValue) and found.function.python_type() is type(object.__eq__):
+        if is_objects_own(found):
             if op == "!=":
                 equals = receiver.special(tx, "__eq__")
-                if not (isinstance(equals, MethodValue) and equals.function.python_type() is type(object.__eq__)):
+                if equals is not None and not is_objects_own(equals):
                     answer = equals.call(tx, [argument], {})
                     if not (answer.is_constant() and answer.constant() is NotImplemented):
                         return Constant(not answer.truth(tx))
@@ -223,6 +267,12 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
         TypeError,
         f"'{op}' not supported between instances of '{left.python_type().__name__}' and '{right.python_type().__name__}'",
     )
+
+
+def is_objects_own(method: Value | None) -> bool:
+    """Whether a bound method is one that object gives to all classes."""
+    function = method.function if isinstance(method, MethodValue) else None
+    return isinstance(function, BuiltinValue) and getattr(function.real, "__objclass__", None) is object
 
 
 def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence) -> Value:

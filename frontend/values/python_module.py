@@ -21,8 +21,9 @@ class PythonModule(Value):
     __slots__ = ("real",)
 
     def __init__(self, real: types.ModuleType, source: Source | None = None) -> None:
-        if sys.modules.get(real.__name__) is real:
-            source = ModuleSource(real.__name__)
+        name = vars(real).get("__name__")
+        if isinstance(name, str) and sys.modules.get(name) is real:
+            source = ModuleSource(name)
         super().__init__(source)
         self.real = real
 
@@ -30,7 +31,7 @@ class PythonModule(Value):
         return type(self.real)
 
     def describe(self) -> str:
-        return f"module {self.real.__name__}"
+        return f"module {vars(self.real).get('__name__')}"
 
     def key(self) -> Identity:
         return Identity(self.real)

@@ -72,6 +72,8 @@ def accepts(handler: Callable[..., Any], given: int, names: Any) -> bool:
     if not takes_any and any(name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] for name in names):
         return False
     positional = code.co_argcount
+    if any(name in code.co_varnames[: code.co_posonlyargcount] for name in names):
+        return False
     if any(name in code.co_varnames[: min(given, positional)] for name in names):
         return False  # given twice, or the caller's `self` is not ours
     if code.co_flags & 0x04:  # *args

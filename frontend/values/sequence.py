@@ -161,6 +161,8 @@ class TupleValue(Sequence):
         return self.cls(*items) if hasattr(self.cls, "_make") else self.cls(items)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__":
+            return tx.wrap(self.cls, None)
         if name in getattr(self.cls, "_fields", ()):
             return self.at(tx, self.cls._fields.index(name))
         if self.cls.__module__ == "torch.return_types" and name in dir(self.cls):

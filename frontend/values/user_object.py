@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -18,6 +19,9 @@ from .tensor import Identity
 
 if TYPE_CHECKING:
     from .context import TraceContext
+
+
+PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
 
 class UserObject(Mutable):
@@ -70,7 +74,7 @@ class UserObject(Mutable):
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__class__":
+        if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
             return ClassValue(self.cls, self.source and TypeOf(self.source))
         if name == "__dict__":
             return self.dictionary(tx)
@@ -78,6 +82,24 @@ class UserObject(Mutable):
         if type(getter) is types.FunctionType:
             return self._guarded_by_getattr(tx, name, lambda: tx.wrap(getter, None).call(tx, [self, Constant(name)], {}))
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
+
+    def getter(self, tx: TraceContext, name: str) -> Call | None:
+        """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
+        if not plain or type(raw) is not property or raw.fget is None:
+            return None
+        return Call(tx.wrap(raw.fget, tx.attr_source(source, "fget")), [self], {})
+
+    def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
+        """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
+        method = lookup(self.cls, "__setattr__")[1]
+        if type(method) is types.FunctionType:
+            return Call(tx.wrap(method, None), [self, Constant(name), value], {})
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if type(raw) is not property or raw.fset is None:
+            return None
+        return Call(tx.wrap(raw.fset, tx.attr_source(source, "fset")), [self, value], {})
 
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
         fallback, source = raw_attribute(tx, self.cls, "__getattr__", self.source and TypeOf(self.source))
@@ -142,7 +164,7 @@ class UserObject(Mutable):
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         setter = lookup(self.cls, "__setattr__")[1]
-        if type(setter) is types.FunctionType:
+        if type(setter) is types.FunctionType or getattr(setter, "__name__", "__setattr__") != "__setattr__":
             tx.wrap(setter, None).call(tx, [self, Constant(name), value], {})
         else:
             self.generic_set_attribute(tx, name, value)
@@ -162,6 +184,8 @@ class UserObject(Mutable):
             return
         if name in ("__class__", "__dict__"):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
+            raise GraphBreak("exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'")
         self.store(tx, name, value)
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -175,10 +199,17 @@ class UserObject(Mutable):
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
         tx.effects.change(self)
-        if self.real is None:
-            del self.attrs[name]
-        else:
+        if self._was_bound(name):
             self.attrs[name] = None
+        else:
+            del self.attrs[name]
+
+    def _was_bound(self, name: str) -> bool:
+        """Whether the real object has the name."""
+        slot = lookup(self.cls, name)[1]
+        if isinstance(slot, types.MemberDescriptorType):
+            return self.real is not None and hasattr(self.real, name)
+        return name in (instance_dict(self.real) or {})
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         deleter = lookup(self.cls, "__delattr__")[1]
@@ -202,7 +233,7 @@ class UserObject(Mutable):
     def names(self, tx: TraceContext) -> list[str]:
         """The names in the instance dictionary, in order."""
         own = instance_dict(self.real) or {}
-        if self.real is not None:
+        if instance_dict(self.real) is not None:
             tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
         kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
         set_ = [name for name, value in self.attrs.items() if value is not None]
@@ -222,8 +253,10 @@ class UserObject(Mutable):
     def special(self, tx: TraceContext, name: str) -> Value | None:
         """The method that Python looks up on the class for an operation, bound; None if there is none."""
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
-        if raw is MISSING or raw is None:
+        if raw is MISSING:
             return None
+        if raw is None:  # so that the operation is refused
+            raise GraphBreak("exception-leaves", f"TypeError: {self.describe()} has no {name}")
         if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             if raw.__objclass__ is not object:
                 return BoundBuiltin(self.base, name)
@@ -253,8 +286,8 @@ class UserObject(Mutable):
         return function.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
-        if self.cls is types.GeneratorType:
-            return self
+        if self.cls is types.GeneratorType or (self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")):
+            return self  # made in C, it is its own iterator
         found = self.special(tx, "__iter__")
         if found is not None:
             return found.call(tx, [], {})
@@ -335,9 +368,13 @@ class SuperValue(Value):
         return super
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        of_class = self.receiver.is_constant() and isinstance(self.receiver.constant(), type)
+        of_class = isinstance(self.receiver, ClassValue) and self.cls in (self.receiver.cls.__mro__ or ())
         start = self.receiver.constant() if of_class else self.receiver.python_type()
         order = start.__mro__
+        if order is None or self.cls not in order:
+            raise GraphBreak("exception-leaves", "TypeError: super(type, obj): obj must be an instance or subtype of type")
+        if name == "__class__":
+            return tx.wrap(super, None)
         for owner in order[order.index(self.cls) + 1 :]:
             if name in owner.__dict__:
                 return self._found(tx, owner, name, start, of_class)
@@ -349,9 +386,6 @@ class SuperValue(Value):
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        base = getattr(self.receiver, "base", None)
-        if base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType) and owner is not object:
-            return BoundBuiltin(base, name)
         if of_class and isinstance(raw, types.FunctionType):
             return tx.wrap(raw, source)
         return bind(tx, raw, self.receiver, tx.wrap(start, None), source)

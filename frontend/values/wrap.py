@@ -8,6 +8,7 @@ import functools
 import operator
 import types
 import typing
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if rule is not None:
         return rule(tx, obj, source)
     for family, family_rule in FAMILIES:
-        if isinstance(obj, family):
+        if issubclass(type(obj), family):  # what an object says of itself may be another's class, or raise
             return family_rule(tx, obj, source)
     if is_named_tuple(obj):
         return wrap_named_tuple(tx, obj, source)
@@ -132,7 +133,7 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
 
 @wraps(
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
-    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, property,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.CodeType, property,
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, functools._lru_cache_wrapper,
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
@@ -249,7 +250,7 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     raise GraphBreak("unsupported-value", "a mappingproxy")
 
 
-NAMED = (type, enum.Enum, types.FunctionType, types.BuiltinFunctionType)  # objects that stay what they are
+NAMED = (type, enum.Enum)  # objects that stay what they are, and are their own keys
 
 
 @wraps(set, frozenset)
@@ -273,6 +274,11 @@ def _equals(expected: frozenset) -> Callable[[Any], bool]:
 def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
     tx.guard(source, Kind.TYPE, slice)
     return SliceValue([tx.wrap(getattr(obj, n), source and AttrSource(source, n)) for n in ("start", "stop", "step")], source)
+
+
+@wraps(weakref.ProxyType, weakref.CallableProxyType)
+def wrap_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    raise GraphBreak("unsupported-value", "a weak proxy")
 
 
 @wraps(range)
@@ -358,5 +364,5 @@ FAMILIES: tuple[tuple[Any, Rule], ...] = (
 
 def is_named_tuple(obj: Any) -> bool:
     cls = type(obj)
-    return isinstance(obj, tuple) and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+    return issubclass(cls, tuple) and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
 

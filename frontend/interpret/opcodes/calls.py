@@ -4,12 +4,16 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
+from ...pycode.completion import AS_IS, INITIALISED, Completion
 from ...pycode.instr import Instr, Op
 from ...pycode.through import Through
 from ...values.base import NULL, Value
 from ...values.function import BuiltinValue, CellValue, FunctionValue
+from ...values.klass import ClassValue
 from ...values.mapping import DictValue
 from ...values.models.builtins import frame_call
+from ..construct import begun
 from .table import handles
 
 if TYPE_CHECKING:
@@ -40,16 +44,31 @@ def call(frame: Interpreter, instr: Instr) -> None:
     frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, tx.look(callee), args, kwargs))
 
 
-def call_value(frame: Interpreter, callee: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """callee(*args, **kwargs), whose result the instruction leaves as it is."""
+def call_value(
+    frame: Interpreter, callee: Value, args: list[Value], kwargs: dict[str, Value], completion: Completion = AS_IS
+) -> Value:
+    """callee(*args, **kwargs), of which the instruction makes what `completion` says."""
     tx = frame.tx
     through: tuple[Through, ...] = ()
     while (tail := callee.tail(tx, args, kwargs)) is not None:
         callee, args, kwargs, between = tail
         through += between
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
-        return tx.inline(callee, args, kwargs, through)
+        return tx.inline(callee, args, kwargs, through, completion)
+    if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
+        return constructed(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)
+
+
+def constructed(frame: Interpreter, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A new instance. While its __init__ runs the frame holds it."""
+    made, init = begun(frame.tx, cls, args, kwargs)
+    if init is None:
+        return made
+    frame.push(made)
+    if not frame.complete(INITIALISED, call_value(frame, init, args, kwargs, INITIALISED)):
+        raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
+    return frame.pop()
 
 
 @handles(Op.CALL_FUNCTION_EX)
@@ -57,8 +76,10 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     kwargs: dict[str, Value] = {}
     if instr.arg:
-        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(tx.look(frame.pop()))}
-    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(tx.look(frame.pop()))])
+        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
+        if not all(type(name) is str for name in kwargs):
+            raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
+    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(frame.pop())])
     frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 

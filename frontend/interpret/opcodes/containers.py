@@ -1,18 +1,18 @@
 """Building, extending and unpacking containers; pattern matching."""
 from __future__ import annotations
 
-import collections.abc
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
-from ...values.base import Value
+from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.mapping import DictValue, SetValue
 from ...values.sequence import ListValue, SliceValue, TupleValue
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.context import TraceContext
     from ..interpreter import Interpreter
 
 
@@ -29,7 +29,7 @@ def build_list(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.BUILD_SET)
 def build_set(frame: Interpreter, instr: Instr) -> None:
     members: dict[object, Value] = {}
-    for item in frame.popn(instr.arg):
+    for item in map(frame.tx.look, frame.popn(instr.arg)):
         members.setdefault(item.key(), item)
     frame.push(SetValue(members))
 
@@ -39,7 +39,7 @@ def build_map(frame: Interpreter, instr: Instr) -> None:
     items = frame.popn(2 * instr.arg)
     made = DictValue({})
     for key, value in zip(items[::2], items[1::2], strict=True):
-        made.put(frame.tx, key, value)
+        made.put(frame.tx, frame.tx.look(key), value)
     frame.push(made)
 
 
@@ -57,25 +57,24 @@ def build_slice(frame: Interpreter, instr: Instr) -> None:
 
 def target(frame: Interpreter, instr: Instr) -> Value:
     """The container under construction, `instr.arg` items from the top; behind a break it is an existing one."""
-    value = frame.stack[-instr.arg] = frame.tx.look(frame.stack[-instr.arg])
-    return value
+    return frame.peek(instr.arg)
 
 
 @handles(Op.LIST_EXTEND)
 def list_extend(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.look(frame.pop())
+    items = frame.pop()
     target(frame, instr).method(frame.tx, "extend", [items], {})
 
 
 @handles(Op.LIST_APPEND)
 def list_append(frame: Interpreter, instr: Instr) -> None:
-    item = frame.pop()
+    item = frame.stack.pop()
     target(frame, instr).method(frame.tx, "append", [item], {})
 
 
 @handles(Op.SET_UPDATE)
 def set_update(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.look(frame.pop())
+    items = frame.pop()
     target(frame, instr).method(frame.tx, "update", [items], {})
 
 
@@ -87,13 +86,13 @@ def set_add(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.DICT_UPDATE)
 def dict_update(frame: Interpreter, instr: Instr) -> None:
-    other = frame.tx.look(frame.pop())
+    other = frame.pop()
     target(frame, instr).method(frame.tx, "update", [other], {})
 
 
 @handles(Op.DICT_MERGE)
 def dict_merge(frame: Interpreter, instr: Instr) -> None:
-    other = frame.tx.look(frame.pop())
+    other = frame.pop()
     made = target(frame, instr)
     assert isinstance(made, DictValue)
     for key, value in frame.tx.mapping_pairs(other):
@@ -104,7 +103,7 @@ def dict_merge(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.MAP_ADD)
 def map_add(frame: Interpreter, instr: Instr) -> None:
-    value, key = frame.pop(), frame.tx.look(frame.pop())
+    value, key = frame.stack.pop(), frame.pop()
     target(frame, instr).set_item(frame.tx, key, value)
 
 
@@ -115,7 +114,7 @@ def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.UNPACK_SEQUENCE)
 def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.unpack(frame.tx.look(frame.pop()))
+    items = frame.tx.unpack(frame.pop())
     if len(items) > instr.arg:
         raise frame.tx.throw(ValueError, f"too many values to unpack (expected {instr.arg})")
     if len(items) < instr.arg:
@@ -126,7 +125,7 @@ def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.UNPACK_EX)
 def unpack_ex(frame: Interpreter, instr: Instr) -> None:
     before, after = instr.arg
-    items = frame.tx.unpack(frame.tx.look(frame.pop()))
+    items = frame.tx.unpack(frame.pop())
     if len(items) < before + after:
         raise frame.tx.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
     middle = ListValue(items[before : len(items) - after])
@@ -135,24 +134,28 @@ def unpack_ex(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.GET_LEN)
 def get_len(frame: Interpreter, instr: Instr) -> None:
-    frame.push(frame.stack[-1].length(frame.tx))
+    frame.push(frame.peek().length(frame.tx))
 
 
 @handles(Op.MATCH_MAPPING)
 def match_mapping(frame: Interpreter, instr: Instr) -> None:
-    frame.push(Constant(issubclass(frame.stack[-1].python_type(), collections.abc.Mapping)))
+    frame.push(Constant(bool(frame.peek().python_type().__flags__ & MAPPING)))
 
 
 @handles(Op.MATCH_SEQUENCE)
 def match_sequence(frame: Interpreter, instr: Instr) -> None:
-    cls = frame.stack[-1].python_type()
-    frame.push(Constant(issubclass(cls, collections.abc.Sequence) and not issubclass(cls, str | bytes | bytearray)))
+    frame.push(Constant(bool(frame.peek().python_type().__flags__ & SEQUENCE)))
+
+
+SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 
 
 @handles(Op.MATCH_KEYS)
 def match_keys(frame: Interpreter, instr: Instr) -> None:
-    tx, subject = frame.tx, frame.stack[-2]
-    keys = tx.unpack(frame.stack[-1])
+    tx, subject = frame.tx, frame.peek(2)
+    keys = tx.unpack(frame.peek())
+    if len({key.key() for key in keys}) < len(keys):
+        raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
     if not isinstance(subject, DictValue):
         raise subject.unsupported("match of a mapping")
     found = [subject.get(tx, key) for key in keys]
@@ -163,7 +166,7 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
 def match_class(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     names = [name.constant() for name in tx.unpack(frame.pop())]
-    cls, subject = frame.pop(), tx.look(frame.pop())
+    cls, subject = frame.pop(), frame.pop()
     if not issubclass(subject.python_type(), cls.constant()):
         frame.push(Constant(None))
         return
@@ -172,6 +175,25 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         if cls.constant() in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
             positional = [subject]
         else:
-            fields = tx.unpack(cls.attribute(tx, "__match_args__"))[: instr.arg]
-            positional = [subject.attribute(tx, field.constant()) for field in fields]
-    frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
+            names = positional_names(tx, cls, instr.arg) + names
+    if len(set(names)) < len(names):
+        raise GraphBreak("exception-leaves", "TypeError: a class pattern asks twice for an attribute")
+    try:
+        frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
+    except Observed as error:
+        if not issubclass(error.cls, AttributeError):
+            raise
+        frame.push(Constant(None))
+
+
+def positional_names(tx: TraceContext, cls: Value, count: int) -> list[str]:
+    """The attributes that the first sub-patterns of a class pattern stand for."""
+    try:
+        fields = cls.attribute(tx, "__match_args__")
+    except Observed as error:
+        if not issubclass(error.cls, AttributeError):
+            raise
+        fields = TupleValue([])
+    if not isinstance(fields, TupleValue) or len(fields.items) < count or not all(f.python_type() is str for f in fields.all(tx)[:count]):
+        raise GraphBreak("exception-leaves", "TypeError of a class pattern")
+    return [field.constant() for field in fields.all(tx)[:count]]

@@ -25,13 +25,13 @@ def go(frame: Interpreter, target: int) -> None:
 
 @handles(Op.JUMP_IF)
 def jump_if(frame: Interpreter, instr: Instr) -> None:
-    if frame.tx.look(frame.pop()).truth(frame.tx) is instr.arg:
+    if frame.pop().truth(frame.tx) is instr.arg:
         go(frame, instr.target)
 
 
 @handles(Op.JUMP_IF_OR_POP)
 def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
-    if frame.tx.look(frame.stack[-1]).truth(frame.tx) is instr.arg:
+    if frame.peek().truth(frame.tx) is instr.arg:
         frame.pc = instr.target
     else:
         frame.pop()
@@ -39,7 +39,7 @@ def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.JUMP_IF_NONE)
 def jump_if_none(frame: Interpreter, instr: Instr) -> None:
-    value = frame.tx.look(frame.pop())
+    value = frame.pop()
     is_none = value.is_constant() and value.constant() is None
     if is_none is instr.arg:
         go(frame, instr.target)
@@ -47,17 +47,17 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.RETURN_VALUE)
 def return_value(frame: Interpreter, instr: Instr) -> Returned:
-    return Returned(frame.tx.look(frame.pop()))
+    return Returned(frame.pop())
 
 
 @handles(Op.GET_ITER)
 def get_iter(frame: Interpreter, instr: Instr) -> None:
-    frame.push(frame.tx.look(frame.pop()).iterator(frame.tx))
+    frame.push(frame.pop().iterator(frame.tx))
 
 
 @handles(Op.FOR_ITER)
 def for_iter(frame: Interpreter, instr: Instr) -> None:
-    iterator = frame.stack[-1] = frame.tx.look(frame.stack[-1])
+    iterator = frame.peek()
     item = iterator.next(frame.tx)
     if item is None:
         frame.pop()

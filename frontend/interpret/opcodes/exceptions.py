@@ -9,11 +9,13 @@ from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.exception import ExceptionValue
 from ...values.handled import Handled, Traceback
+from ...values.klass import ClassValue
 from ...values.sequence import TupleValue
-from ...values.user_object import UserObject
+from .calls import call_value
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.context import TraceContext
     from ..interpreter import Interpreter
 
 
@@ -24,17 +26,16 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         if tx.handled is None:
             raise tx.throw(RuntimeError, "No active exception to reraise")
         raise Observed(tx.handled)
-    cause = tx.look(frame.pop()) if instr.arg == 2 else None
-    error = tx.exception(tx.look(frame.pop()))
-    if not isinstance(error, UserObject):
-        raise error.unsupported("raise")
-    if error.source is None:
-        if tx.handled is not None and tx.handled is not error:
-            error.attrs.setdefault("__context__", tx.handled)
-        if cause is not None:
-            is_none = cause.is_constant() and cause.constant() is None
-            error.attrs["__cause__"] = cause if is_none else tx.exception(cause)
-            error.attrs["__suppress_context__"] = Constant(True)
+    cause = frame.pop() if instr.arg == 2 else None
+    error = tx.exception(frame.pop())
+    if not isinstance(error, ExceptionValue) or error.source is not None:  # its traceback and context change: effects of Python's
+        raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
+    if cause is not None:
+        is_none = cause.is_constant() and cause.constant() is None
+        cause = cause if is_none else tx.exception(cause)
+        error.store(tx, "__cause__", cause)
+        error.store(tx, "__suppress_context__", Constant(True))
+    error.happens_during(tx, tx.handled)
     raise Observed(error)
 
 
@@ -60,23 +61,32 @@ def pop_except(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.CHECK_EXC_MATCH)
 def check_exc_match(frame: Interpreter, instr: Instr) -> None:
-    wanted = frame.tx.look(frame.pop())
-    frame.push(Constant(exception_matches(frame, frame.stack[-1], wanted)))
+    wanted = frame.pop()
+    frame.push(Constant(exception_matches(frame, frame.peek(), wanted)))
 
 
 def exception_matches(frame: Interpreter, error: Value, wanted: Value) -> bool:
     """isinstance(error, wanted), as `except wanted` asks."""
-    if not wanted.is_constant():
-        raise wanted.unsupported("except clause")
-    return issubclass(error.python_type(), wanted.constant())
+    # As CPython asks: along the order of bases, no __subclasscheck__.
+    return any(cls.constant() in error.python_type().__mro__ for cls in except_classes(frame.tx, wanted))
+
+
+def except_classes(tx: TraceContext, wanted: Value) -> list[Value]:
+    """The classes of an except clause."""
+    classes = wanted.all(tx) if isinstance(wanted, TupleValue) else [wanted]
+    if not all(isinstance(cls, ClassValue) and issubclass(cls.cls, BaseException) for cls in classes):
+        raise GraphBreak("exception-leaves", "TypeError of an except clause")
+    return classes
 
 
 @handles(Op.CHECK_EG_MATCH)
 def check_eg_match(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
-    wanted, error = tx.look(frame.pop()), frame.pop()
+    wanted, error = frame.pop(), frame.pop()
     if not isinstance(error, ExceptionValue) or not wanted.is_constant():
         raise GraphBreak("unsupported-bytecode", "except* of this exception")
+    if not except_classes(tx, wanted) or any(issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)):
+        raise GraphBreak("exception-leaves", "TypeError of an except clause")
     taken, left = error.split(tx, wanted.constant())
     if taken is not None and not issubclass(taken.python_type(), BaseExceptionGroup):
         group = ExceptionGroup if issubclass(error.cls, Exception) else BaseExceptionGroup
@@ -104,16 +114,16 @@ def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.BEFORE_WITH)
 def before_with(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
-    manager = tx.look(frame.pop())
+    manager = frame.pop()
     leave = manager.attribute(tx, "__exit__")
-    entered = manager.attribute(tx, "__enter__").call(tx, [], {})
+    enter = manager.attribute(tx, "__enter__")
     frame.push(leave)
-    frame.push(entered)
+    frame.push(call_value(frame, enter, [], {}))
 
 
 @handles(Op.WITH_EXCEPT_START)
 def with_except_start(frame: Interpreter, instr: Instr) -> None:
-    error, leave = frame.stack[-1], frame.stack[-4]
+    error, leave = frame.peek(), frame.peek(4)
     tx = frame.tx
     cls = tx.wrap(error.python_type(), None)
     # A traceback that somebody keeps is Python's to make, where the exception was raised.

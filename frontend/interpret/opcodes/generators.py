@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ...pycode.instr import Instr, Op
 from ...values.base import Observed
 from ...values.constant import Constant
-from ...values.generator import GeneratorValue
+from ...values.generator import GeneratorValue, stopped_inside
 from ..outcome import Yielded
 from .table import handles
 
@@ -21,19 +21,19 @@ def return_generator(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.YIELD_VALUE)
 def yield_value(frame: Interpreter, instr: Instr) -> Yielded:
-    return Yielded(frame.tx.look(frame.pop()))
+    return Yielded(frame.pop())
 
 
 @handles(Op.GET_YIELD_FROM_ITER)
 def get_yield_from_iter(frame: Interpreter, instr: Instr) -> None:
-    value = frame.tx.look(frame.pop())
+    value = frame.pop()
     frame.push(value if isinstance(value, GeneratorValue) else value.iterator(frame.tx))
 
 
 @handles(Op.SEND)
 def send(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
-    value, receiver = tx.look(frame.pop()), tx.look(frame.stack[-1])
+    value, receiver = frame.pop(), frame.peek()
     try:
         if isinstance(receiver, GeneratorValue):
             frame.push(receiver.send(tx, value))
@@ -75,5 +75,5 @@ def cleanup_throw(frame: Interpreter, instr: Instr) -> None:
 def stopiteration_error(frame: Interpreter, instr: Instr) -> None:
     error = frame.pop()
     if issubclass(error.python_type(), StopIteration):
-        error = frame.tx.throw(RuntimeError, "generator raised StopIteration").value
+        error = stopped_inside(frame.tx, error).value
     frame.push(error)

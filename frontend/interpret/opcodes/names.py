@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
+from ...pycode.completion import DROPPED
 from ...pycode.instr import Instr, Op
 from ...values.base import NULL, Value
 from ...values.function import CellValue
-from ...values.user_object import SuperValue
+from ...values.user_object import SuperValue, UserObject
+from .calls import call_value
 from .table import handles
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def load_deref(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.STORE_DEREF)
 def store_deref(frame: Interpreter, instr: Instr) -> None:
-    _cell(frame, instr.arg).set(frame.tx, frame.pop())
+    _cell(frame, instr.arg).set(frame.tx, frame.stack.pop())
 
 
 @handles(Op.DELETE_DEREF)
@@ -120,7 +122,7 @@ MISSING: Any = object()
 
 @handles(Op.STORE_GLOBAL)
 def store_global(frame: Interpreter, instr: Instr) -> None:
-    frame.tx.effects.set_global(frame.globals, instr.arg, frame.pop())
+    frame.tx.effects.set_global(frame.globals, instr.arg, frame.stack.pop())
 
 
 @handles(Op.DELETE_GLOBAL)
@@ -137,25 +139,36 @@ def delete_global(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LOAD_ATTR)
 def load_attr(frame: Interpreter, instr: Instr) -> None:
-    frame.push(frame.tx.look(frame.pop()).attribute(frame.tx, instr.arg))
+    tx, obj = frame.tx, frame.pop()
+    found = obj.getter(tx, instr.arg) if type(obj) is UserObject and stands_alone(frame) else None
+    frame.push(obj.attribute(tx, instr.arg) if found is None else call_value(frame, found.callee, found.args, {}))
+
+
+def stands_alone(frame: Interpreter) -> bool:
+    """Whether the instruction is a raw group of its own, so that what it leaves is all that the group leaves."""
+    return frame.decoded.group_end(frame.group) == frame.pc
 
 
 @handles(Op.LOAD_SUPER_ATTR)
 def load_super_attr(frame: Interpreter, instr: Instr) -> None:
     name, _ = instr.arg
-    receiver, cls, _ = frame.tx.look(frame.pop()), frame.pop(), frame.pop()
+    receiver, cls, _ = frame.pop(), frame.pop(), frame.pop()
     frame.push(SuperValue(cls.constant(), receiver).attribute(frame.tx, name))
 
 
 @handles(Op.STORE_ATTR)
 def store_attr(frame: Interpreter, instr: Instr) -> None:
-    obj, value = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
-    obj.set_attribute(frame.tx, instr.arg, value)
+    tx, obj, value = frame.tx, frame.pop(), frame.pop()
+    found = obj.setter(tx, instr.arg, value) if type(obj) is UserObject else None
+    if found is None:
+        obj.set_attribute(tx, instr.arg, value)
+    else:
+        call_value(frame, found.callee, found.args, {}, DROPPED)
 
 
 @handles(Op.DELETE_ATTR)
 def delete_attr(frame: Interpreter, instr: Instr) -> None:
-    frame.tx.look(frame.pop()).del_attribute(frame.tx, instr.arg)
+    frame.pop().del_attribute(frame.tx, instr.arg)
 
 
 @handles(Op.IMPORT_NAME)
@@ -172,5 +185,5 @@ def import_name(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.IMPORT_FROM)
 def import_from(frame: Interpreter, instr: Instr) -> None:
-    module = frame.stack[-1]
+    module = frame.peek()
     frame.push(module.attribute(frame.tx, instr.arg))

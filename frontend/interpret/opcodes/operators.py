@@ -3,60 +3,93 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...pycode.completion import COMPARED, CONTAINED, DROPPED, FORWARD, NAMES, NOT_CONTAINED, Completion
 from ...pycode.instr import Instr, Op
 from ...values import operate
 from ...values.constant import Constant
 from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
+from .calls import call_value
+from .names import stands_alone
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.base import Value
     from ..interpreter import Interpreter
 
 
 @handles(Op.UNARY)
 def unary(frame: Interpreter, instr: Instr) -> None:
-    frame.push(operate.unary(frame.tx, instr.arg, frame.tx.look(frame.pop())))
+    value = frame.pop()
+    found = operate.method_in_python(frame.tx, value, operate.UNARY[instr.arg][1]) if instr.arg in operate.UNARY else None
+    frame.push(operate.unary(frame.tx, instr.arg, value) if found is None else call_value(frame, found, [], {}))
 
 
 @handles(Op.BINARY)
 def binary(frame: Interpreter, instr: Instr) -> None:
-    right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
-    frame.push(operate.binary(frame.tx, instr.arg, left, right))
+    right, left = frame.pop(), frame.pop()
+    name = f"__{NAMES[instr.arg]}__" if instr.arg in FORWARD else ""
+    if not name or not by_method(frame, instr.arg, left, right, name, FORWARD[instr.arg]):
+        frame.push(operate.binary(frame.tx, instr.arg, left, right))
+
+
+def by_method(frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: Completion) -> bool:
+    """Lets left's own method, if it is the first that Python asks, say what an operator gives. While it runs the frame holds both
+    operands. False: it is another's to say."""
+    if not operate.is_first(left, right):
+        return False
+    found = operate.method_in_python(frame.tx, left, name)
+    if found is None:
+        return False
+    frame.stack += [left, right]
+    if not frame.complete(completion, call_value(frame, found, [right], {}, completion)):
+        frame.push(operate.asked_second(frame.tx, sign, left, right))
+    return True
 
 
 @handles(Op.COMPARE)
 def compare(frame: Interpreter, instr: Instr) -> None:
-    right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
-    frame.push(operate.compare(frame.tx, instr.arg, left, right))
+    right, left = frame.pop(), frame.pop()
+    if not stands_alone(frame) or not by_method(frame, instr.arg, left, right, operate.COMPARE[instr.arg][1], COMPARED[instr.arg]):
+        frame.push(operate.compare(frame.tx, instr.arg, left, right))
 
 
 @handles(Op.IS_OP)
 def is_op(frame: Interpreter, instr: Instr) -> None:
-    right, left = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    right, left = frame.pop(), frame.pop()
     frame.push(Constant(frame.tx.same(left, right) != instr.arg))
 
 
 @handles(Op.CONTAINS_OP)
 def contains_op(frame: Interpreter, instr: Instr) -> None:
-    container, item = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
-    frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
+    container, item = frame.pop(), frame.pop()
+    found = operate.method_in_python(frame.tx, container, "__contains__") if stands_alone(frame) else None
+    if found is None:
+        frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
+    else:
+        completion = NOT_CONTAINED if instr.arg else CONTAINED
+        frame.complete(completion, call_value(frame, found, [item], {}, completion))
 
 
 @handles(Op.SUBSCR)
 def subscr(frame: Interpreter, instr: Instr) -> None:
-    key, container = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
-    frame.push(container.item(frame.tx, key))
+    key, container = frame.pop(), frame.pop()
+    found = operate.method_in_python(frame.tx, container, "__getitem__")
+    frame.push(container.item(frame.tx, key) if found is None else call_value(frame, found, [key], {}))
 
 
 @handles(Op.STORE_SUBSCR)
 def store_subscr(frame: Interpreter, instr: Instr) -> None:
-    key, container, value = (frame.tx.look(frame.pop()) for _ in range(3))
-    container.set_item(frame.tx, key, value)
+    key, container, value = (frame.pop() for _ in range(3))
+    found = operate.method_in_python(frame.tx, container, "__setitem__")
+    if found is None:
+        container.set_item(frame.tx, key, value)
+    else:
+        call_value(frame, found, [key, value], {}, DROPPED)
 
 
 @handles(Op.DELETE_SUBSCR)
 def delete_subscr(frame: Interpreter, instr: Instr) -> None:
-    key, container = frame.tx.look(frame.pop()), frame.tx.look(frame.pop())
+    key, container = frame.pop(), frame.pop()
     container.del_item(frame.tx, key)
 
 
@@ -64,7 +97,7 @@ def delete_subscr(frame: Interpreter, instr: Instr) -> None:
 def format_value(frame: Interpreter, instr: Instr) -> None:
     conversion, has_spec = instr.arg
     spec = frame.pop() if has_spec else Constant("")
-    value = frame.tx.look(frame.pop())
+    value = frame.pop()
     if conversion:
         value = CONVERSIONS[conversion](frame.tx, value)
     frame.push(builtin_format(frame.tx, value, spec))
@@ -72,7 +105,7 @@ def format_value(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.CONVERT)
 def convert(frame: Interpreter, instr: Instr) -> None:
-    frame.push(CONVERSIONS[instr.arg](frame.tx, frame.tx.look(frame.pop())))
+    frame.push(CONVERSIONS[instr.arg](frame.tx, frame.pop()))
 
 
 CONVERSIONS = {
@@ -84,4 +117,4 @@ CONVERSIONS = {
 
 @handles(Op.BUILD_STRING)
 def build_string(frame: Interpreter, instr: Instr) -> None:
-    frame.push(Constant("".join(part.constant() for part in frame.popn(instr.arg))))
+    frame.push(Constant("".join(frame.tx.look(part).constant() for part in frame.popn(instr.arg))))

@@ -12,9 +12,9 @@ from torch._subclasses import fake_tensor
 from ....errors import GraphBreak
 from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
-from ..function import BuiltinValue, FunctionValue, MethodValue
+from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..iterator import CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
-from ..klass import ClassValue
+from ..klass import ClassValue, lookup
 from ..mapping import DictValue, SetValue, ViewValue
 from ..operate import binary, compare
 from ..range import RangeValue
@@ -91,9 +91,7 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
 
 @models(callable)
 def builtin_callable(tx: TraceContext, obj: Value) -> Value:
-    if isinstance(obj, UserObject):
-        return Constant(callable(obj.real) if obj.real is not None else hasattr(obj.cls, "__call__"))  # noqa: B004 - asks the class
-    return Constant(hasattr(obj.python_type(), "__call__"))  # noqa: B004 - asks the class
+    return Constant(lookup(obj.python_type(), "__call__")[0] is not None)
 
 
 @models(type)
@@ -392,6 +390,8 @@ def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
 
 @models(tuple)
 def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
+    if isinstance(items, TupleValue) and items.cls is tuple:
+        return items
     return TupleValue([] if items is None else list(tx.unpack(items)))
 
 
@@ -424,7 +424,7 @@ def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
-        return SetValue(dict(items.members), None, frozenset, frozenset(items.order))
+        return items if items.cls is frozenset else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
     return SetValue(_members(tx, items), None, frozenset)
 
 
@@ -439,20 +439,29 @@ def builtin_slice(tx: TraceContext, *parts: Value) -> Value:
 
 @models(super)
 def builtin_super(tx: TraceContext, cls: Value, receiver: Value) -> Value:
-    return SuperValue(cls.constant(), receiver)
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak("exception-leaves", "TypeError: super() argument 1 must be a type")
+    of = receiver.cls if isinstance(receiver, ClassValue) else None
+    if not (of is not None and issubclass(of, cls.cls)) and cls.cls not in receiver.python_type().__mro__:
+        raise GraphBreak("exception-leaves", "TypeError: super(type, obj): obj must be an instance or subtype of type")
+    return SuperValue(cls.cls, receiver)
 
 
 def _zero_argument_super(frame: Interpreter, args: list[Value]) -> Value:
-    if args:
+    if len(args) == 2:
         return builtin_super(frame.tx, *args)
+    if args or not frame.decoded.code.co_argcount:
+        raise GraphBreak("unknown-call", "super() with these arguments")
     names = frame.decoded.slots
     slot = next((s for s in frame.decoded.frees if names[s] == "__class__"), None)
     first = frame.slots[0]
     if slot is None or first is None:
         raise GraphBreak("unsupported-value", "super() here")
     cls = frame.slots[slot].get(frame.tx)  # type: ignore[union-attr]
-    receiver = first.get(frame.tx) if first.python_type() is types.CellType else frame.tx.look(first)  # type: ignore[attr-defined]
-    return SuperValue(cls.constant(), receiver)
+    receiver = first.get(frame.tx) if isinstance(first, CellValue) and 0 in frame.decoded.cells else frame.tx.look(first)
+    if cls is None or receiver is None:
+        raise GraphBreak("exception-leaves", "RuntimeError: super(): a cell is empty")
+    return builtin_super(frame.tx, cls, receiver)
 
 
 def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
@@ -478,7 +487,10 @@ def builtin_object(tx: TraceContext) -> Value:
 
 @models(object.__new__)
 def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.new_object(cls.constant(), list(args))
+    made = cls.constant()
+    if (args or kwargs) and (made.__new__ is not object.__new__ or made.__init__ is object.__init__):
+        raise GraphBreak("exception-leaves", "TypeError: object.__new__() takes exactly one argument")
+    return tx.new_object(made, list(args))
 
 
 @models(tuple.__new__)

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
 from ....guards.source import AttrSource
 from ..base import Value
 from ..constant import Constant
@@ -23,7 +24,14 @@ def _class_of(obj: Value) -> type:
 
 @models(dataclasses.fields)
 def fields(tx: TraceContext, obj: Value) -> Value:
-    return TupleValue([Facts(field) for field in dataclasses.fields(_class_of(obj))])
+    return TupleValue([Facts(field) for field in fields_of(_class_of(obj))])
+
+
+def fields_of(cls: type) -> tuple[Any, ...]:
+    """The fields; GraphBreak for a class that is no dataclass."""
+    if not isinstance(cls.__dict__.get("__dataclass_fields__") or getattr(cls, "__dataclass_fields__", None), dict):
+        raise GraphBreak("exception-leaves", "TypeError: must be called with a dataclass type or instance")
+    return dataclasses.fields(cls)
 
 
 @models(dataclasses.is_dataclass)
@@ -33,8 +41,9 @@ def is_dataclass(tx: TraceContext, obj: Value) -> Value:
 
 @models(dataclasses.replace)
 def replace(tx: TraceContext, obj: Value, **changes: Value) -> Value:
-    assert isinstance(obj, UserObject)
-    given = {
-        field.name: changes.get(field.name) or obj.attribute(tx, field.name) for field in dataclasses.fields(obj.cls) if field.init
-    }
+    initial = {field.name for field in fields_of(obj.python_type()) if field.init}
+    plain = len(obj.python_type().__dataclass_fields__) == len(fields_of(obj.python_type()))  # type: ignore[attr-defined]  # no InitVar
+    if not isinstance(obj, UserObject) or not plain or not initial.issuperset(changes):
+        raise GraphBreak("unknown-call", "dataclasses.replace() with these fields")
+    given = {name: changes.get(name) or obj.attribute(tx, name) for name in obj.cls.__dataclass_fields__ if name in initial}
     return ClassValue(obj.cls, obj.source and AttrSource(obj.source, "__class__")).call(tx, [], given)

@@ -45,7 +45,7 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
     return wrapper
 
 
-COPIED = ("__module__", "__name__", "__qualname__", "__doc__")  # annotations and type parameters stay the wrapper's own
+COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")  # type parameters stay the wrapper's own
 
 
 @models(functools.wraps)

@@ -42,6 +42,8 @@ def signature(tx: TraceContext, obj: Value) -> Value:
     function = obj.function if bound else obj
     if not isinstance(function, FunctionValue) or function.real is None:
         raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}")
+    if function.attributes or tx.known(function.real.__annotations__) is not None:  # they may be others by now
+        raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}, which was changed")
     real = inspect.signature(function.real)
     if bound:
         real = real.replace(parameters=list(real.parameters.values())[1:])

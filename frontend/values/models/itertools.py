@@ -8,7 +8,7 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..facts import Facts
-from ..iterator import Iterator, ListedIterator
+from ..iterator import Iterator
 from ..operate import binary
 from ..registry import models
 from ..sequence import ListValue, TupleValue
@@ -37,57 +37,304 @@ class Count(Iterator):
 
     def next(self, tx: TraceContext) -> Value:
         tx.effects.change(self)
-        self.value += self.step
-        return Constant(self.value - self.step)
+        given, self.value = self.value, self.value + self.step
+        return Constant(given)
 
 
 class Cycle(Iterator):
-    """itertools.cycle over known items, and endless itertools.repeat."""
+    """itertools.cycle: reads an iterator once, and gives what it has read from then on."""
 
-    __slots__ = ("items", "index")
+    __slots__ = ("inner", "items", "index")
     cls = itertools.cycle
 
-    def __init__(self, items: list[Value]) -> None:
+    def __init__(self, inner: Value) -> None:
         super().__init__()
-        self.items, self.index = items, 0
+        self.inner: Value | None = inner
+        self.items: list[Value] = []
+        self.index = 0
+
+    def snapshot(self) -> Any:
+        return self.inner, list(self.items), self.index
+
+    def restore(self, state: Any) -> None:
+        self.inner, self.items, self.index = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        item = None if self.inner is None else self.inner.next(tx)
+        tx.effects.change(self)
+        if item is not None:
+            self.items.append(tx.look(item))
+            return self.items[-1]
+        self.inner = None
+        if not self.items:
+            return None
+        self.index += 1
+        return self.items[(self.index - 1) % len(self.items)]
+
+
+class Repeat(Iterator):
+    """itertools.repeat; `left` is None for ever."""
+
+    __slots__ = ("item", "left")
+    cls = itertools.repeat
+
+    def __init__(self, item: Value, left: int | None) -> None:
+        super().__init__()
+        self.item, self.left = item, left
+
+    def snapshot(self) -> Any:
+        return self.left
+
+    def restore(self, state: Any) -> None:
+        self.left = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.left is not None:
+            if self.left <= 0:
+                return None
+            tx.effects.change(self)
+            self.left -= 1
+        return self.item
+
+
+class Pooled(Iterator):
+    """product, combinations and their kin: what they give is known when they are made. `pools` and `options` made it."""
+
+    __slots__ = ("cls", "pools", "options", "all", "index")
+
+    def __init__(self, cls: type, pools: list[list[Value]], options: dict[str, Any]) -> None:
+        super().__init__()
+        self.cls, self.pools, self.options = cls, pools, options
+        self.all = cls(*pools, **options)
+        self.index = 0
 
     def snapshot(self) -> Any:
         return self.index
 
     def restore(self, state: Any) -> None:
         self.index = state
+        self.all = itertools.islice(self.cls(*self.pools, **self.options), state, None)
 
     def next(self, tx: TraceContext) -> Value | None:
-        if not self.items:
-            return None
         tx.effects.change(self)
+        items = next(self.all, None)
+        if items is None:
+            return None
         self.index += 1
-        return self.items[(self.index - 1) % len(self.items)]
+        return TupleValue(list(items))
 
 
-class Chain(Iterator):
-    """itertools.chain: the iterators still to come."""
+class Slice(Iterator):
+    """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
 
-    __slots__ = ("rest",)
-    cls = itertools.chain
+    __slots__ = ("inner", "at", "wanted", "stop", "step")
+    cls = itertools.islice
 
-    def __init__(self, rest: list[Value]) -> None:
+    def __init__(self, inner: Value, start: int, stop: int | None, step: int) -> None:
         super().__init__()
-        self.rest = rest
+        self.inner: Value | None = inner
+        self.at, self.wanted, self.stop, self.step = 0, start, stop, step
 
     def snapshot(self) -> Any:
-        return list(self.rest)
+        return self.inner, self.at, self.wanted
 
     def restore(self, state: Any) -> None:
-        self.rest = state
+        self.inner, self.at, self.wanted = state
 
     def next(self, tx: TraceContext) -> Value | None:
-        while self.rest:
-            item = self.rest[0].next(tx)
+        if self.inner is None:
+            return None
+        last = self.wanted if self.stop is None else min(self.wanted, self.stop)
+        while self.at < last:
+            if not self._read(tx):
+                return None
+        if self.stop is not None and self.at >= self.stop:
+            tx.effects.change(self)
+            self.inner = None
+            return None
+        item = self._read(tx)
+        if item is not None:
+            following = self.wanted + self.step
+            self.wanted = following if self.stop is None else min(following, self.stop)
+        return item
+
+    def _read(self, tx: TraceContext) -> Value | None:
+        assert self.inner is not None
+        item = self.inner.next(tx)
+        tx.effects.change(self)
+        tx.count_instruction()
+        self.at += 1
+        if item is None:
+            self.inner = None
+        return item
+
+
+class Accumulate(Iterator):
+    """itertools.accumulate. `pending`: a start that has not been given yet."""
+
+    __slots__ = ("inner", "function", "total", "pending")
+    cls = itertools.accumulate
+
+    def __init__(self, inner: Value, function: Value | None, initial: Value | None) -> None:
+        super().__init__()
+        self.inner, self.function, self.total, self.pending = inner, function, initial, initial is not None
+
+    def snapshot(self) -> Any:
+        return self.total, self.pending
+
+    def restore(self, state: Any) -> None:
+        self.total, self.pending = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.pending:
+            tx.effects.change(self)
+            self.pending = False
+            return self.total
+        item = self.inner.next(tx)
+        if item is None:
+            return None
+        item = tx.look(item)
+        if self.total is not None:
+            item = binary(tx, "+", self.total, item) if self.function is None else self.function.call(tx, [self.total, item], {})
+        tx.effects.change(self)
+        self.total = item
+        return item
+
+
+class ZipLongest(Iterator):
+    """itertools.zip_longest; None stands for an iterator that has ended."""
+
+    __slots__ = ("inners", "fill")
+    cls = itertools.zip_longest
+
+    def __init__(self, inners: list[Value], fill: Value) -> None:
+        super().__init__()
+        self.inners: list[Value | None] = list(inners)
+        self.fill = fill
+
+    def snapshot(self) -> Any:
+        return list(self.inners)
+
+    def restore(self, state: Any) -> None:
+        self.inners = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        items: list[Value] = []
+        if not any(inner is not None for inner in self.inners):
+            return None
+        for position, inner in enumerate(self.inners):
+            item = None if inner is None else inner.next(tx)
+            if item is None and inner is not None:
+                tx.effects.change(self)
+                self.inners[position] = None
+                if not any(other is not None for other in self.inners):
+                    return None
+            items.append(self.fill if item is None else item)
+        return TupleValue(items)
+
+
+class Pairwise(Iterator):
+    """itertools.pairwise; `old` is the item that the next pair begins with."""
+
+    __slots__ = ("inner", "old", "busy")
+    cls = itertools.pairwise
+
+    def __init__(self, inner: Value) -> None:
+        super().__init__()
+        self.inner: Value | None = inner
+        self.old: Value | None = None
+        self.busy = False
+
+    def snapshot(self) -> Any:
+        return self.inner, self.old
+
+    def restore(self, state: Any) -> None:
+        self.inner, self.old = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.busy:  # asked by the iterator that it asks: versions of Python differ
+            raise self.unsupported("next() inside of its next()")
+        if self.inner is None:
+            return None
+        self.busy = True
+        try:
+            if self.old is None:
+                first = self.inner.next(tx)
+                tx.effects.change(self)
+                self.old = first
+            new = None if self.old is None else self.inner.next(tx)
+        finally:
+            self.busy = False
+        tx.effects.change(self)
+        if new is None or self.old is None:
+            self.inner = self.old = None
+            return None
+        pair = TupleValue([self.old, new])
+        self.old = new
+        return pair
+
+
+class Batches(Iterator):
+    """itertools.batched."""
+
+    __slots__ = ("inner", "size")
+    cls = BATCHED or object
+
+    def __init__(self, inner: Value, size: int) -> None:
+        super().__init__()
+        self.inner: Value | None = inner
+        self.size = size
+
+    def snapshot(self) -> Any:
+        return self.inner
+
+    def restore(self, state: Any) -> None:
+        self.inner = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.inner is None:
+            return None
+        items: list[Value] = []
+        while len(items) < self.size and (item := self.inner.next(tx)) is not None:
+            items.append(tx.look(item))
+        if len(items) < self.size:
+            tx.effects.change(self)
+            self.inner = None
+        return TupleValue(items) if items else None
+
+
+class Flat(Iterator):
+    """itertools.chain.from_iterable: iterables are asked for as they come."""
+
+    __slots__ = ("outer", "current")
+    cls = itertools.chain
+
+    def __init__(self, outer: Value) -> None:
+        super().__init__()
+        self.outer: Value | None = outer
+        self.current: Value | None = None
+
+    def snapshot(self) -> Any:
+        return self.outer, self.current
+
+    def restore(self, state: Any) -> None:
+        self.outer, self.current = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        while self.outer is not None:
+            if self.current is None:
+                following = self.outer.next(tx)
+                tx.effects.change(self)
+                if following is None:
+                    self.outer = None
+                    return None
+                self.current = tx.look(following).iterator(tx)
+            item = self.current.next(tx)
             if item is not None:
                 return item
             tx.effects.change(self)
-            self.rest.pop(0)
+            tx.count_instruction()
+            self.current = None
         return None
 
 
@@ -98,84 +345,91 @@ def count(tx: TraceContext, start: Value | None = None, step: Value | None = Non
 
 @models(itertools.cycle)
 def cycle(tx: TraceContext, items: Value) -> Value:
-    return Cycle(tx.unpack(items))
+    return Cycle(items.iterator(tx))
 
 
 @models(itertools.repeat)
-def repeat(tx: TraceContext, item: Value, times: Value | None = None) -> Value:
-    return Cycle([item]) if times is None else ListedIterator([item] * times.constant(), itertools.repeat)
+def repeat(tx: TraceContext, object: Value, times: Value | None = None) -> Value:  # noqa: A002 - Python's name for it
+    return Repeat(object, None if times is None else max(0, number(tx, times)))
+
+
+def number(tx: TraceContext, value: Value) -> int:
+    """An int argument of a C function; what raises in it is Python's to raise."""
+    found = value.constant()
+    if not isinstance(found, int):
+        raise GraphBreak("unknown-call", "itertools with an argument that is no int")
+    return found
 
 
 @models(itertools.chain)
 def chain(tx: TraceContext, *iterables: Value) -> Value:
-    return Chain([iterable.iterator(tx) for iterable in iterables])
+    return Flat(TupleValue(list(iterables)).iterator(tx))
 
 
 @models(itertools.chain.from_iterable)
 def chain_from_iterable(tx: TraceContext, iterables: Value) -> Value:
-    return Chain([iterable.iterator(tx) for iterable in tx.unpack(iterables)])
+    return Flat(iterables.iterator(tx))
 
 
 @models(itertools.islice)
 def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
     limits = [bound.constant() for bound in bounds]
-    start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (limits[0] or 0, limits[1], (*limits, None)[2] or 1)
-    iterator, taken = iterable.iterator(tx), []
-    index = 0
-    while stop is None or index < stop:
-        item = iterator.next(tx)
-        if item is None:
-            break
-        if index >= start and (index - start) % step == 0:
-            taken.append(item)
-        index += 1
-    return ListedIterator(taken, itertools.islice)
-
-
-def _tuples(tx: TraceContext, function: Any, iterables: tuple[Value, ...], **options: Any) -> Value:
-    """Runs one of itertools' combinations on known items."""
-    return ListedIterator([TupleValue(list(c)) for c in function(*(tx.unpack(i) for i in iterables), **options)], function)
+    if not 1 <= len(limits) <= 3 or not all(limit is None or (type(limit) is int and limit >= 0) for limit in limits):
+        raise GraphBreak("unknown-call", "itertools.islice() with these arguments")
+    start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (limits[0] or 0, limits[1], (*limits, None)[2])
+    if step == 0:
+        raise GraphBreak("unknown-call", "itertools.islice() with these arguments")
+    return Slice(iterable.iterator(tx), start, stop, step or 1)
 
 
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
-    return _tuples(tx, itertools.product, iterables, repeat=1 if repeat is None else repeat.constant())
+    options = {} if repeat is None else {"repeat": number(tx, repeat)}
+    return Pooled(itertools.product, [tx.unpack(iterable) for iterable in iterables], options)
 
 
 @models(itertools.zip_longest)
 def zip_longest(tx: TraceContext, *iterables: Value, fillvalue: Value | None = None) -> Value:
-    return _tuples(tx, itertools.zip_longest, iterables, fillvalue=fillvalue or Constant(None))
+    return ZipLongest([iterable.iterator(tx) for iterable in iterables], fillvalue or Constant(None))
 
 
 @models(itertools.pairwise)
-def pairwise(tx: TraceContext, iterable: Value) -> Value:
-    return _tuples(tx, itertools.pairwise, (iterable,))
+def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
+    return Pairwise(iterable.iterator(tx))
 
 
 @models(itertools.combinations)
 def combinations(tx: TraceContext, iterable: Value, r: Value) -> Value:
-    items = tx.unpack(iterable)
-    return ListedIterator([TupleValue(list(c)) for c in itertools.combinations(items, r.constant())], itertools.combinations)
+    return chosen(tx, itertools.combinations, iterable, r)
+
+
+@models(itertools.combinations_with_replacement)
+def combinations_with_replacement(tx: TraceContext, iterable: Value, r: Value) -> Value:
+    return chosen(tx, itertools.combinations_with_replacement, iterable, r)
 
 
 @models(itertools.permutations)
 def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> Value:
-    items = tx.unpack(iterable)
-    size = None if r is None else r.constant()
-    return ListedIterator([TupleValue(list(c)) for c in itertools.permutations(items, size)], itertools.permutations)
+    return chosen(tx, itertools.permutations, iterable, r)
+
+
+def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
+    options = {}
+    if r is not None and not (cls is itertools.permutations and r.is_constant() and r.constant() is None):
+        options["r"] = number(tx, r)
+        if options["r"] < 0:
+            raise tx.throw(ValueError, "r must be non-negative")
+    return Pooled(cls, [tx.unpack(iterable)], options)
 
 
 @models(itertools.accumulate)
-def accumulate(tx: TraceContext, iterable: Value, function: Value | None = None, *, initial: Value | None = None) -> Value:
-    items = tx.unpack(iterable)
-    if initial is not None and not (initial.is_constant() and initial.constant() is None):
-        items = [initial, *items]
-    totals: list[Value] = []
-    for item in items:
-        if totals:
-            item = binary(tx, "+", totals[-1], item) if function is None else function.call(tx, [totals[-1], item], {})
-        totals.append(item)
-    return ListedIterator(totals, itertools.accumulate)
+def accumulate(tx: TraceContext, iterable: Value, func: Value | None = None, *, initial: Value | None = None) -> Value:
+    return Accumulate(iterable.iterator(tx), given(func), given(initial))
+
+
+def given(value: Value | None) -> Value | None:
+    """An argument, if it is not None."""
+    return None if value is None or (value.is_constant() and value.constant() is None) else value
 
 
 class ByFunction(Iterator):
@@ -428,17 +682,10 @@ def tee(tx: TraceContext, iterable: Value, n: Value | None = None) -> Value:
     return TupleValue([Tee(inner, read, born) for _ in range(2 if n is None else n.constant())])
 
 
-@models(itertools.combinations_with_replacement)
-def combinations_with_replacement(tx: TraceContext, iterable: Value, r: Value) -> Value:
-    made = itertools.combinations_with_replacement(tx.unpack(iterable), r.constant())
-    return ListedIterator([TupleValue(list(c)) for c in made], itertools.combinations_with_replacement)
-
-
 if BATCHED is not None:
 
     @models(BATCHED)
     def batched(tx: TraceContext, iterable: Value, n: Value, **options: Value) -> Value:
-        items, size = tx.unpack(iterable), n.constant()
-        if options or size < 1:
+        if options or number(tx, n) < 1:
             raise GraphBreak("unknown-call", "itertools.batched() with these arguments")
-        return ListedIterator([TupleValue(items[i : i + size]) for i in range(0, len(items), size)], BATCHED)
+        return Batches(iterable.iterator(tx), number(tx, n))

@@ -1,4 +1,4 @@
-"""logging: loggers found by name, and what a logger leaves out. What it writes is a break."""
+"""logging: loggers found by name; what they write is kept and written behind the graph, or a break."""
 from __future__ import annotations
 
 import logging
@@ -10,7 +10,9 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource
 from ..base import Value
 from ..constant import Constant
+from ..output import Output, write_record, written_by_handlers
 from ..registry import models
+from ..symbolic_number import SymbolicNumber
 from ..user_object import UserObject
 
 if TYPE_CHECKING:
@@ -52,13 +54,51 @@ def answers(level: int, expected: bool) -> Callable[[Any], bool]:
     return lambda logger: logger.isEnabledFor(level) is expected
 
 
-def _writes(method: Any, level: int) -> None:
-    @models(method)
-    def write(tx: TraceContext, logger: Value, *args: Value, **kwargs: Value) -> Value:
-        if enabled(tx, logger, level):
-            raise GraphBreak("output", f"logging.Logger.{method.__name__}")
+def tell(tx: TraceContext, logger: Value, level: int, message: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    """logger.log(level, message, *args, **kwargs)."""
+    if not enabled(tx, logger, level):
         return Constant(None)
+    assert isinstance(logger, UserObject)
+    if kwargs or not message.is_constant() or not written_by_handlers(logger.real):
+        raise GraphBreak("output", f"the logger {logger.real.name}")
+    tx.guard(logger.source, Kind.PYTHON, ("written_by_handlers", written_by_handlers))
+    if not all(arg.is_constant() or isinstance(arg, SymbolicNumber) for arg in args):
+        message, args = Constant(formatted(tx, message.constant(), args)), ()
+    line, code = tx.line()
+    where = (Constant(level), Constant(code.co_filename), Constant(line), Constant(code.co_name))
+    tx.effects.output(Output(write_record, (logger, *where, message, *args), tx.place()))
+    return Constant(None)
+
+
+def formatted(tx: TraceContext, message: Any, args: tuple[Value, ...]) -> str:
+    """The text of a record, with nothing left to format."""
+    try:
+        given = tuple(arg.literal(tx) for arg in args)
+        return str(message) % (given[0] if len(given) == 1 and isinstance(given[0], dict) and given[0] else given)
+    except Exception as error:
+        raise GraphBreak("output", "a message with values that are not known yet") from error
+
+
+def _writes(method: Any, of_module: Any, level: int) -> None:
+    @models(method)
+    def write(tx: TraceContext, logger: Value, msg: Value, *args: Value, **kwargs: Value) -> Value:
+        if method is logging.Logger.exception:
+            raise GraphBreak("output", "logging.Logger.exception")
+        return tell(tx, logger, level, msg, args, kwargs)
+
+    @models(of_module)
+    def write_to_root(tx: TraceContext, msg: Value, *args: Value, **kwargs: Value) -> Value:
+        if not logging.root.handlers or of_module is logging.exception:
+            raise GraphBreak("output", f"logging.{of_module.__name__}")
+        root = get_logger(tx)
+        tx.guard(AttrSource(root.source, "handlers"), Kind.PYTHON, ("is not empty", bool))
+        return tell(tx, root, level, msg, args, kwargs)
 
 
 for _method, _level in LEVELS.items():
-    _writes(_method, _level)
+    _writes(_method, getattr(logging, _method.__name__), _level)
+
+
+@models(logging.Logger.log)
+def log(tx: TraceContext, logger: Value, level: Value, msg: Value, *args: Value, **kwargs: Value) -> Value:
+    return tell(tx, logger, level.constant(), msg, args, kwargs)

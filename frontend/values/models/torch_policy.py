@@ -136,11 +136,9 @@ def unwrapped(function: types.FunctionType) -> types.FunctionType:
     return function if inner is None else inner.cell_contents
 
 
-# Wrappers that only keep count of calls, or watch for recursion, and the name in their closure of what they wrap.
+# Wrappers that only keep count of calls, and the name in their closure of what they wrap.
 BOOKKEEPING = {
     "install_generation_tagging_init.<locals>.patched_init": "init",
-    "recursive_repr.<locals>.decorating_function.<locals>.wrapper": "user_function",
-    "_recursive_repr.<locals>.wrapper": "user_function",  # dataclasses' own
 }
 
 

@@ -261,3 +261,60 @@ def walk_a_deque(x, items):
 
 def test_a_break_in_a_loop_over_a_deque():
     same_as_eager(walk_a_deque, lambda: (ones(), [1, 2, 3]))
+
+
+def test_writes_that_torch_refuses_for_where_they_lie_in_memory():
+    def into_itself(x, log):
+        x.mul_(2)
+        log.append(1)
+        x.sum(0, keepdim=True).expand(2, 3).add_(x)
+        return x
+
+    def into_a_part(x, log):
+        x.mul_(2)
+        log.append(1)
+        x[1:].add_(x[:-1])
+        return x
+
+    def stored(x, log):
+        x.mul_(2)
+        log.append(1)
+        x[1:] = x[:-1]
+        return x
+
+    def fine(x, log):
+        x[0] = x[1]
+        x[:, 0].add_(x[:, 1])
+        x[0].add_(x[1])
+        x.add_(x)
+        x.sum(0, keepdim=True).expand(3, 3).fill_(1)
+        return x
+
+    for function in (into_itself, into_a_part, stored, fine):
+        same_as_eager(function, lambda: (torch.arange(9.0).reshape(3, 3), []) if function is not into_itself else (torch.ones(2, 3), []))  # noqa: B023
+
+
+def test_handlers_behind_a_break_ask_for_the_class_of_the_exception():
+    class Items(Thing):
+        def __init__(self, error):
+            self.error = error
+
+        def __getitem__(self, index):
+            raise self.error
+
+    def first(x, items):
+        iterator = iter(items)
+        try:
+            return next(iterator)
+        except StopIteration:
+            return x + 1
+
+    x = torch.ones(2)
+    same_as_eager(first, lambda: (x, []), lambda: (x, Items(IndexError)), lambda: (x, Items(ValueError)))
+
+
+def test_what_is_callable():
+    def f(x, thing):
+        return [callable(c) for c in (None, 1, thing, int, len, f, x, x.sin, "a", [], Exception())], x + 1
+
+    same_as_eager(f, lambda: (torch.ones(2), Thing(1)))

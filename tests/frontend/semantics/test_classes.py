@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import enum
 import functools
 
@@ -665,3 +666,38 @@ def test_attribute_access_of_a_base_class_behind_a_break():
         return x * thing.scale, hasattr(thing, "forbidden")
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_an_attribute_bound_and_deleted_leaves_nothing_behind():
+    class Thing:
+        pass
+
+    def f(x, t):
+        t.a = x + 1
+        t.b = 1
+        y = t.a * 2
+        del t.a
+        del t.old
+        t.old = 3
+        print("break")
+        return y, hasattr(t, "a"), list(vars(t))
+
+    t = Thing()
+    t.old = 1
+    check(f, vec(2), t, graphs=None, breaks=1)
+
+
+def test_a_repr_that_watches_for_itself():
+    @dataclasses.dataclass
+    class Node:
+        n: int
+        next: object = None
+
+    def f(x, node):
+        text = repr(node)
+        node.text = text
+        return x + 1, text
+
+    node = Node(1)
+    node.next = Node(2, node)
+    check(f, vec(2), node, graphs=None, breaks=None)

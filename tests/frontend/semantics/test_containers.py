@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from typing import NamedTuple
 
 import torch
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 
 class Pair(NamedTuple):
@@ -545,3 +546,48 @@ def test_a_key_that_an_empty_dictionary_lacks():
 
     check(f, vec(2), by_object, object, graphs=1)
     check(f, vec(2), by_object, torch.nn.Linear(1, 1), graphs=None, breaks=None)
+
+
+def test_itertools_read_as_late_as_pythons():
+    def f(x, items, log):
+        def logged():
+            for item in items:
+                log.append(item)
+                yield item
+
+        source = logged()
+        part = itertools.islice(source, 1, 6, 2)
+        first = next(source)
+        given = [next(part)]
+        pairs = itertools.pairwise(source)
+        given += [next(pairs), next(part)]
+        totals = itertools.accumulate(source, initial=10)
+        given += [next(totals), next(totals)]
+        longest = itertools.zip_longest("ab", source, fillvalue=0)
+        given += [next(longest)]
+        around = itertools.cycle(source)
+        given += [next(around) for _ in range(3)]
+        flat = itertools.chain.from_iterable(([i, log.append(-i)] for i in (1, 2)))
+        given += [next(flat)]
+        return x + first, given, list(log), list(longest), [*itertools.islice(around, 3)]
+
+    check(f, vec(2), list(range(12)), [])
+
+
+def test_itertools_outlive_a_break():
+    def f(x, items):
+        made = [
+            itertools.islice(iter(items), 0, None, 1), itertools.pairwise(items), itertools.accumulate(items), itertools.cycle(items),
+            itertools.zip_longest(items, "ab", fillvalue=1), itertools.repeat(3, 4), itertools.repeat(5), itertools.product(items, "ab"),
+            itertools.combinations(items, 2), itertools.permutations(items, 2), itertools.chain(items, "xy"),
+            itertools.chain.from_iterable([items, "xy"]), itertools.combinations_with_replacement("ab", 2), itertools.count(1, 2.5),
+        ]
+        taken = [next(one) for one in made] + [next(one) for one in made]
+        y = x + 1
+        print([type(one) for one in made])
+        return taken, y * 2, made
+
+    def rest(outcome):
+        return *outcome[:2], [list(itertools.islice(one, 9)) for one in outcome[2]]
+
+    assert str(rest(strict_compile(f)(vec(2), [4, 5, 6]))) == str(rest(f(vec(2), [4, 5, 6])))

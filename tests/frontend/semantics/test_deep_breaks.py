@@ -3,6 +3,7 @@ the innermost frame."""
 from __future__ import annotations
 
 import functools
+import re
 import sys
 
 import framejit
@@ -568,3 +569,17 @@ def test_exceptions_through_modules_have_eagers_frames():
         return m(x - 1)
 
     check(f, vec(2), torch.nn.Sequential(Inner()), graphs=2, breaks=2)
+
+
+def test_a_method_of_a_regular_expression_in_a_callee():
+    pattern = re.compile("a")
+
+    def inner(x, text):
+        y = x + 1
+        text = pattern.sub("b", text)
+        return text, y * 2
+
+    def f(x, text):
+        return inner(x, text)
+
+    check(f, vec(2), "banana", graphs=2, breaks=("unknown-call",))

@@ -4,6 +4,9 @@ PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """
 from __future__ import annotations
 
+import contextlib
+import decimal
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -123,7 +126,7 @@ def test_exception_object_returned():
             kept = error
         return kept, kept.code, str(kept), x + 1
 
-    check(f, vec(2))
+    check(f, vec(2), breaks=("exception-leaves",))  # its traceback is kept with it
 
 
 def test_exception_made_and_returned():
@@ -495,5 +498,111 @@ def test_recursion_error():
             deep(0)
         except RecursionError:
             return y * 2
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_changes_of_an_existing_exception_are_replayed():
+    def f(x, error):
+        error.add_note("seen")
+        error.code = 7
+        return x + 1, error.__notes__
+
+    check(f, vec(2), ValueError(1))
+
+
+def test_an_existing_exception_raised_is_pythons_to_raise():
+    def f(x, error):
+        y = x + 1
+        try:
+            raise error
+        except ValueError as caught:
+            y = y * 2
+            lines = caught.__traceback__.tb_lineno
+        return y, lines
+
+    check(f, vec(2), ValueError(1), graphs=2, breaks=None)
+
+
+def test_contexts_of_exceptions_made_inside():
+    def f(x, table):
+        y = x + 1
+        try:
+            try:
+                raise KeyError("a")
+            except KeyError as first:
+                try:
+                    table["missing"]
+                except KeyError as second:
+                    assert second.__context__ is first
+                    raise ValueError from second
+        except ValueError as third:
+            return y, third.__cause__ is third.__context__, type(third.__context__.__context__)
+
+    check(f, vec(2), {})
+
+
+def test_a_stop_iteration_thrown_into_a_generator():
+    @contextlib.contextmanager
+    def manager():
+        yield
+
+    def f(x):
+        try:
+            with manager():
+                raise StopIteration("spam")
+        except StopIteration as error:
+            return x + 1, error.args
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_a_cell_bound_and_unbound_again():
+    def f(x):
+        try:
+            raise ValueError(1)
+        except ValueError as error:  # noqa: F841 - it is used below
+            show = lambda: error  # noqa: E731
+            y = x + len(show().args)
+        print("break")
+        try:
+            show()
+        except NameError as unbound:
+            return y * 2, str(unbound)
+
+    check(f, vec(2), graphs=2, breaks=None)
+
+
+def test_the_traceback_of_an_exception_that_is_kept():
+    def f(x, kept):
+        y = x + 1
+        for n in (1, 2):
+            try:
+                kept[n]
+            except KeyError as error:
+                caught = error
+        print("break")
+        return y * 2, caught.__traceback__.tb_lineno
+
+    check(f, vec(2), {}, graphs=None, breaks=None)
+
+
+def test_equality_by_a_method_in_c():
+    def f(x, one, other):
+        return x + 1, one == other, one != other, one == 1, 1 == one
+
+    check(f, vec(2), decimal.Decimal(1), decimal.Decimal("1.0"), graphs=None, breaks=None)
+
+
+def test_groups_that_python_refuses_or_narrows():
+    def f(x):
+        made = BaseExceptionGroup("all", [ValueError(1)])
+        told = []
+        for args in (("a", []), ("a", [1]), (1, [ValueError()]), ("a",)):
+            try:
+                ExceptionGroup(*args)
+            except (TypeError, ValueError) as error:
+                told.append(type(error))
+        return x + 1, type(made), told
 
     check(f, vec(2), graphs=None, breaks=None)

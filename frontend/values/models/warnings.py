@@ -1,0 +1,45 @@
+"""warnings.warn: kept, and shown behind the graph."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import ModuleSource
+from ..base import Value
+from ..constant import Constant
+from ..facts import Facts
+from ..klass import ClassValue
+from ..output import Output, raises, shown_by, warn_from
+from ..registry import models
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(warnings.warn)
+def warn(
+    tx: TraceContext, message: Value, category: Value | None = None, stacklevel: Value | None = None, source: Value | None = None
+) -> Value:
+    if category is None or (category.is_constant() and category.constant() is None):
+        category = tx.wrap(UserWarning, None)
+    level = 1 if stacklevel is None else stacklevel.constant()
+    plain = isinstance(category, ClassValue) and issubclass(category.cls, Warning) and message.python_type() is str
+    if not plain or not message.is_constant() or level > 1 or source is not None:
+        raise GraphBreak("output", "warnings.warn() with these arguments")
+    line, code = tx.line()
+    namespace = tx.innermost_globals()
+    told = (message.constant(), category.constant(), namespace.get("__name__") or "<string>", line)
+    shown = shown_by()
+    if shown == "others" or raises(*told):
+        raise GraphBreak("output", "warnings.warn()")
+    tx.guard(ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown)))
+    where = (Constant(code.co_filename), Constant(line), Facts(namespace))
+    tx.effects.output(Output(warn_from, (message, category, *where), tx.place(), shown == "list"))
+    return Constant(None)
+
+
+def shows(told: tuple[Any, ...], shown: str) -> Callable[[Any], bool]:
+    return lambda module: shown_by() == shown and not raises(*told)
