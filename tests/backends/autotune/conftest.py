@@ -1,0 +1,17 @@
+"""Candidates that tests register for a while."""
+from __future__ import annotations
+
+import framejit
+import pytest
+from framejit.events import Chosen
+
+
+@pytest.fixture
+def tuned(cache_dir):
+    """Compiles with candidates and gives the compiled function and how its choices were told."""
+
+    def compile_with(function, *candidates, **options):
+        compiled = framejit.compile(function, options={"candidates": candidates, **options})
+        return compiled, lambda: [event for event in compiled.framejit.history.events if isinstance(event, Chosen)]
+
+    return compile_with
