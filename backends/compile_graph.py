@@ -13,7 +13,7 @@ from torch._C._functorch import TransformType
 from torch._guards import TracingContext, tracing
 from torch.utils import checkpoint
 
-from ..errors import BackendError, Rerun, RequirementError
+from ..errors import BackendError, RequirementError, Rerun
 from ..events import Reporter
 from ..options import Options
 from .fitness import refusal

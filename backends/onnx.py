@@ -1,4 +1,4 @@
-"""`onnxruntime`: a graph without gradients, exported by torch.onnx and run by ONNX Runtime, a vendor of its own, on the CPU or a CUDA device."""
+"""`onnxruntime`: a graph without gradients, exported by torch.onnx and run by ONNX Runtime on the CPU or a CUDA device."""
 from __future__ import annotations
 
 import importlib

@@ -48,8 +48,9 @@ def by_parts(
 
     def build() -> Callable[..., Any]:
         return aot_module_simplified(
-            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition, keep_inference_input_mutations=keep_writes
-        )
+            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+            keep_inference_input_mutations=keep_writes,
+        )  # fmt: skip
 
     return ahead_of_time(gm, build, random_like_eager=random_like_eager)
 

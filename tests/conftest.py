@@ -3,7 +3,16 @@ from one test to the next."""
 from __future__ import annotations
 
 import pytest
+import torch
 from framejit.options import config, strict
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests that need a CUDA device are left out where there is none."""
+    if not torch.cuda.is_available():
+        left_out = [item for item in items if item.get_closest_marker("gpu")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

@@ -39,10 +39,9 @@ def autotune(
     """
     plan = Plan.made(mode, options)
     picked = choice(gm, plan)
-    required = plan.cudagraphs == "require" and not any(records(backend.name) for backend in picked.backends)
-    if required:
+    if plan.cudagraphs == "require" and not any(records(backend.name) for backend in picked.backends):
         reasons = [reason for name, reason in picked.left_out if records(name)]
-        raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {(reasons or ['no backend here does it'])[0]}")
+        raise RequirementError(f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else 'no candidate does'}")
     if not picked.backends:
         return gm.forward
     reason = untried(gm)

@@ -63,7 +63,8 @@ def target_of(node: torch.fx.Node) -> str:
         return ""
     if isinstance(node.target, str):
         return node.target
-    return f"{getattr(node.target, '__module__', '')}.{getattr(node.target, '__qualname__', None) or getattr(node.target, '__name__', node.target)}"
+    name = getattr(node.target, "__qualname__", None) or getattr(node.target, "__name__", node.target)
+    return f"{getattr(node.target, '__module__', '')}.{name}"
 
 
 def shape_class(item: Any) -> str:

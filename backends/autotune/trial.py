@@ -74,12 +74,11 @@ class Trial:
 
     def in_float64(self) -> list[Any]:
         """Copies of all inputs, floating ones in double precision."""
-        wide = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128}
 
         def widened(item: Any) -> Any:
-            if not isinstance(item, torch.Tensor) or item.dtype not in wide:
+            if not isinstance(item, torch.Tensor) or not (item.is_floating_point() or item.is_complex()):
                 return item
-            return item.detach().to(wide[item.dtype]).requires_grad_(item.requires_grad)
+            return item.detach().to(torch.complex128 if item.is_complex() else torch.float64).requires_grad_(item.requires_grad)
 
         return list(map(widened, self.copies()))
 

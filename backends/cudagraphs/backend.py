@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -69,9 +70,9 @@ def over(inner: Backend) -> Backend:
         made = inner.function(gm, example_inputs, **asked)
         return made if around is None or wants_gradients(gm) else graphed(gm, made, report, require)
 
-    return Backend(
-        inner.name + GRAPHED, recorded, inner.devices, inner.training and parts, "torch", inner.options, lambda: no_device() or inner.missing(),
-        inner.origin,
+    return replace(
+        inner, name=inner.name + GRAPHED, function=recorded, training=inner.training and parts, wants="torch",
+        missing=lambda: no_device() or inner.missing(),
     )  # fmt: skip
 
 

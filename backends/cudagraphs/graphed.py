@@ -6,7 +6,7 @@ In: the callable. Out: one of the same meaning. Knows nothing of graphs of nodes
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 

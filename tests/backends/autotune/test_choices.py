@@ -79,7 +79,8 @@ def hungry(gm, example_inputs):
 
 OUT = {
     wrong: "is wrong: result 0", wrong_layout: "strides", writes: "input 0 afterwards", raises: "no such kernel",
-    does_not_compile: "no such operator", crashes: "crashed: SIGSEGV", crashes_compiling: "crashed: SIGSEGV", hangs: "hung", hungry: "allocate",
+    does_not_compile: "no such operator", crashes: "crashed: SIGSEGV",
+    crashes_compiling: "crashed: SIGSEGV", hangs: "hung", hungry: "allocate",
 }  # fmt: skip
 
 
