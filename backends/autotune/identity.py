@@ -93,10 +93,20 @@ def processor() -> str:
     return lines[0] if lines else platform.processor() or platform.machine()
 
 
+@functools.cache
+def driver() -> str:
+    try:
+        with open("/proc/driver/nvidia/version") as file:
+            numbers = [word for word in file.readline().split() if word[:1].isdigit() and "." in word]
+    except OSError:
+        numbers = []
+    return f"{numbers[0] if numbers else 'unknown'}, CUDA {torch.version.cuda}"
+
+
 def device_name(device: torch.device) -> str:
     """The device and its driver."""
     if device.type == "cuda":
-        return f"{torch.cuda.get_device_name(device)}, driver {torch._C._cuda_getDriverVersion()}"
+        return f"{torch.cuda.get_device_name(device)}, driver {driver()}"
     return f"{processor()}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
 
 

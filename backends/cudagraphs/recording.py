@@ -109,13 +109,14 @@ def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) 
             try:
                 results = list(run(*inputs))
             except BaseException as error:
-                end_of_failed(graph)
+                clear_up(graph, pool, device)
                 if not isinstance(error, Exception):
                     raise
                 raise Unrecordable(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
             try:
                 graph.capture_end()
             except RuntimeError as error:
+                clear_up(graph, pool, device)
                 raise Unrecordable(str(error).partition("\n")[0]) from error
     finally:
         if collecting:
@@ -124,11 +125,18 @@ def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) 
     return graph, results
 
 
-def end_of_failed(graph: torch.cuda.CUDAGraph) -> None:
-    try:
-        graph.capture_end()
-    except RuntimeError:
-        pass  # it says again that the recording failed
+def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
+    """After a recording that failed: torch's allocator and its generator are told that it is over, which capture_end does only
+    where all went well. What ends a recording for the generator is the end of a good one."""
+    for end in (graph.capture_end, lambda: torch._C._cuda_endAllocateToPool(device, pool.handle)):
+        try:
+            end()
+        except RuntimeError:
+            pass  # it says again that the recording failed, or that it has ended
+    spare, good = torch.zeros(1, device=f"cuda:{device}"), torch.cuda.CUDAGraph()
+    good.capture_begin(capture_error_mode="thread_local")
+    spare.add_(1)
+    good.capture_end()
 
 
 class Out:

@@ -71,7 +71,7 @@ def test_views_and_inputs_among_the_results():
 def test_inputs_that_are_written_to():
     def f(x, total):
         total.add_(x)
-        total[0] = 1
+        total[:1].fill_(1)
         return total * 2, total
 
     check(f, lambda: [rand(8, 8), rand(8, 8)])
@@ -109,7 +109,6 @@ def test_parameters_are_read_in_place_and_may_be_replaced():
             x = rand(5, 16)
             wanted = nn.functional.linear(model[1](nn.functional.linear(x, model[0].weight, model[0].bias)), model[2].weight, model[2].bias)
             assert torch.equal(compiled(x), wanted)
-    assert "0 copied in" not in " ".join(event.text for event in compiled.framejit._controls[0].history.events if isinstance(event, Note))
 
 
 def test_inputs_that_keep_moving_end_it(monkeypatch):
@@ -165,6 +164,7 @@ def test_a_recording_that_fails_halfway():
         assert torch.equal(other(x), x.sin().cos())
         torch.cuda.synchronize()
     assert any("not recorded" in text for text in said) and recorded(other)
+    assert torch.rand(3, device="cuda").max() < 1  # the generator does not think that it is still being recorded
 
 
 def test_other_streams_and_threads():
