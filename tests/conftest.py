@@ -2,8 +2,10 @@
 from one test to the next."""
 from __future__ import annotations
 
+import framejit
 import pytest
 import torch
+from framejit.backends import registry
 from framejit.options import config, strict
 
 
@@ -32,3 +34,12 @@ def cache_dir(tmp_path):
     """An empty one."""
     with config.patch(cache_dir=tmp_path / "cache"):
         yield tmp_path / "cache"
+
+
+@pytest.fixture
+def register():
+    """Registers a backend until the test ends."""
+    before = set(registry._backends)
+    yield framejit.register_backend
+    for name in set(registry._backends) - before - set(registry.SHIPPED):
+        del registry._backends[name]

@@ -153,7 +153,7 @@ class Tuning:
         )  # fmt: skip
         if decisions is not None:
             stands = decisions.keep(decision)
-            if stands.chosen != best and (stands.chosen == EAGER or stands.chosen in timed):
+            if stands.chosen == EAGER or stands.chosen in self.built:
                 decision, best = stands, stands.chosen
         self.tell(decision, "measured", start)
         call = self.gm.forward if best == EAGER else self.released(self.built[best])
@@ -232,7 +232,7 @@ class Tuning:
         """What is wrong with a candidate's results, or with the memory that it takes; "" if nothing."""
         call = candidate.call
         assert call is not None
-        inputs = trial.copies() if few else trial.inputs()
+        inputs = trial.copies() if few and not records(candidate.name) else trial.inputs()  # recorded: it matters where inputs lie
         try:
             got, its_peak = self.peak(lambda: trial.run(call, inputs))
         except Exception as error:  # of a candidate, which is out: the program goes on
@@ -240,9 +240,6 @@ class Tuning:
         if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
             return f"takes {its_peak / 1e6:.0f} MB of device memory, eager {peak / 1e6:.0f} MB"
         reason = difference(got, wanted, lambda: self.exact(trial))
-        forget = getattr(call, "forget", None)
-        if forget is not None:
-            forget()  # where these inputs lay
         return f"is wrong: {reason}" if reason else candidate.notes.refusal()
 
     def exact(self, trial: Trial) -> Ran | None:

@@ -19,7 +19,6 @@ from .recording import ADDRESS, Recording, Unrecordable
 MOST_SHAPES = 8  # recordings of one graph
 MOST_REMADE = 8  # times that one is made again because inputs moved
 
-STREAM = torch._C._cuda_getCurrentRawStream if hasattr(torch._C, "_cuda_getCurrentRawStream") else None
 PRECISION = torch._C._get_fp32_precision_getter
 
 
@@ -71,7 +70,7 @@ class Graphed:
 
     def key(self, args: Sequence[Any]) -> Any:
         """What a recording is made for: the stream, the precision of products, and sizes where they vary."""
-        state = (STREAM(self.work.device), PRECISION("cuda", "matmul"), PRECISION("cuda", "conv"))  # type: ignore[misc]
+        state = (self.stream(), PRECISION("cuda", "matmul"), PRECISION("cuda", "conv"))
         if not self.work.varies:
             return state
         return (*state, *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args))
@@ -91,13 +90,14 @@ class Graphed:
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
         """The first call of a kind: on the stream that will record, for what libraries set up by stream."""
-        if len(self.states) >= MOST_SHAPES or pool.full(self.pool(), self.work.device):
+        place = self.work.device, self.stream()
+        if len(self.states) >= MOST_SHAPES or pool.full(*place):
             if not self.full:
                 self.full = True
                 self.report(f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of other sizes run without")
             return self.run(*args)
         self.states[key] = WarmedUp(list(map(address, args)))
-        here, side = torch.cuda.current_stream(self.work.device), self.pool().stream
+        here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
         side.wait_stream(here)
         with torch.cuda.stream(side):
             results = self.run(*args)
@@ -143,10 +143,11 @@ class Graphed:
         work = self.work
         try:
             with torch.cuda.device(work.device):
-                made = Recording(self.run, args, self.copied, work.written, work.lent, self.pool(), work.device)
+                shared = pool.pool_of(work.device, self.stream())
+                made = Recording(self.run, args, self.copied, work.written, work.lent, shared, work.device)
         except Unrecordable as error:
+            pool.retire(work.device, self.stream())
             self.give_up(str(error))
-            pool.retire(work.device, STREAM(work.device))  # type: ignore[misc]
             return self.run(*args)
         self.states[key] = made
         if not self.remade:
@@ -160,15 +161,9 @@ class Graphed:
         if self.require:
             raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
 
-    def forget(self) -> None:
-        """Drops all recordings and what was learnt of where inputs lie."""
-        with self.lock:
-            self.states.clear()
-            self.copied.clear()
-            self.remade = 0
-
-    def pool(self) -> pool.Pool:
-        return pool.pool_of(self.work.device, STREAM(self.work.device))  # type: ignore[misc]
+    def stream(self) -> int:
+        """The current stream, as torch's raw handle."""
+        return int(torch._C._cuda_getCurrentRawStream(self.work.device))
 
 
 def address(item: Any) -> int:

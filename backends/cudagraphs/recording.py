@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .pool import Pool
+from .pool import Pool, trivial
 
 ADDRESS = torch.Tensor.data_ptr
 
@@ -32,11 +32,11 @@ class Recording:
         self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int], written: Collection[int], lent: Collection[int],
         pool: Pool, device: int,
     ) -> None:  # fmt: skip
+        self.pool, self.bytes = pool, 0
         tensors = [index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
         self.static = tuple(index for index in tensors if index not in copied)
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = [ADDRESS(args[index]) for index in self.static]
-        self.pool, self.bytes = pool, 0
         inputs = list(args)
         for index in self.copied:
             inputs[index] = room_for(args[index])
@@ -105,19 +105,15 @@ def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) 
     gc.disable()  # what a collection frees may not be freed while a stream records
     try:
         with torch.cuda.stream(pool.stream):
-            graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
             try:
+                graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
                 results = list(run(*inputs))
+                graph.capture_end()
             except BaseException as error:
                 clear_up(graph, pool, device)
                 if not isinstance(error, Exception):
                     raise
                 raise Unrecordable(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
-            try:
-                graph.capture_end()
-            except RuntimeError as error:
-                clear_up(graph, pool, device)
-                raise Unrecordable(str(error).partition("\n")[0]) from error
     finally:
         if collecting:
             gc.enable()
@@ -133,10 +129,7 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
             end()
         except RuntimeError:
             pass  # it says again that the recording failed, or that it has ended
-    spare, good = torch.zeros(1, device=f"cuda:{device}"), torch.cuda.CUDAGraph()
-    good.capture_begin(capture_error_mode="thread_local")
-    spare.add_(1)
-    good.capture_end()
+    trivial(device, pool.stream, None)
 
 
 class Out:
