@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(found: list[Decision]) -> None:
-    columns = "graph", Column("inputs", overflow="fold"), Column("device", overflow="fold"), "runs on", "ms a call", "why not others", "made"
-    table = Table(*columns)
+    wide = Column("inputs", overflow="fold"), Column("device", overflow="fold")
+    table = Table("graph", *wide, "runs on", "ms a call", "why not others", "made")
     for one in found:
         times = "\n".join(f"{name} {spent * 1e3:.4g}" for name, spent in one.timings)
         out = "\n".join(f"{name}: {reason}" for name, reason in one.struck)

@@ -19,7 +19,7 @@ def choices(compiled):
 
 def small():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8)).cuda()
+    return nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU()) for _ in range(30))).cuda()
 
 
 @pytest.mark.parametrize("grad", [False, True])
@@ -72,4 +72,4 @@ def test_tuning_leaves_no_memory(cache_dir):
     compiled.framejit.reset()
     gc.collect()
     torch.cuda.empty_cache()
-    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.memory_allocated() <= before

@@ -290,4 +290,4 @@ def test_nothing_stays_when_the_handle_goes():
     build()
     gc.collect()
     torch.cuda.empty_cache()
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+    assert torch.cuda.memory_allocated() <= before[0] and torch.cuda.memory_reserved() <= before[1]
