@@ -1,4 +1,4 @@
-"""The repository root is the package `framejit`; its two C extensions need no torch to build."""
+"""The repository root is the package `framejit`; its three C extensions need no torch to build."""
 import ast
 import os
 import sysconfig
@@ -35,6 +35,14 @@ setup(
             ],
             libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", *checks],
+            extra_link_args=checks,
+            optional=optional,
+        ),
+        Extension(
+            "framejit.backends.toolchain._launch",
+            ["backends/toolchain/launch.c"],
+            libraries=["dl"],
+            extra_compile_args=["-O3", "-std=c11", *checks],
             extra_link_args=checks,
             optional=optional,
         ),

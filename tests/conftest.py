@@ -1,6 +1,8 @@
-"""Every test runs strict: what would be a warning and a fall-back to eager in production raises here. Nothing is remembered
-from one test to the next."""
+"""Every test runs strict: what would be a warning and a fall-back to eager in production raises here. Graphs run as they were
+captured where a test asks for no backend, or on what FRAMEJIT_BACKEND says; decisions of one run of the tests end with it."""
 from __future__ import annotations
+
+import os
 
 import framejit
 import pytest
@@ -24,8 +26,9 @@ def _strict():
 
 
 @pytest.fixture(autouse=True)
-def _own_cache_dir(tmp_path_factory):
-    with config.patch(cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False):
+def _plain_defaults(tmp_path_factory):
+    backend = os.environ.get("FRAMEJIT_BACKEND") or "eager"
+    with config.patch(backend=backend, cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False):
         yield
 
 

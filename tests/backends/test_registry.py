@@ -59,7 +59,7 @@ def test_a_taken_name_names_its_owner(register):
         (dict(backend="nope"), "aot_eager, autotune, .*eager, inductor"),
         (dict(mode="fast"), "max-autotune"),
         (dict(options={"x": 1}, backend="eager"), "takes none"),
-        (dict(options={"x": 1}), "tune_budget_s"),
+        (dict(options={"x": 1}, backend="autotune"), "tune_budget_s"),
         (dict(options={"x": 1}, backend=lambda gm, inputs, level=0: gm.forward), "it has: level"),
         (dict(options={"triton.cudagraf": True}, backend="inductor"), "triton.cudagraphs"),
         (dict(dynamic="yes"), "dynamic must be"),

@@ -16,7 +16,7 @@ def tune(folder, *args):
 
 def test_decisions_are_shown_and_forgotten(cache_dir, register):
     register("tune_shown", lambda gm, inputs: gm.forward)
-    framejit.compile(lambda x: (x @ x).sin().sum(0), options={"candidates": ["tune_shown"]})(torch.randn(32, 32))
+    framejit.compile(lambda x: (x @ x).sin().sum(0), backend="autotune", options={"candidates": ["tune_shown"]})(torch.randn(32, 32))
     shown = tune(cache_dir, "--show")
     assert shown.returncode == 0 and "tune_shown" in shown.stdout and "float32[32x32]" in shown.stdout and "1 decisions" in shown.stdout
     assert "1 decisions forgotten" in tune(cache_dir, "--clear").stdout
@@ -29,7 +29,7 @@ def test_a_file_that_is_none(cache_dir):
     shown = tune(cache_dir, "--show")
     assert shown.returncode == 1 and "decisions.sqlite" in shown.stderr
     with pytest.warns(UserWarning, match="decisions cannot be kept"):
-        compiled = framejit.compile(lambda x: (x @ x).sin().sum(0), options={"candidates": ["aot_eager"]})
+        compiled = framejit.compile(lambda x: (x @ x).sin().sum(0), backend="autotune", options={"candidates": ["aot_eager"]})
         compiled(torch.randn(32, 32))
 
 

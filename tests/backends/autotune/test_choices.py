@@ -1,11 +1,13 @@
 """What is kept, what is struck out, and that nothing of the trials is seen."""
 import ctypes
 import gc
+import os
 import time
 
 import framejit
 import pytest
 import torch
+from framejit.options import Config
 
 
 def work(x, w):
@@ -225,6 +227,10 @@ def test_what_talks_to_others_is_never_tried(register, tuned):
     assert "never tried" in choice.why and "foreign" in choice.why and len(calls) <= 2  # once on fakes, once for real
 
 
+def test_it_is_the_default():
+    assert Config().backend == "autotune" or "FRAMEJIT_BACKEND" in os.environ
+
+
 def test_tiny_graphs_are_not_compiled():
     compiled = framejit.compile(lambda x: x + 1, backend="autotune")
     compiled(torch.ones(2))
@@ -287,11 +293,11 @@ def test_explain_tells_the_choice(register, tuned):
 )
 def test_options_that_make_no_sense(asked, message):
     with pytest.raises((ValueError, framejit.BackendError), match=message):
-        framejit.compile(work, options=asked)(*inputs())
+        framejit.compile(work, backend="autotune", options=asked)(*inputs())
 
 
 def test_cuda_graphs_that_are_required_raise_where_there_is_no_device():
     with pytest.raises(framejit.RequirementError, match="nothing of the graph is on a CUDA device"):
-        framejit.compile(work, options={"cudagraphs": "require"})(*inputs())
+        framejit.compile(work, backend="autotune", options={"cudagraphs": "require"})(*inputs())
     with pytest.raises(framejit.RequirementError, match="no CUDA device"):
         framejit.compile(work, backend="cudagraphs", options={"cudagraphs": "require"})(*inputs())

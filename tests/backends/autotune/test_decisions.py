@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path, register):
     register("same", lambda gm, inputs: gm.forward)
     (tmp_path / "cache").write_text("a file where a folder should be")
     with framejit.config.patch(cache_dir=tmp_path / "cache"):
-        compiled = framejit.compile(lambda x: (x @ x).cos().sum(0), options={"candidates": ["same"]})
+        compiled = framejit.compile(lambda x: (x @ x).cos().sum(0), backend="autotune", options={"candidates": ["same"]})
         x = torch.randn(16, 16)
         with pytest.warns(UserWarning, match="cannot be kept"):
             assert torch.equal(compiled(x), (x @ x).cos().sum(0))
@@ -86,7 +86,7 @@ def test_what_a_decision_depends_on(cache_dir, register):
     x = torch.randn(16, 16)
 
     def decide(f, x=x, **options):
-        compiled = framejit.compile(f, options={"candidates": ["same"], **options})
+        compiled = framejit.compile(f, backend="autotune", options={"candidates": ["same"], **options})
         compiled(x)
         (choice,) = compiled.framejit.explain().choices
         return choice.why

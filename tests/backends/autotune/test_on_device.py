@@ -12,6 +12,12 @@ from torch import nn
 pytestmark = pytest.mark.gpu
 
 
+@pytest.fixture(autouse=True)
+def _default(cache_dir):
+    with framejit.config.patch(backend="autotune"):
+        yield
+
+
 def choices(compiled):
     controls = getattr(compiled.framejit, "_controls", [compiled.framejit])
     return [event for control in controls for event in control.history.events if isinstance(event, Chosen)]
@@ -23,7 +29,7 @@ def small():
 
 
 @pytest.mark.parametrize("grad", [False, True])
-def test_many_small_kernels_are_recorded(grad, cache_dir):
+def test_many_small_kernels_are_recorded(grad):
     model, plain = framejit.compile(small()), small()
     x = torch.randn(8, 64, device="cuda")
     for _ in range(4):
@@ -45,7 +51,7 @@ def test_many_small_kernels_are_recorded(grad, cache_dir):
     assert choice.why == "remembered"
 
 
-def test_reduce_overhead_forces_it(cache_dir):
+def test_reduce_overhead_forces_it():
     compiled = framejit.compile(lambda x: (x @ x).relu() + 1, mode="reduce-overhead")
     x = torch.randn(2048, 2048, device="cuda")
     compiled(x)
@@ -56,7 +62,7 @@ def test_reduce_overhead_forces_it(cache_dir):
     assert choices(compiled) == []
 
 
-def test_tuning_leaves_no_memory(cache_dir):
+def test_tuning_leaves_no_memory():
     x = torch.randn(1024, 1024, device="cuda")
 
     def f(x):

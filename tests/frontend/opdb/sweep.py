@@ -23,7 +23,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 SAMPLES = 3
-SETTINGS = ("eager", "aot_eager", "eager+grad", "aot_eager+grad")  # backend, and whether gradients are taken
+SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad")  # backend, and whether gradients are taken
 OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
 
 

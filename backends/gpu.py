@@ -1,0 +1,79 @@
+"""Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from .loops.index import Index
+from .loops.ir import Call, Kernel, Program
+from .printers.base import Parameters
+from .printers.host import Launch, Namespace
+from .printers.triton import POINTERS, PREAMBLE, Tiles, print_triton
+from .toolchain import load_triton
+from .toolchain._launch import launch
+from .toolchain.load_triton import Job
+
+ALIGNMENT = 16  # bytes; torch's allocators give more
+
+
+def prepare() -> None:
+    """Starts what compiles kernels, so that it is ready when there are some."""
+    load_triton.workers()
+
+
+def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, texts: list[str]) -> dict[int, Launch]:
+    """Prints and compiles kernels; equal ones once. Appends their texts to `texts`."""
+    device = device_of(program)
+    ours = owned(program)
+    printed = {position: print_triton(kernel, program.buffers) for position, kernel in kernels.items()}
+    jobs = {position: job(program, *found, ours) for position, found in printed.items()}
+    texts += dict.fromkeys(text for text, _, _ in printed.values())
+    loaded = load_triton.load(list(jobs.values()), device)
+    namespace.objects["launch"] = launch
+    found = {}
+    for position, (_, parameters, tiles) in printed.items():
+        kernel = loaded[jobs[position]]
+        name = f"gpu_kernel_{list(loaded).index(jobs[position])}"
+        namespace.objects[name] = kernel.function
+        call = f"launch({name}, {tiles_in(kernels[position].rows, tiles)}, 1, 1, {kernel.threads}, {kernel.shared}, stream, "
+        found[position] = Launch(call, parameters, ", 0, 0)")
+    return found
+
+
+def prologue(program: Program, namespace: Namespace) -> list[str]:
+    """Lines before the first launch."""
+    namespace.objects["current_stream"] = torch._C._cuda_getCurrentRawStream
+    return [f"stream = current_stream({device_of(program)})"]
+
+
+def device_of(program: Program) -> int:
+    """The number of the one GPU. Raises NotImplementedError where there are several."""
+    found = {buffer.device.index or 0 for buffer in program.buffers.values() if buffer.device.type == "cuda"}
+    if len(found) != 1:
+        raise NotImplementedError("a graph over several GPUs")
+    return found.pop()
+
+
+def owned(program: Program) -> set[str]:
+    """Buffers that the program allocates itself, and so are aligned."""
+    given = {*program.inputs, *program.constants}
+    called = {name for step in program.steps if isinstance(step, Call) for name in step.results if name}
+    return set(program.buffers) - given - called
+
+
+def job(program: Program, text: str, parameters: Parameters, tiles: Tiles, ours: set[str]) -> Job:
+    names = [f"in{n}" for n in range(len(parameters.loaded))] + [f"out{n}" for n in range(len(parameters.stored))]
+    kinds = [POINTERS[program.buffers[name].dtype] for name in parameters.buffers] + ["i64"] * len(parameters.sizes)
+    constants = [("XBLOCK", tiles.xblock)] + ([("RBLOCK", tiles.rblock)] if "RBLOCK" in text else [])
+    arguments = (*names, *parameters.sizes, *(name for name, _ in constants))
+    aligned = tuple(n for n, name in enumerate(parameters.buffers) if name in ours)
+    return Job(PREAMBLE + text, arguments, (*kinds, *("constexpr" for _ in constants)), tuple(constants), aligned, tiles.warps)
+
+
+def tiles_in(rows: Index, tiles: Tiles) -> str:
+    """How many tiles there are, as Python text."""
+    if rows.value is not None:
+        return str(-(-rows.value // tiles.xblock))
+    return f"-(-({rows}) // {tiles.xblock})"

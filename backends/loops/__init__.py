@@ -1,0 +1,1 @@
+"""The loop IR: what a kernel computes, before anybody says in which language."""

@@ -1,0 +1,107 @@
+"""The operations on numbers that loop bodies are made of: their names, result types, and meaning (as torch functions).
+
+A printer has one line of text for each; a test holds that none is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+FLOATS = (torch.float32, torch.float64)  # what is computed in; half precision is only loaded and stored
+SAME, BOOL = "same", "bool"
+
+
+@dataclass(frozen=True)
+class ScalarOp:
+    """An operation on numbers of one type. `result`: that type, or bool. `cost`: in additions, roughly."""
+
+    name: str
+    arity: int
+    meaning: Callable[..., torch.Tensor]
+    result: str = SAME
+    cost: int = 1
+
+
+def _where(condition: torch.Tensor, yes: torch.Tensor, no: torch.Tensor) -> torch.Tensor:
+    return torch.where(condition, yes, no)
+
+
+def _truncating(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.div(a, torch.where(b == 0, torch.ones_like(b), b), rounding_mode="trunc")
+
+
+def _flooring(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.div(a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b), rounding_mode="floor")
+
+
+def _python_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.remainder(a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b))
+
+
+def _c_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.fmod(a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b))
+
+
+_OPS = [
+    ScalarOp("add", 2, torch.add),
+    ScalarOp("sub", 2, torch.sub),
+    ScalarOp("mul", 2, torch.mul),
+    ScalarOp("neg", 1, torch.neg),
+    ScalarOp("abs", 1, torch.abs),
+    ScalarOp("div", 2, torch.true_divide, cost=4),
+    ScalarOp("truncdiv", 2, _truncating, cost=8),
+    ScalarOp("floordiv", 2, _flooring, cost=8),
+    ScalarOp("remainder", 2, _python_remainder, cost=8),
+    ScalarOp("fmod", 2, _c_remainder, cost=8),
+    ScalarOp("maximum", 2, torch.maximum),  # a NaN on either side stays
+    ScalarOp("minimum", 2, torch.minimum),
+    ScalarOp("sqrt", 1, torch.sqrt, cost=4),
+    ScalarOp("rsqrt", 1, torch.rsqrt, cost=4),
+    *(ScalarOp(name, 1, getattr(torch, name), cost=12) for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+        "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma",
+    )),
+    *(ScalarOp(name, 2, getattr(torch, name), cost=16) for name in ("pow", "atan2", "hypot")),
+    ScalarOp("copysign", 2, torch.copysign),
+    ScalarOp("nextafter", 2, torch.nextafter, cost=8),
+    *(ScalarOp(name, 1, getattr(torch, name)) for name in ("floor", "ceil", "trunc", "round")),
+    *(ScalarOp(name, 1, getattr(torch, name), BOOL) for name in ("isnan", "isinf", "signbit")),
+    *(ScalarOp(name, 2, getattr(torch, name), BOOL) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+    ScalarOp("and", 2, torch.logical_and, BOOL),
+    ScalarOp("or", 2, torch.logical_or, BOOL),
+    ScalarOp("xor", 2, torch.logical_xor, BOOL),
+    ScalarOp("not", 1, torch.logical_not, BOOL),
+    ScalarOp("bitand", 2, torch.bitwise_and),
+    ScalarOp("bitor", 2, torch.bitwise_or),
+    ScalarOp("bitxor", 2, torch.bitwise_xor),
+    ScalarOp("bitnot", 1, torch.bitwise_not),
+    ScalarOp("shl", 2, torch.bitwise_left_shift),
+    ScalarOp("shr", 2, torch.bitwise_right_shift),
+    ScalarOp("where", 3, _where),
+]  # fmt: skip
+
+SCALAR_OPS: dict[str, ScalarOp] = {op.name: op for op in _OPS}
+
+
+def _argmax(value: torch.Tensor) -> torch.Tensor:
+    return value.max(1, keepdim=True).indices
+
+
+def _argmin(value: torch.Tensor) -> torch.Tensor:
+    return value.min(1, keepdim=True).indices
+
+
+# How the values of a row become one number: functions of a tensor of shape (rows, row length).
+REDUCTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
+    "sum": lambda value: value.sum(1, keepdim=True, dtype=value.dtype),
+    "prod": lambda value: value.prod(1, keepdim=True, dtype=value.dtype),
+    "max": lambda value: value.amax(1, keepdim=True),
+    "min": lambda value: value.amin(1, keepdim=True),
+    "any": lambda value: value.any(1, keepdim=True),
+    "argmax": _argmax,
+    "argmin": _argmin,
+}

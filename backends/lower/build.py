@@ -1,0 +1,278 @@
+"""A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there, or as a call."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._sympy.printers import PythonPrinter
+
+from ..loops.index import ONE, ZERO, Index, index
+from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
+from .registry import LOWERINGS, Unsupported
+from .sizes import Sizes
+
+DTYPES = frozenset({
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+})  # fmt: skip
+DEVICES = ("cpu", "cuda")
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+Body = Callable[[Sequence[Index]], Scalar]
+
+
+def lower(gm: torch.fx.GraphModule) -> tuple[Program, list[str]]:
+    """The graph as a Program, and the operators that it calls. Nodes need their fake results in meta["val"]."""
+    builder = Builder(gm)
+    for node in gm.graph.nodes:
+        builder.add(node)
+    builder.bind_sizes()
+    return builder.program, builder.called
+
+
+class Builder:
+    """Makes a Program, node by node."""
+
+    def __init__(self, gm: torch.fx.GraphModule) -> None:
+        self.gm = gm
+        self.program = Program({}, [], [], [])
+        self.sizes = Sizes()
+        self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
+        self.called: list[str] = []
+
+    # --- the graph ---
+
+    def add(self, node: torch.fx.Node) -> None:
+        if node.op == "placeholder":
+            self.values[node] = self.input(node)
+        elif node.op == "output":
+            self.program.outputs = [self.output(item) for item in node.args[0]]  # type: ignore[union-attr]
+        elif node.op == "get_attr":
+            self.values[node] = self.constant(node)
+        else:
+            self.values[node] = self.call(node)
+
+    def input(self, node: torch.fx.Node) -> Any:
+        fake = node.meta["val"]
+        self.program.inputs.append(node.name)
+        if not isinstance(fake, torch.Tensor):
+            if not isinstance(fake, (int, torch.SymInt)):
+                raise NotImplementedError(f"an input of type {type(fake).__name__}")
+            return self.sizes(fake)
+        return self.window(self.new_buffer(node.name, fake))
+
+    def bind_sizes(self) -> None:
+        """Says how a call finds the value of each symbol. Raises NotImplementedError for one that no input shows."""
+        known: dict[sympy.Expr, str] = {}
+        for node in self.gm.graph.find_nodes(op="placeholder"):
+            fake = node.meta["val"]
+            if isinstance(fake, torch.SymInt):
+                known.setdefault(fake.node.expr, node.name)
+            elif isinstance(fake, torch.Tensor):
+                for get in ("size", "stride"):
+                    for number, value in enumerate(getattr(fake, get)()):
+                        if isinstance(value, torch.SymInt):
+                            known.setdefault(value.node.expr, f"{node.name}.{get}({number})")
+        symbols = {symbol for expression in self.sizes.hidden.values() for symbol in expression.free_symbols}
+        missing = [str(symbol) for symbol in symbols if symbol not in known]
+        if missing:
+            raise NotImplementedError(f"no input has the size {', '.join(missing)}")
+        self.program.sizes |= {str(symbol): known[symbol] for symbol in sorted(symbols, key=str)}
+        printer = PythonPrinter()
+        for name, expression in self.sizes.hidden.items():
+            if not isinstance(expression, sympy.Symbol):
+                self.program.sizes[name] = printer.doprint(expression)
+
+    def output(self, item: Any) -> Any:
+        return Same(item.name) if isinstance(item, torch.fx.Node) and item.op == "placeholder" else self.look_up(item)
+
+    def constant(self, node: torch.fx.Node) -> View:
+        """A tensor that belongs to the graph."""
+        value: Any = self.gm
+        for name in str(node.target).split("."):
+            value = getattr(value, name)
+        if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+            raise NotImplementedError(f"a constant of type {type(value).__name__}")
+        buffer = self.new_buffer(node.name, value)
+        self.program.constants[buffer.name] = value
+        return self.window(buffer)
+
+    def look_up(self, argument: Any) -> Any:
+        """An argument with nodes replaced by what they became."""
+        if isinstance(argument, torch.fx.Node):
+            return self.values[argument]
+        if isinstance(argument, (tuple, list)):
+            return type(argument)(map(self.look_up, argument)) if type(argument) in (tuple, list) else [*map(self.look_up, argument)]
+        if isinstance(argument, dict):
+            return {key: self.look_up(value) for key, value in argument.items()}
+        if isinstance(argument, slice):
+            raise Unsupported("a slice as an argument")
+        return argument
+
+    def call(self, node: torch.fx.Node) -> Any:
+        if node.target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
+        if node.target is torch.ops.aten.copy_.default and self.is_input(node.args[0]):
+            target, source = self.values[node.args[0]], self.values[node.args[1]]  # type: ignore[index]
+            self.program.writes.append((target, source))
+            return target
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags:  # type: ignore[union-attr]
+            raise NotImplementedError(f"{node.target} writes into a tensor in the middle of the graph")
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return self.sizes(value)
+        if isinstance(value, SYMBOLIC):
+            raise NotImplementedError(f"{node.target} gives a number that is not an integer")
+        viewed = self.view(node)
+        if viewed is not None:
+            return viewed
+        args, kwargs = self.look_up(tuple(node.args)), self.look_up(dict(node.kwargs))
+        lowering = LOWERINGS.get(node.target)
+        if lowering is not None and self.supports(node):
+            steps = len(self.program.steps)
+            try:
+                return lowering(self, node, *args, **kwargs)
+            except Unsupported:
+                del self.program.steps[steps:]
+        return self.external(node, args, kwargs)
+
+    def is_input(self, argument: Any) -> bool:
+        return isinstance(argument, torch.fx.Node) and argument.op == "placeholder"
+
+    def supports(self, node: torch.fx.Node) -> bool:
+        """Whether all tensors are plain ones of a kind that kernels know, on one device."""
+        tensors = [*_fakes(node.meta["val"]), *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val")))]
+        devices = {fake.device for fake in tensors}
+        return len(devices) == 1 and devices.pop().type in DEVICES and all(map(_plain, tensors))
+
+    def view(self, node: torch.fx.Node) -> Any:
+        """What the node is, where it computes nothing: windows on its first argument's buffer."""
+        base = node.args[0] if node.args else None
+        if not isinstance(base, torch.fx.Node) or not isinstance(self.values[base], View):
+            return None
+        fake, results = base.meta["val"], node.meta.get("val")
+        if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
+            return None
+        several = isinstance(results, (tuple, list))
+        windows = [self.alias(result, fake, self.values[base]) for result in (results if several else [results])]
+        if not windows or None in windows:
+            return None
+        return windows if several else windows[0]
+
+    def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
+        if not isinstance(result, torch.Tensor) or result.dtype != base.dtype or not (_plain(result) and _plain(base)):
+            return None
+        if result.untyped_storage()._cdata != base.untyped_storage()._cdata or result.is_conj() or result.is_neg():
+            return None
+        offset = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + view.offset
+        return View(view.buffer, self.shape(result.shape), self.shape(result.stride()), offset, view.dtype, view.device)
+
+    def external(self, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of the operator."""
+        results = node.meta.get("val")
+        single = not isinstance(results, (tuple, list))
+        names: list[str | None] = []
+        values: list[Any] = []
+        for number, result in enumerate([results] if single else results):
+            if isinstance(result, torch.Tensor):
+                buffer = self.new_buffer(f"{node.name}_{number}" if not single else node.name, result)
+                names.append(buffer.name)
+                values.append(self.window(buffer))
+            else:
+                names.append(None)
+                values.append(None if result is None else self.unknown(node))
+        schema = getattr(node.target, "_schema", None)
+        effect = schema is None or not schema.returns or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
+        self.program.steps.append(Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect))  # type: ignore[arg-type]
+        self.called.append(str(node.target))
+        return values[0] if single else values
+
+    def unknown(self, node: torch.fx.Node) -> Any:
+        raise NotImplementedError(f"{node.target} gives a number")
+
+    # --- for lowerings ---
+
+    def shape(self, sizes: Sequence[Any]) -> tuple[Index, ...]:
+        return tuple(map(self.sizes, sizes))
+
+    def new_buffer(self, name: str, like: torch.Tensor) -> Buffer:
+        """A buffer with a fake tensor's sizes and strides."""
+        while name in self.program.buffers:
+            name += "_"
+        buffer = Buffer(name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device)
+        self.program.buffers[name] = buffer
+        return buffer
+
+    def window(self, buffer: Buffer) -> View:
+        return View(buffer.name, buffer.size, buffer.stride, ZERO, buffer.dtype, buffer.device)
+
+    def pointwise(self, node: torch.fx.Node, like: torch.Tensor, body: Body) -> View:
+        """A buffer like a fake tensor, of which element [i, j, ...] is body([i, j, ...])."""
+        return self.reduction(node, like, [], lambda outer, _: body(outer))
+
+    def reduction(
+        self, node: torch.fx.Node, like: torch.Tensor, inner: Sequence[Index], body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
+        kind: str | None = None,
+    ) -> View:  # fmt: skip
+        """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ... below the sizes `inner`."""
+        if not _dense(like):
+            raise Unsupported("the result has gaps")
+        buffer = self.new_buffer(node.name, like)
+        kept = [number for number, size in enumerate(buffer.size) if size != ONE]
+        kept.sort(key=lambda number: _order(like.stride()[number]), reverse=True)
+        outer = loops([buffer.size[number] for number in kept], "p")
+        subscripts = [ZERO] * len(buffer.size)
+        for variable, number in zip(outer, kept, strict=True):
+            subscripts[number] = Index({(variable,): 1})
+        rows = loops([size for size in inner if size != ONE], "r")
+        following = iter(rows)
+        along = [ZERO if size == ONE else Index({(next(following),): 1}) for size in inner]
+        value = body(subscripts, along)
+        if kind is not None and rows:
+            value = reduce(kind, value)
+        elif kind is not None and kind.startswith("arg"):
+            value = const(0, torch.int64)
+        store = Store(buffer.name, self.window(buffer).at(subscripts), value)
+        self.program.steps.append(Kernel(outer, rows, (store,), (str(node.target),)))
+        return self.window(buffer)
+
+    def read(self, view: View, subscripts: Sequence[Index], **more: Any) -> Scalar:
+        """An element, broadcast: subscripts may be more than the view has dimensions."""
+        own = list(subscripts)[len(subscripts) - len(view.size) :]
+        own = [ZERO if size == ONE else subscript for size, subscript in zip(view.size, own, strict=True)]
+        return load(view.buffer, view.at(own), view.dtype, **more)
+
+
+def _order(stride: Any) -> int:
+    return stride if isinstance(stride, int) else stride.node.hint
+
+
+def _fakes(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [item for item in value if isinstance(item, torch.Tensor)] if isinstance(value, (tuple, list)) else []
+
+
+def _plain(tensor: torch.Tensor) -> bool:
+    kind = type(tensor) in (FakeTensor, torch.Tensor, torch.nn.Parameter)
+    return kind and tensor.layout == torch.strided and tensor.dtype in DTYPES and not tensor.is_quantized
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill their memory without gaps or overlaps."""
+    kept = [(_order(stride), _order(size)) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
+    expected = 1
+    for stride, size in sorted(kept):
+        if stride != expected and size != 0:
+            return False
+        expected = stride * size
+    return True
+
+
+__all__ = ["Body", "Builder", "index", "lower"]

@@ -1,0 +1,6 @@
+"""All lowerings: importing this module registers them."""
+
+from . import creation, indexing, normalization, pointwise, reductions
+from .registry import LOWERINGS
+
+__all__ = ["LOWERINGS", "creation", "indexing", "normalization", "pointwise", "reductions"]

@@ -1,0 +1,27 @@
+"""Lowerings by operator. A lowering gets the Builder, the node, and its arguments with Views for tensors and Indexes for sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Lowering = Callable[..., Any]
+
+LOWERINGS: dict[Any, Lowering] = {}
+
+
+class Unsupported(Exception):
+    """A lowering does not cover these arguments: the operator is called."""
+
+
+def lowers(*operators: Any) -> Callable[[Lowering], Lowering]:
+    """Registers a lowering for operator overloads. Raises ValueError for one that has another already."""
+
+    def register(function: Lowering) -> Lowering:
+        for operator in operators:
+            if operator in LOWERINGS:
+                raise ValueError(f"{operator} is lowered twice: by {LOWERINGS[operator].__name__} and by {function.__name__}")
+            LOWERINGS[operator] = function
+        return function
+
+    return register

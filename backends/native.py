@@ -1,0 +1,133 @@
+"""`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.fx
+from torch._decomp import core_aten_decompositions
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .eager_gradients import ahead_of_time, needs_gradient
+from .loops.ir import Kernel, Program
+from .lower.build import lower
+from .lower.lowerings import LOWERINGS
+from .optimize.fuse import fuse
+from .optimize.simplify import simplify
+from .passes.functional import fakes, functional, needs_wrappers
+from .printers.c import preamble, print_c
+from .printers.host import Host, Launch, Namespace
+from .registry import register_backend
+from .toolchain._launch import run
+from .toolchain.compile_c import compiler, functions
+
+# Called as they are though torch knows how to decompose them: what they become would be slower than they are.
+WHOLE = (
+    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward", "index_add", "index_copy", "index_fill",
+    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin", "multilabel", "reflection_pad", "replication_pad",
+    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool", "avg_pool", "native_dropout",
+)  # fmt: skip
+
+
+@lru_cache(1)
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions of operators that have no lowering here."""
+    known = core_aten_decompositions().items()
+    return {operator: rule for operator, rule in known if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)}
+
+
+@dataclass
+class Report:
+    """What became of a graph: the host program, the kernels' texts, operators that are called, why neighbours stayed apart."""
+
+    host: str = ""
+    kernels: list[str] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
+    apart: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+@register_backend("native")
+def native(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators."""
+    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
+        return gm.forward
+    if any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
+        gpu().prepare()
+    outputs = gm.graph.output_node().all_input_nodes
+    if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
+        return ahead_of_time(gm, lambda: differentiable(gm, example_inputs), random_like_eager=True)
+    try:
+        compiled = compile_aten(functional(gm, decompositions()))
+    except NotImplementedError:
+        return ahead_of_time(gm, lambda: differentiable(gm, example_inputs), random_like_eager=True)
+    return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+
+
+def gpu() -> Any:
+    """The part for the GPU: it needs Triton, which torch for the CPU comes without."""
+    return importlib.import_module(".gpu", __package__)
+
+
+def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        with torch.no_grad():
+            return compiled(*args)
+
+    return call
+
+
+def differentiable(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Forward and backward, both compiled."""
+
+    def compile_part(part: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_aten(part))
+
+    return aot_module_simplified(
+        gm, list(example_inputs), fw_compiler=compile_part, bw_compiler=compile_part, decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )  # fmt: skip
+
+
+def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Callable[..., Any]:
+    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs."""
+    report = report or Report()
+    program, report.called = lower(gm)
+    program, report.apart = fuse(program)
+    program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
+    namespace = Namespace({"run": run})
+    steps = enumerate(program.steps)
+    kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
+    on_gpu = {position for position, step in kernels.items() if program.buffers[step.stores[0].buffer].device.type == "cuda"}
+    launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
+    first = []
+    if on_gpu:
+        launches |= gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
+        first = gpu().prologue(program, namespace)
+    namespace.objects |= program.constants
+    report.host = Host(program, launches, namespace, first).text()
+    exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)
+    return namespace.objects["call"]
+
+
+def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, report: Report) -> dict[int, Launch]:
+    """Prints and compiles kernels as C; equal ones once."""
+    if not kernels:
+        return {}
+    threads = torch.get_num_threads()
+    printed = {position: print_c(step, program.buffers, threads) for position, step in kernels.items()}
+    report.kernels = list(dict.fromkeys(text for text, _ in printed.values()))
+    _, _, vector = compiler()
+    addresses = dict(zip(report.kernels, functions(preamble(vector), report.kernels, 2), strict=True))
+    launches = {}
+    for position, (text, parameters) in printed.items():
+        name = f"kernel_{report.kernels.index(text)}"
+        namespace.objects[name] = addresses[text]
+        launches[position] = Launch(f"run({name}, ", parameters)
+    return launches

@@ -1,0 +1,462 @@
+"""Kernels that pass values to each other become one kernel, where that computes nothing twice that is dear.
+
+A consumer that reads an element where its producer writes one at the same point of common loops takes the value itself. The
+loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with
+i-th coordinate (a // s_i) % n_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ..loops.index import Atom, Hole, Index, Var, atom, product
+from ..loops.ir import (
+    CAST,
+    LOAD,
+    REDUCE,
+    TRUE,
+    Access,
+    Call,
+    Kernel,
+    Program,
+    Scalar,
+    Step,
+    Store,
+    View,
+    cast,
+    loads,
+    reads,
+    rewrite,
+    substitute,
+    topological,
+    views_in,
+    writes,
+)
+from ..loops.ir import scalar as s
+from ..loops.scalar_ops import SCALAR_OPS
+
+MOST_BUFFERS = 24
+MOST_NODES = 400
+CHEAP = 8  # cost of what is rather computed again than kept
+SHORT = 1 << 14  # additions that cost less than another kernel
+LONG_ROW = 1 << 15
+FEW_ROWS = 64
+
+
+class Fusion:
+    """The steps of a program while they merge. `reasons`: why two neighbours stayed apart."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.steps: dict[int, Step] = dict(enumerate(program.steps))
+        self.kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        self.producer: dict[str, int] = {}
+        self.readers: dict[str, set[int]] = {}
+        self.reads: dict[int, set[str]] = {}
+        for number, step in self.steps.items():
+            for name in writes(step):
+                self.producer[name] = number
+            self.index(number)
+        self.before: dict[int, int] = {}  # ancestors, as bits
+        self.count()
+        self.reasons: dict[tuple[str, str], str] = {}
+
+    def index(self, number: int) -> None:
+        self.reads[number] = reads(self.steps[number])
+        for name in self.reads[number]:
+            self.readers.setdefault(name, set()).add(number)
+
+    def count(self) -> None:
+        """Finds each step's ancestors."""
+        self.before = {}
+        todo = list(reversed(self.steps))
+        while todo:
+            number = todo[-1]
+            parents = {self.producer[name] for name in self.reads[number] if name in self.producer}
+            missing = [] if number in self.before else [parent for parent in parents if parent not in self.before]
+            todo += missing
+            if not missing:
+                todo.pop()
+                mask = 0
+                for parent in parents:
+                    mask |= self.before[parent] | 1 << parent
+                self.before[number] = mask
+
+    def run(self) -> Program:
+        for number in list(self.steps):
+            if isinstance(self.steps.get(number), Kernel):
+                self.absorb(number)
+        self.side_by_side()
+        self.program.steps = [self.steps[number] for number in self.ordered()]
+        return self.program
+
+    # --- one after the other ---
+
+    def absorb(self, number: int) -> None:
+        """Takes producers into a kernel, as long as one fits."""
+        refused: set[int] = set()
+        while True:
+            before = {self.producer[name] for name in self.reads[number] if name in self.producer} - refused
+            if not before:
+                return
+            chosen = max(before)
+            if not self.take(chosen, number):
+                refused.add(chosen)
+
+    def take(self, first: int, second: int) -> bool:
+        producer, consumer = self.steps[first], self.steps[second]
+        if not isinstance(producer, Kernel) or not isinstance(consumer, Kernel):
+            return False
+        between = {other for name in writes(producer) for other in self.readers.get(name, ()) if other not in (first, second)}
+        merged = None
+        if any(self.before[second] >> other & 1 for other in between):
+            reason = "another step must run in between"
+        elif not same_device(self.program, producer, consumer):
+            reason = "they run on different devices"
+        else:
+            needed = {name for name in writes(producer) if name in self.kept or self.readers.get(name, set()) - {second}}
+            merged = merge(producer, consumer, needed) or inline(producer, consumer, bool(needed))
+            reason = "their loops do not match, or too much would be computed twice"
+            if merged is not None and too_large(merged):
+                merged, reason = None, "one kernel would be too large"
+            if merged is not None and set(writes(merged)) == set(writes(consumer)) and needed:
+                self.replace(second, merged)  # what the producer stores, others still read
+                self.count()
+                return True
+        if merged is None:
+            self.reasons[producer.stores[0].buffer, consumer.stores[0].buffer] = reason
+            return False
+        self.unite(first, second, merged)
+        return True
+
+    def replace(self, number: int, merged: Kernel) -> None:
+        for name in self.reads[number]:
+            self.readers[name].discard(number)
+        self.steps[number] = merged
+        self.index(number)
+
+    def unite(self, first: int, second: int, merged: Kernel) -> None:
+        """The kernel of two steps, under the second one's number."""
+        for name in self.reads.pop(first):
+            self.readers[name].discard(first)
+        del self.steps[first]
+        self.replace(second, merged)
+        for name in writes(merged):
+            self.producer[name] = second
+        both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
+        self.before[second] = both
+        bits = 1 << first | 1 << second
+        for other, mask in self.before.items():
+            if mask & bits:
+                self.before[other] = (mask | both | 1 << second) & ~(1 << first)
+
+    # --- side by side ---
+
+    def side_by_side(self) -> None:
+        """Kernels with the same loops that read the same memory run together."""
+        for name in list(self.readers):
+            group = sorted(number for number in self.readers[name] if isinstance(self.steps.get(number), Kernel))
+            for position, second in enumerate(group):
+                for first in group[:position]:
+                    if first in self.steps and second in self.steps and self.beside(first, second):
+                        break
+
+    def beside(self, first: int, second: int) -> bool:
+        left, right = self.steps[first], self.steps[second]
+        assert isinstance(left, Kernel) and isinstance(right, Kernel)
+        if self.before[first] >> second & 1 or self.before[second] >> first & 1 or not same_device(self.program, left, right):
+            return False
+        merged = zipped(left, right)
+        if merged is None or too_large(merged):
+            return False
+        self.unite(first, second, merged)
+        return True
+
+    def ordered(self) -> list[int]:
+        """Numbers of steps, each behind those that it depends on, else as they were."""
+        done = 0
+        ordered: list[int] = []
+        waiting = sorted(self.steps)
+        alive = sum(1 << number for number in waiting)
+        while waiting:
+            rest = []
+            for number in waiting:
+                if self.before[number] & alive & ~done:
+                    rest.append(number)
+                else:
+                    ordered.append(number)
+                    done |= 1 << number
+            assert len(rest) < len(waiting), "steps depend on each other in a circle"
+            waiting = rest
+        return ordered
+
+
+def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
+    """Fuses a program's kernels; with it, by pair of buffers, why a producer and a consumer stayed apart."""
+    fusion = Fusion(drop_unused(program))
+    return fusion.run(), fusion.reasons
+
+
+def drop_unused(program: Program) -> Program:
+    """Steps whose results nobody reads, without effects, are left out."""
+    needed = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    steps: list[Step] = []
+    for step in reversed(program.steps):
+        if (isinstance(step, Call) and step.effect) or needed & set(writes(step)):
+            needed |= reads(step)
+            steps.append(step)
+    program.steps = steps[::-1]
+    return program
+
+
+def same_device(program: Program, left: Kernel, right: Kernel) -> bool:
+    return program.buffers[left.stores[0].buffer].device == program.buffers[right.stores[0].buffer].device
+
+
+def too_large(kernel: Kernel) -> bool:
+    return len(reads(kernel)) + len(kernel.stores) > MOST_BUFFERS or len(topological(kernel.roots())) > MOST_NODES
+
+
+def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
+    """The point of the loops `outer` at which an element was stored, given its place in the buffer."""
+    mapping: dict[Atom, Index] = {}
+    for variable in outer:
+        stride = store.index.coefficient(variable)
+        if stride is None or not stride.terms:
+            return None
+        mapping[variable] = place // stride % variable.size
+    return mapping if store.index.substitute(mapping) == place else None
+
+
+def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
+    """Whether a place runs through 0 .. count-1, each once, as the variables run through their values."""
+    steps = []
+    for variable in variables:
+        step = place.coefficient(variable)
+        if step is None:
+            return False
+        steps.append((step, variable.size))
+    expected = Index({(): 1})
+    while steps:
+        following = [item for item in steps if item[0] == expected]
+        if len(following) != 1:
+            return False
+        steps.remove(following[0])
+        expected = expected * following[0][1]
+    return expected == count and not place.substitute({variable: Index({}) for variable in variables}).terms
+
+
+def linear(variables: Sequence[Var]) -> Index:
+    """The number of a point of loops, counted in order."""
+    total = Index({})
+    for variable in variables:
+        total = total * variable.size + atom(variable)
+    return total
+
+
+def unravelled(variables: Sequence[Var], number: Index) -> dict[Atom, Index]:
+    """The point of loops with a given number."""
+    mapping: dict[Atom, Index] = {}
+    step = Index({(): 1})
+    for variable in reversed(variables):
+        mapping[variable] = number // step % variable.size
+        step = step * variable.size
+    return mapping
+
+
+def merge(producer: Kernel, consumer: Kernel, needed: set[str]) -> Kernel | None:
+    """Both in common loops, each point computed once; None where the loops do not match."""
+    stored = {store.buffer: store for store in producer.stores}
+    passed = [node.attr for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    if any(isinstance(item, Hole) for access in passed for item in access.index.atoms()):
+        return None
+    found = common_loops(producer, consumer, stored, passed)
+    if found is None:
+        return None
+    outer, inner, mapping = found
+    if any(stored[access.buffer].index.substitute(mapping) != access.index for access in passed):
+        return None
+    values = substitute(producer.roots(), mapping)
+    given = {store.buffer: value for store, value in zip(producer.stores, values, strict=True)}
+
+    def change(node: Scalar) -> Scalar:
+        if node.op == LOAD and node.attr.buffer in given:
+            return given[node.attr.buffer]
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    kept = [
+        Store(store.buffer, store.index.substitute(mapping), value)
+        for store, value in zip(producer.stores, values, strict=True)
+        if store.buffer in needed
+    ]
+    own = rewrite(consumer.roots(), change)
+    stores = [Store(store.buffer, store.index, value) for store, value in zip(consumer.stores, own, strict=True)]
+    return Kernel(outer, inner, (*kept, *stores), producer.origins + consumer.origins)
+
+
+def common_loops(
+    producer: Kernel, consumer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
+) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Atom, Index]] | None:
+    """Loops for both, and the producer's variables in terms of them; None where its points and the consumer's do not pair up."""
+    by_row = [variable for variable in consumer.outer if variable.size != 1]
+    along = [variable for variable in consumer.inner if variable.size != 1]
+    every = by_row + along
+    mapping, columns = points(producer, stored, passed)
+    if mapping is None or not is_dense(linear(producer.outer).substitute(mapping), _used(mapping, every), producer.rows):
+        return None
+    rows = _used(mapping, every)
+    outer, inner = consumer.outer, consumer.inner
+    if not producer.inner:
+        return (outer, inner, mapping) if rows in (every, by_row) else None
+    if columns is not None:
+        used = _used(columns, every)
+        if set(used) & set(rows) or len(used) + len(rows) != len(every) or (inner and rows != by_row):
+            return None
+        if not is_dense(linear(producer.inner).substitute(columns), used, producer.columns):
+            return None
+        if not inner:
+            outer, inner = tuple(rows), tuple(used)
+        return None if serial(outer, inner) else (outer, inner, mapping | columns)
+    if not inner and rows == by_row:
+        inner = tuple(Var(_other(variable.name, consumer), variable.size) for variable in producer.inner)
+        return outer, inner, mapping | {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
+    if not inner:
+        outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
+    elif rows != by_row:
+        return None
+    if product([variable.size for variable in inner]) != producer.columns or serial(outer, inner):
+        return None
+    return outer, inner, mapping | unravelled(producer.inner, linear(inner))
+
+
+def points(
+    producer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
+) -> tuple[dict[Atom, Index] | None, dict[Atom, Index] | None]:
+    """Where in the producer's loops the elements were stored: its row, and the place in the row (None: the whole row's)."""
+    outer = inner = None
+    for access in passed:
+        store = stored[access.buffer]
+        if not store.index.variables() & set(producer.inner):
+            outer = coordinates(store, producer.outer, access.index)
+            continue
+        found = coordinates(store, producer.variables, access.index)
+        if found is None:
+            return None, None
+        inner = {variable: found[variable] for variable in producer.inner}
+        outer = outer or {variable: found[variable] for variable in producer.outer}
+    return outer, inner
+
+
+def _used(mapping: Mapping[Atom, Index], variables: Sequence[Var]) -> list[Var]:
+    """Those variables that the mapping's values depend on."""
+    found = {variable for expression in mapping.values() for variable in expression.variables()}
+    return [variable for variable in variables if variable in found]
+
+
+def _other(name: str, consumer: Kernel) -> str:
+    names = {variable.name for variable in consumer.variables}
+    while name in names:
+        name += "_"
+    return name
+
+
+def serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
+    """Whether few rows of great length would leave processors idle."""
+    rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
+    return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW
+
+
+def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
+    """The consumer computing the producer's values itself where it reads them; the producer's stores are left out."""
+    if producer.inner:
+        return None
+    stored = {store.buffer: store for store in producer.stores}
+    passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    if any(isinstance(item, Hole) for node in passed for item in node.attr.index.atoms()):
+        return None
+    if not worth_repeating(producer, consumer, {node.attr for node in passed}, needed):
+        return None
+    values: dict[tuple[Access, int], Scalar] = {}
+    for node in passed:
+        key = node.attr, id(node.args[0])
+        if key in values:
+            continue
+        store = stored[node.attr.buffer]
+        mapping = coordinates(store, producer.outer, node.attr.index)
+        if mapping is None:
+            return None
+        values[key] = guarded(substitute([store.value], mapping)[0], node.args[0])
+    by_id = {id(node): values[node.attr, id(node.args[0])] for node in passed}
+
+    def change(node: Scalar) -> Scalar:
+        if id(node) in by_id:
+            return by_id[id(node)]
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    stores = zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
+    return replace(
+        consumer,
+        stores=tuple(Store(store.buffer, store.index, value) for store, value in stores),
+        origins=producer.origins + consumer.origins,
+    )
+
+
+def guarded(value: Scalar, mask: Scalar) -> Scalar:
+    """value, its loads made only where mask is true."""
+    if mask is TRUE:
+        return value
+
+    def change(node: Scalar) -> Scalar:
+        if node.op != LOAD:
+            return node
+        own = node.args[0]
+        return Scalar(LOAD, (mask if own is TRUE else s("and", mask, own), *node.args[1:]), node.dtype, node.attr)
+
+    return rewrite([value], change)[0]
+
+
+def worth_repeating(producer: Kernel, consumer: Kernel, accesses: set[Access], needed: bool) -> bool:
+    price = cost(producer.roots())
+    read = {node.attr for node in loads(producer.roots())}
+    if not read:
+        return price <= 4 * CHEAP
+    if needed:
+        return price <= 2 and len(read) == 1
+    times = consumer.rows * consumer.columns * len(accesses)
+    if _at_most(times, producer.rows) or (times.value is not None and times.value * price < SHORT):
+        return True
+    return price <= CHEAP and len(read) <= 2 or price == 0
+
+
+def _at_most(left: Index, right: Index) -> bool:
+    if left.value is not None and right.value is not None:
+        return left.value <= right.value
+    return left == right
+
+
+def cost(roots: Iterable[Scalar]) -> int:
+    """Of all operations once, in additions."""
+    return sum(SCALAR_OPS[node.op].cost for node in topological(roots) if node.op in SCALAR_OPS)
+
+
+def zipped(left: Kernel, right: Kernel) -> Kernel | None:
+    """Two independent kernels in one, where their loops are the same."""
+    pairs = list(zip(left.variables, right.variables, strict=False))
+    if any(node.op == REDUCE and node.attr.startswith("arg") for node in topological((*left.roots(), *right.roots()))):
+        return None  # they would keep the others from SIMD
+    same = len(left.outer) == len(right.outer) and len(left.inner) == len(right.inner)
+    if not same or any(a.size != b.size for a, b in pairs):
+        return None
+    mapping: Mapping[Atom, Index] = {b: atom(a) for a, b in pairs}
+    shared = {node.attr for node in loads(left.roots())} & {
+        Access(node.attr.buffer, node.attr.index.substitute(mapping)) for node in loads(right.roots())
+    }
+    if not shared:
+        return None
+    values = substitute(right.roots(), mapping)
+    stores = tuple(Store(st.buffer, st.index.substitute(mapping), value) for st, value in zip(right.stores, values, strict=True))
+    return Kernel(left.outer, left.inner, left.stores + stores, left.origins + right.origins)
+
+
+__all__ = ["View", "drop_unused", "fuse"]

@@ -1,0 +1,65 @@
+"""A captured torch-level graph to a functional ATen graph, for inference: no autograd, no run-time wrappers.
+
+Writes into inputs become copies at the end; views stay views, with eager's strides. What this route cannot promise (an output
+that shares memory with an input that is written, operators that change a tensor's shape in place) is `needs_wrappers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+
+RESHAPES_IN_PLACE = (
+    "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_", "as_strided_", "set_", "detach_",
+    "requires_grad_", "sparse_resize_",
+)  # fmt: skip
+
+TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting")  # functorch's levels do not nest in functionalize's
+
+
+def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]) -> torch.fx.GraphModule:
+    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else."""
+
+    def run(*args: Any) -> Any:
+        return gm.forward(*args)
+
+    examples = fakes(gm)
+
+    mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
+    with torch.no_grad(), mode, enable_python_dispatcher():
+        return make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions))(*examples)
+
+
+def fakes(gm: torch.fx.GraphModule) -> list[Any]:
+    """The graph's inputs as fake tensors, and sizes."""
+    return [node.meta["example_value"] for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
+    """Whether aliasing or changes of shape ask for aot_autograd's run-time wrappers."""
+    if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS for node in gm.graph.nodes):
+        return True
+    written = {_storage(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
+    outputs = gm.graph.output_node().all_input_nodes
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    shared = any(_storage(node) in written for node in outputs if node.op != "placeholder")
+    among_inputs = any(_storage(node) in written and not node.meta.get("mutated") for node in inputs)
+    return shared or among_inputs
+
+
+def _name(node: torch.fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+def _storage(node: torch.fx.Node) -> int | None:
+    fake = node.meta.get("example_value")
+    if not isinstance(fake, torch.Tensor) or fake.layout != torch.strided:
+        return None
+    return fake.untyped_storage()._cdata

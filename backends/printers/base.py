@@ -1,0 +1,144 @@
+"""What the printers share: the order in which a kernel's values come, and its parameters in canonical order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..loops.index import Index, Sym, Var
+from ..loops.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a kernel is called with: buffers (those that it stores to at the end), then sizes."""
+
+    loaded: tuple[str, ...]
+    stored: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        return self.loaded + self.stored
+
+
+class Plan:
+    """A kernel in the order of its computation.
+
+    `depends`: by id of a Scalar, the loop variables that it needs; a reduction needs none of the inner ones.
+    `stage`: how many reductions must have ended before it can be computed.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.nodes = topological(kernel.roots())
+        inner = frozenset(kernel.inner)
+        self.depends: dict[int, frozenset[Var]] = {}
+        self.stage: dict[int, int] = {}
+        self.reduces: set[int] = set()  # ids of what needs a reduction's result
+        for node in self.nodes:
+            own = node.attr.index.variables() if node.op == LOAD else node.attr.variables() if node.op == INDEX else ()
+            depends = frozenset(own).union(*(self.depends[id(arg)] for arg in node.args))
+            stage = max((self.stage[id(arg)] for arg in node.args), default=0)
+            if node.op == REDUCE:
+                depends, stage = depends - inner, stage + 1
+            self.depends[id(node)], self.stage[id(node)] = depends, stage
+            if node.op == REDUCE or any(id(arg) in self.reduces for arg in node.args):
+                self.reduces.add(id(node))
+        self.stages = max(self.stage.values(), default=0)
+
+    def reductions(self, stage: int) -> list[Scalar]:
+        """Those that can run once `stage` others before them are done."""
+        return [node for node in self.nodes if node.op == REDUCE and self.stage[id(node)] == stage + 1]
+
+    def in_rows(self, node: Scalar) -> bool:
+        """Whether a value is one for a whole row."""
+        return not self.depends[id(node)] & set(self.kernel.inner)
+
+    def expressions(self) -> Iterable[Index]:
+        for store in self.kernel.stores:
+            yield store.index
+        for node in self.nodes:
+            if node.op == LOAD:
+                yield node.attr.index
+            elif node.op == INDEX:
+                yield node.attr
+
+    def parameters(self) -> Parameters:
+        stored = tuple(store.buffer for store in self.kernel.stores)
+        loaded = tuple(dict.fromkeys(node.attr.buffer for node in self.nodes if node.op == LOAD))
+        extents = [variable.size for variable in self.kernel.variables]
+        symbols = {item.name for expression in (*self.expressions(), *extents) for item in expression.atoms() if isinstance(item, Sym)}
+        for expression in self.expressions():
+            for variable in expression.variables():
+                symbols |= {item.name for item in variable.size.atoms() if isinstance(item, Sym)}
+        return Parameters(loaded, stored, tuple(sorted(symbols)))
+
+
+@dataclass
+class Scope:
+    """A block of code: the loop variables that it has, its lines, and the names of values computed in it."""
+
+    variables: frozenset[Var]
+    parent: Scope | None = None
+    lines: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def chain(self) -> list[Scope]:
+        """From the outermost one to this one."""
+        return [*(self.parent.chain() if self.parent else []), self]
+
+    def find(self, node: Scalar) -> str | None:
+        for scope in reversed(self.chain()):
+            if id(node) in scope.names:
+                return scope.names[id(node)]
+        return None
+
+
+class Emitter:
+    """Writes the values of a kernel, each in the outermost block where it can be computed. A language says how."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.plan = Plan(kernel)
+        self.parameters = self.plan.parameters()
+        self.counter = 0
+
+    def constant(self, node: Scalar) -> str:
+        """A number as text."""
+        raise NotImplementedError
+
+    def expression(self, node: Scalar, args: Sequence[str]) -> str:
+        """What a node computes, from the names of its arguments."""
+        raise NotImplementedError
+
+    def assignment(self, name: str, node: Scalar, text: str) -> str:
+        """The line that gives a value its name."""
+        raise NotImplementedError
+
+    def value(self, root: Scalar, scope: Scope) -> str:
+        """The name of a value, computed in scope or around it."""
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            missing = [] if scope.find(node) is not None else [arg for arg in node.args if scope.find(arg) is None]
+            todo += missing
+            if not missing:
+                todo.pop()
+                if scope.find(node) is None:
+                    self.compute(node, scope)
+        found = scope.find(root)
+        assert found is not None
+        return found
+
+    def compute(self, node: Scalar, scope: Scope) -> None:
+        if node.op == CONST:
+            scope.chain()[0].names[id(node)] = self.constant(node)
+            return
+        assert node.op != REDUCE, "a reduction is used before it ends"
+        depends = self.plan.depends[id(node)]
+        home = next(place for place in scope.chain() if depends <= place.variables and all(place.find(arg) for arg in node.args))
+        name = f"v{self.counter}"
+        self.counter += 1
+        home.names[id(node)] = name
+        home.lines.append(self.assignment(name, node, self.expression(node, [scope.find(arg) or "" for arg in node.args])))

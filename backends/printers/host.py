@@ -1,0 +1,189 @@
+"""A program's steps as a Python function: buffers allocated, kernels run, operators called, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda  # empty_strided with less to parse
+
+from ..loops.index import Index, product
+from ..loops.ir import Buffer, Call, Kernel, Program, Same, View, contiguous, reads, views_in, writes
+from .base import Parameters
+
+aten = torch.ops.aten
+
+# Operators that return just what their fake results promise.
+EXACT = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
+
+
+@dataclass
+class Namespace:
+    """Names of the objects that the text refers to."""
+
+    objects: dict[str, Any] = field(default_factory=dict)
+
+    def name(self, value: Any, prefix: str) -> str:
+        for known, other in self.objects.items():
+            if other is value:
+                return known
+        name = f"{prefix}_{len(self.objects)}"
+        self.objects[name] = value
+        return name
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is called: the text around its arguments, and what they are."""
+
+    call: str
+    parameters: Parameters
+    end: str = ")"
+
+
+class Host:
+    """Writes the function. `launches`: by position of a step, its kernel's Launch; a kernel without one has nothing to compute."""
+
+    def __init__(self, program: Program, launches: Mapping[int, Launch], namespace: Namespace, first: Sequence[str] = ()) -> None:
+        self.program, self.launches, self.namespace, self.first = program, launches, namespace, first
+        self.lines: list[str] = []
+        self.ours: set[str] = set()  # buffers that begin where their tensor begins
+        namespace.objects |= {
+            "empty_cpu": _empty_strided_cpu, "empty_cuda": _empty_strided_cuda, "as_strided": torch.as_strided, "restride": restride,
+        }  # fmt: skip
+
+    def text(self) -> str:
+        last = self.last_uses()
+        self.lines = [f"{name} = {expression}" for name, expression in self.program.sizes.items()] + list(self.first)
+        for position, step in enumerate(self.program.steps):
+            if isinstance(step, Kernel):
+                self.kernel(step, self.launches.get(position))
+            else:
+                self.call(step)
+            dead = [
+                name
+                for name, end in last.items()
+                if end == position and name not in self.program.inputs and name not in self.program.constants
+            ]
+            if dead:
+                self.lines.append(f"del {', '.join(dead)}")
+        for target, source in self.program.writes:
+            self.lines.append(f"{self.tensor(target)}.copy_({self.tensor(source)})")
+        self.lines.append(f"return ({''.join(self.output(item) + ', ' for item in self.program.outputs)})")
+        return "\n".join([f"def call({', '.join(self.program.inputs)}):", *(f"    {line}" for line in self.lines), ""])
+
+    def last_uses(self) -> dict[str, int]:
+        """By buffer, the last step that reads or writes it, where nothing behind the steps does."""
+        found: dict[str, int] = {}
+        for position, step in enumerate(self.program.steps):
+            found |= {name: position for name in (*writes(step), *reads(step))}
+        for view in views_in([self.program.outputs, [list(pair) for pair in self.program.writes]]):
+            found.pop(view.buffer, None)
+        return found
+
+    # --- steps ---
+
+    def kernel(self, step: Kernel, launch: Launch | None) -> None:
+        for name in writes(step):
+            self.allocate(self.program.buffers[name])
+        if launch is None:
+            return
+        arguments = [*launch.parameters.buffers, *launch.parameters.sizes]
+        self.lines.append(f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}")
+
+    def allocate(self, buffer: Buffer) -> None:
+        self.ours.add(buffer.name)
+        dtype = self.namespace.name(buffer.dtype, "dtype")
+        self.lines.append(f"{buffer.name} = empty_{buffer.device.type}({_tuple(buffer.size)}, {_tuple(buffer.stride)}, {dtype})")
+
+    def call(self, step: Call) -> None:
+        linear = self.linear(step)
+        function, args = (direct(step.function), step.args) if linear is None else (F.linear, linear)
+        arguments = [self.argument(arg) for arg in args] + [f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()]
+        called = f"{self.namespace.name(function, 'op')}({', '.join(arguments)})"
+        if step.single:
+            self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
+        else:
+            names = [name or "_" for name in step.results]
+            self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
+        if step.function in EXACT:
+            self.ours |= {name for name in step.results if name}
+            return
+        for name in step.results:
+            if name is not None and self.program.buffers[name].size:
+                buffer = self.program.buffers[name]
+                stride = _tuple(buffer.stride)
+                self.lines.append(f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})")
+
+    def linear(self, step: Call) -> tuple[View, ...] | None:
+        """The arguments of torch's linear where a product is one: it turns the weight itself, which costs less than a call of t()."""
+        if step.kwargs or step.function not in (aten.mm.default, aten.addmm.default):
+            return None
+        *bias, left, right = step.args
+        buffer = self.program.buffers[right.buffer]
+        if (
+            right.offset != 0
+            or (right.size[::-1], right.stride[::-1]) != (buffer.size, buffer.stride)
+            or any(len(v.size) != 1 for v in bias)
+        ):
+            return None
+        return (left, View(buffer.name, buffer.size, buffer.stride, right.offset, right.dtype, right.device), *bias)
+
+    # --- values ---
+
+    def argument(self, value: Any) -> str:
+        if isinstance(value, View):
+            return self.tensor(value)
+        if isinstance(value, Index):
+            return f"({value})" if value.value is None else str(value.value)
+        if isinstance(value, (list, tuple)):
+            inside = "".join(self.argument(item) + ", " for item in value)
+            return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        return self.namespace.name(value, "value")
+
+    def tensor(self, view: View) -> str:
+        """A tensor that is the view: the buffer's own where that is the same window."""
+        buffer = self.program.buffers[view.buffer]
+        if (view.size, view.stride) == (buffer.size, buffer.stride) and view.offset == 0:
+            return buffer.name
+        return self.window(view)
+
+    def window(self, view: View) -> str:
+        buffer = self.program.buffers[view.buffer]
+        if view.offset == 0 and len(view.size) == 2 and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride):
+            return f"{buffer.name}.t()"
+        whole = view.offset == 0 and product(view.size) == product(buffer.size)
+        if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):
+            return f"{buffer.name}.view({_tuple(view.size)})"
+        start = f"{view.offset}" if buffer.name in self.ours else f"{buffer.name}.storage_offset() + ({view.offset})"
+        return f"as_strided({buffer.name}, {_tuple(view.size)}, {_tuple(view.stride)}, {start})"
+
+    def output(self, item: Any) -> str:
+        if isinstance(item, Same):
+            return item.name
+        if isinstance(item, View) and item.buffer in self.program.inputs:
+            return self.window(item) if item.size else f"{item.buffer}.view(())"  # a new tensor on the input's memory, as eager's is
+        return self.argument(item)
+
+
+def direct(operator: Any) -> Callable[..., Any]:
+    """The function of an operator in torch itself, where there is one: it costs less to call."""
+    if isinstance(operator, torch._ops.OpOverload) and operator.namespace == "aten" and operator._overloadname == "default":
+        return getattr(torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator)
+    return operator
+
+
+def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+    """The same values with other strides: an operator did not keep to what its fake result promised."""
+    if all(size <= 1 or own == asked for size, own, asked in zip(tensor.shape, tensor.stride(), stride, strict=True)):
+        return tensor
+    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def _tuple(items: Sequence[Index]) -> str:
+    return f"({''.join(f'{item}, ' for item in items)})"

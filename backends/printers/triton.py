@@ -1,0 +1,436 @@
+"""A kernel as Triton: one function over tiles of XBLOCK rows, and RBLOCK elements of each row where there are reductions.
+
+In: a simplified Kernel. Out: the text of a module with the function, its parameters, and tile sizes. A row that fits is held in
+registers (persistent); a longer one is walked once for each reduction that waits for another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, product
+from ..loops.ir import CAST, INDEX, LOAD, TRUE, Buffer, Kernel, Scalar, Store
+from .base import Emitter, Parameters, Scope
+
+TYPES = {
+    torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16", torch.bfloat16: "tl.bfloat16",
+    torch.bool: "tl.int1", torch.uint8: "tl.uint8", torch.int8: "tl.int8", torch.int16: "tl.int16", torch.int32: "tl.int32",
+    torch.int64: "tl.int64",
+}  # fmt: skip
+POINTERS = {
+    torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.bool: "*i1",
+    torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
+}  # fmt: skip
+LONGEST_PERSISTENT = 4096
+MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
+
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&",
+    "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>", "truncdiv": "//",
+}  # fmt: skip
+NATIVE = {
+    "exp": "exp",
+    "exp2": "exp2",
+    "log": "log",
+    "log2": "log2",
+    "sin": "sin",
+    "cos": "cos",
+    "abs": "abs",
+    "floor": "floor",
+    "ceil": "ceil",
+    "erf": "erf",
+}
+LIBDEVICE = {
+    "expm1": "expm1", "log10": "log10", "log1p": "log1p", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "lgamma": "lgamma", "pow": "pow",
+    "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "nextafter": "nextafter", "trunc": "trunc", "round": "rint",
+    "sqrt": "sqrt", "rsqrt": "rsqrt",
+}  # fmt: skip
+OTHERS = {
+    "neg": "-{0}", "not": "{0} == 0", "bitnot": "~{0}", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
+    "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})", "minimum": "smallest({0}, {1})",
+    "signbit": "libdevice.signbit({0}) != 0",
+}  # fmt: skip
+BY_TYPE = {
+    "floordiv": ("floor_divide", "floor_divide_integers"),
+    "remainder": ("remainder", "remainder_integers"),
+    "fmod": ("libdevice.fmod", ""),
+}
+
+PREAMBLE = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def largest(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def smallest(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def multiplied(a, b):
+    return a * b
+
+
+@triton.jit
+def either(a, b):
+    return a | b
+
+
+@triton.jit
+def place_of_largest(a, i, b, j):
+    left = (a > b) | ((a == b) & (i < j)) | ((a != a) & ((b == b) | (i < j)))
+    return tl.where(left, a, b), tl.where(left, i, j)
+
+
+@triton.jit
+def place_of_smallest(a, i, b, j):
+    left = (a < b) | ((a == b) & (i < j)) | ((a != a) & ((b == b) | (i < j)))
+    return tl.where(left, a, b), tl.where(left, i, j)
+
+
+@triton.jit
+def remainder(a, b):
+    m = libdevice.fmod(a, b)
+    return tl.where((m != 0) & ((m < 0) != (b < 0)), m + b, m)
+
+
+@triton.jit
+def floor_divide(a, b):
+    m = libdevice.fmod(a, b)
+    q = (a - m) / b
+    q = tl.where((m != 0) & ((b < 0) != (m < 0)), q - 1, q)
+    f = tl.floor(q)
+    f = tl.where(q - f > 0.5, f + 1, f)
+    return tl.where(b == 0, a / b, tl.where(q == 0, libdevice.copysign(0.0 * q, a / b), f))
+
+
+@triton.jit
+def remainder_integers(a, b):
+    m = a % b
+    return tl.where((m != 0) & ((m < 0) != (b < 0)), m + b, m)
+
+
+@triton.jit
+def floor_divide_integers(a, b):
+    q = a // b
+    m = a % b
+    return tl.where((m != 0) & ((m < 0) != (b < 0)), q - 1, q)
+
+
+"""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Sizes of a tile and the warps that work on it. `rows` may be the whole of a persistent row's width: columns."""
+
+    xblock: int
+    rblock: int
+    warps: int
+    persistent: bool
+
+
+def power_of_two(number: int) -> int:
+    """The next power of two, at least 1."""
+    return 1 << max(0, (number - 1).bit_length())
+
+
+def choose_tiles(kernel: Kernel, across: bool) -> Tiles:
+    """Tile sizes by shape. across: neighbours in memory are in neighbouring rows."""
+    rows, columns = kernel.rows.value, kernel.columns.value
+    if not kernel.inner:
+        if rows is not None and rows <= 1 << 17:
+            return Tiles(256, 1, 4, False)
+        return Tiles(1024, 1, 4, False)
+    rows = rows if rows is not None else 1 << 20
+    if columns is not None and columns <= (LONGEST_PERSISTENT if not across else 64):
+        rblock = power_of_two(columns)
+        xblock = max(1, min(power_of_two(rows), (4096 if across else 1024) // rblock, 64))
+        return Tiles(xblock, rblock, max(1, min(16 if rblock >= 4096 else 8, xblock * rblock // 256)), True)
+    if across:
+        return Tiles(min(64, power_of_two(rows)), 64, 8, False)
+    return Tiles(1 if rows > 1 else 1, 2048, 8, False)
+
+
+class Function(Emitter):
+    """Writes one kernel."""
+
+    def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> None:
+        super().__init__(kernel)
+        self.buffers = buffers
+        self.tiles = tiles or choose_tiles(kernel, self.across())
+        self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
+        self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
+        self.wide = any(_extent(buffers[name]) >= MOST_ELEMENTS for name in self.parameters.buffers)
+
+    def across(self) -> bool:
+        if not self.kernel.inner or not self.kernel.outer:
+            return False
+        across = along = 0
+        for node in self.plan.nodes:
+            if node.op == LOAD and not self.plan.in_rows(node):
+                across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
+                along += any(node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner)
+        return across > along
+
+    # --- the whole ---
+
+    def text(self) -> str:
+        top = Scope(frozenset(self.kernel.outer))
+        kind = "tl.int64" if self.wide else "tl.int32"
+        rows = "[:, None]" if self.kernel.inner else ""
+        top.lines += [
+            f"xnumel = {self.index(self.kernel.rows)}",
+            f"xindex = (tl.program_id(0).to({kind}) * XBLOCK + tl.arange(0, XBLOCK)){rows}",
+            "xmask = xindex < xnumel",
+            *self.unravel("xindex", self.kernel.outer),
+        ]
+        if not self.kernel.inner:
+            self.stores(top, 0, None)
+        elif self.tiles.persistent:
+            self.persistent(top)
+        else:
+            self.looped(top)
+        arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, "XBLOCK: tl.constexpr"]
+        if self.kernel.inner:
+            arguments.append("RBLOCK: tl.constexpr")
+        origins = ", ".join(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in self.kernel.origins))
+        head = ["@triton.jit", f"def kernel({', '.join(arguments)}):", f"    # {origins}"]
+        return "\n".join([*head, *(f"    {line}" for line in top.lines), ""])
+
+    def unravel(self, number: str, variables: Sequence[Var]) -> list[str]:
+        """The loop variables of a flat number."""
+        lines = []
+        rest = product(variable.size for variable in variables)
+        for position, variable in enumerate(variables):
+            rest = rest // variable.size
+            text = number if rest == 1 else f"{number} // ({self.index(rest)})"
+            lines.append(f"{variable.name} = {text if position == 0 else f'({text}) % ({self.index(variable.size)})'}")
+        return lines
+
+    def columns(self, start: str) -> list[str]:
+        kind = ".to(tl.int64)" if self.wide else ""
+        return [
+            f"rindex = {start}tl.arange(0, RBLOCK)[None, :]{kind}",
+            f"rmask = rindex < {self.index(self.kernel.columns)}",
+            *self.unravel("rindex", self.kernel.inner),
+        ]
+
+    def persistent(self, top: Scope) -> None:
+        scope = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns(""))
+        for stage in range(self.plan.stages + 1):
+            for node in self.plan.reductions(stage):
+                value = self.spread(self.value(node.args[0], scope))
+                name = f"v{self.counter}"
+                self.counter += 1
+                scope.names[id(node)] = name
+                scope.lines += self.reduced(node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex")
+            self.stores(scope, stage, None)
+        top.lines += scope.lines
+
+    def looped(self, top: Scope) -> None:
+        for stage in range(self.plan.stages + 1):
+            reductions = self.plan.reductions(stage)
+            inside = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns("roffset + "))
+            before = len(inside.lines)
+            accumulators = []
+            for node in reductions:
+                name = f"acc{self.counter}"
+                self.counter += 1
+                accumulators.append(name)
+                value = self.value(node.args[0], inside)
+                kind = TYPES[node.args[0].dtype if node.attr != "any" else torch.int8]
+                top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {identity(node)}, {kind})")
+                if node.attr.startswith("arg"):
+                    top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
+                inside.lines += self.accumulated(node, name, value)
+            self.stores(inside, stage, True)
+            if len(inside.lines) > before:
+                top.lines.append(f"for roffset in range(0, {self.index(self.kernel.columns)}, RBLOCK):")
+                top.lines += [f"    {line}" for line in inside.lines]
+            for node, name in zip(reductions, accumulators, strict=True):
+                result = f"v{self.counter}"
+                self.counter += 1
+                top.lines += self.reduced(node, result, name, f"{name}_at")
+                top.names[id(node)] = result
+            self.stores(top, stage, False)
+
+    # --- reductions ---
+
+    def spread(self, value: str) -> str:
+        return f"tl.broadcast_to({value}, [XBLOCK, RBLOCK])"
+
+    def accumulated(self, node: Scalar, name: str, value: str) -> list[str]:
+        mask = "xmask & rmask"
+        if node.attr.startswith("arg"):
+            function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
+            there = f"tl.broadcast_to({value}, [XBLOCK, RBLOCK]), tl.broadcast_to(rindex, [XBLOCK, RBLOCK]).to(tl.int32)"
+            return [
+                f"{name}_new, {name}_new_at = {function}({name}, {name}_at, {there})",
+                f"{name} = tl.where({mask}, {name}_new, {name})",
+                f"{name}_at = tl.where({mask}, {name}_new_at, {name}_at)",
+            ]
+        if node.attr == "any":
+            value = f"({value}).to(tl.int8)"
+        joined = {
+            "sum": f"{name} + {value}", "prod": f"{name} * {value}", "any": f"{name} | {value}", "max": f"largest({name}, {value})",
+            "min": f"smallest({name}, {value})",
+        }[node.attr]  # fmt: skip
+        return [f"{name} = tl.where({mask}, {joined}, {name})"]
+
+    def reduced(self, node: Scalar, name: str, value: str, places: str) -> list[str]:
+        """A tile's values of a row to one, in the shape [XBLOCK, 1]."""
+        if node.attr.startswith("arg"):
+            function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
+            at = f"tl.where(xmask & rmask, {self.spread(places)}, 0x7FFFFFFF).to(tl.int32)" if places == "rindex" else places
+            return [f"{name}_top, {name} = tl.reduce(({value}, {at}), 1, {function})", f"{name} = {name}[:, None].to(tl.int64)"]
+        if node.attr == "sum":
+            return [f"{name} = tl.sum({value}, 1)[:, None].to({TYPES[node.dtype]})"]
+        if node.attr == "any":
+            return [f"{name} = tl.reduce(({value}).to(tl.int8), 1, either)[:, None] != 0"]
+        function = {"prod": "multiplied", "max": "largest", "min": "smallest"}[node.attr]
+        return [f"{name} = tl.reduce({value}, 1, {function})[:, None]"]
+
+    # --- stores ---
+
+    def stores(self, scope: Scope, stage: int, full: bool | None) -> None:
+        for store in self.kernel.stores:
+            wide = not self.plan.in_rows(store.value) or bool(store.index.variables() & set(self.kernel.inner))
+            if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
+                self.store(scope, store, wide)
+
+    def store(self, scope: Scope, store: Store, wide: bool) -> None:
+        value = self.value(store.value, scope)
+        place = self.index(store.index)
+        used = store.index.variables()
+        if not used & set(self.kernel.outer):
+            place += " + 0 * xindex"
+        if wide and not used & set(self.kernel.inner):
+            place += " + 0 * rindex"
+        mask = "xmask & rmask" if wide and self.kernel.inner else "xmask"
+        scope.lines.append(f"tl.store({self.targets[store.buffer]} + ({place}), {value}, {mask})")
+
+    # --- values ---
+
+    def constant(self, node: Scalar) -> str:
+        return literal(node)
+
+    def assignment(self, name: str, node: Scalar, text: str) -> str:
+        return f"{name} = {text}"
+
+    def expression(self, node: Scalar, args: Sequence[str]) -> str:
+        if node.op == LOAD:
+            return self.load(node, args)
+        if node.op == INDEX:
+            text = self.index(node.attr)
+            return f"({text}).to(tl.int64)" if node.attr.variables() else f"tl.full([1], {text}, tl.int64)"
+        if node.op == CAST:
+            return converted(args[0], node.args[0], node.dtype)
+        return operation(node, args)
+
+    def load(self, node: Scalar, args: Sequence[str]) -> str:
+        depends = self.plan.depends[id(node)]
+        masks = []
+        if depends & set(self.kernel.outer):
+            masks.append("xmask")
+        if depends & set(self.kernel.inner):
+            masks.append("rmask")
+        if node.args[0] is not TRUE:
+            masks.append(args[0])
+        source = f"{self.pointers[node.attr.buffer]} + ({self.index(node.attr.index, args[1:])})"
+        if not masks:
+            return f"tl.load({source})"
+        if node.args[0] is not TRUE and not depends:
+            return f"tl.load({source} + tl.zeros([1], tl.int32), {args[0]}, other=0)"
+        return f"tl.load({source}, {' & '.join(masks)}, other=0)"
+
+    def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
+        parts = []
+        for monomial, coefficient in sorted(expression.terms.items(), key=lambda term: [item.key for item in term[0]]):
+            factors = [self.atom(item, holes) for item in monomial]
+            if coefficient != 1 or not factors:
+                factors.insert(0, str(coefficient))
+            parts.append(" * ".join(factors))
+        return " + ".join(parts) or "0"
+
+    def atom(self, item: object, holes: Sequence[str]) -> str:
+        if isinstance(item, Hole):
+            return holes[item.number]
+        if isinstance(item, (Quotient, Remainder)):
+            sign = "//" if isinstance(item, Quotient) else "%"
+            return f"(({self.index(item.numerator, holes)}) {sign} ({self.index(item.divisor, holes)}))"
+        assert isinstance(item, (Var, Sym)) and not isinstance(item, Claimed)
+        return item.name
+
+
+def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> tuple[str, Parameters, Tiles]:
+    """The text of a function `kernel` (PREAMBLE belongs in front of it), what it is called with, and its tiles."""
+    function = Function(kernel, buffers, tiles)
+    return function.text(), function.parameters, function.tiles
+
+
+def operation(node: Scalar, args: Sequence[str]) -> str:
+    """The Triton expression of a scalar operation."""
+    dtype = node.args[-1].dtype
+    if node.op in SYMBOLS:
+        return f"{args[0]} {SYMBOLS[node.op]} {args[1]}"
+    if node.op in NATIVE:
+        return f"tl.{NATIVE[node.op]}({args[0]})"
+    if node.op in LIBDEVICE:
+        return f"libdevice.{LIBDEVICE[node.op]}({', '.join(args)})"
+    if node.op in BY_TYPE:
+        floating, integer = BY_TYPE[node.op]
+        if not dtype.is_floating_point and not integer:
+            return f"{args[0]} % {args[1]}"
+        return f"{floating if dtype.is_floating_point else integer}({', '.join(args)})"
+    return OTHERS[node.op].format(*args)
+
+
+def converted(text: str, source: Scalar, target: torch.dtype) -> str:
+    if target == torch.bool:
+        return f"{text} != 0"
+    if target == torch.uint8 and source.dtype.is_floating_point:
+        return f"({text}).to(tl.int64).to(tl.uint8)"
+    return f"({text}).to({TYPES[target]})"
+
+
+def identity(node: Scalar) -> str:
+    """What a reduction starts from."""
+    if node.attr in ("sum", "any"):
+        return "0"
+    if node.attr == "prod":
+        return "1"
+    dtype, lowest = node.args[0].dtype, node.attr.endswith("max")
+    if dtype.is_floating_point:
+        return "float('-inf')" if lowest else "float('inf')"
+    info = torch.iinfo(dtype)
+    return str(info.min if lowest else info.max)
+
+
+def literal(node: Scalar) -> str:
+    value, dtype = node.attr, node.dtype
+    if dtype.is_floating_point:
+        if not math.isfinite(value):
+            text = "float('nan')" if math.isnan(value) else f"float('{'-' if value < 0 else ''}inf')"
+        else:
+            text = repr(float(value))
+        return f"tl.full([1], {text}, {TYPES[dtype]})"
+    if dtype == torch.bool:
+        return f"tl.full([1], {int(value)}, tl.int1)"
+    return f"tl.full([1], {value}, {TYPES[dtype]})"
+
+
+def _extent(buffer: Buffer) -> int:
+    count = product(buffer.size).value
+    return MOST_ELEMENTS if count is None else count * buffer.dtype.itemsize

@@ -1,0 +1,1 @@
+"""Text to functions: compilers, where their results are kept, and how they are called."""

@@ -1,0 +1,130 @@
+"""Triton text to launchable kernels: compiled side by side in worker processes, loaded here from Triton's cache."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+from . import triton_worker
+from .artifact_cache import cache_folder, key_of
+
+MOST_WORKERS = 12
+
+
+@dataclass(frozen=True)
+class Job:
+    """A module's text, with what its function `kernel` is compiled for. `aligned`: positions of arguments that are multiples of 16."""
+
+    text: str
+    arguments: tuple[str, ...]
+    signature: tuple[str, ...]
+    constants: tuple[tuple[str, int], ...]
+    aligned: tuple[int, ...]
+    warps: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel on the GPU."""
+
+    function: int
+    threads: int
+    shared: int
+
+
+class Workers:
+    """Processes that compile. They start when they are made, and are ready when they have imported Triton."""
+
+    def __init__(self, count: int) -> None:
+        script = str(Path(triton_worker.__file__))
+        environment = {**os.environ, "TRITON_CACHE_DIR": str(triton.knobs.cache.dir)}
+        self.idle: queue.Queue[subprocess.Popen[str]] = queue.Queue()
+        self.processes = [
+            subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             env=environment)
+            for _ in range(count)
+        ]  # fmt: skip
+        for process in self.processes:
+            self.idle.put(process)
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+
+    def compile(self, job: dict[str, Any]) -> str | None:
+        """Compiles in whichever worker is free; what went wrong, if anything did."""
+        process = self.idle.get()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            return json.loads(line)["error"] if line else "the worker process ended"
+        except OSError as error:
+            return str(error)
+        finally:
+            self.idle.put(process)
+
+
+@lru_cache(1)
+def workers() -> Workers:
+    """The processes, started by the first call."""
+    if "FRAMEJIT_CACHE_DIR" in os.environ:
+        triton.knobs.cache.dir = str(cache_folder() / "triton")
+    return Workers(max(1, min(MOST_WORKERS, (os.cpu_count() or 2) - 1)))
+
+
+def as_message(job: Job, device: int) -> dict[str, Any]:
+    """A job as what a worker reads; writes the module's file."""
+    key = key_of(job.text)
+    path = cache_folder() / "triton_text" / f"kernel_{key[:32]}.py"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        fresh.write_text(job.text)
+        fresh.replace(path)
+    major, minor = torch.cuda.get_device_capability(device)
+    return {
+        "module": path.stem, "path": str(path), "arguments": list(job.arguments),
+        "signature": dict(zip(job.arguments, job.signature, strict=True)),
+        "constants": dict(job.constants), "aligned": list(job.aligned), "target": ["cuda", major * 10 + minor, 32],
+        "options": {"num_warps": job.warps, "num_stages": 1},
+    }  # fmt: skip
+
+
+_loaded: dict[tuple[Job, int], Loaded] = {}
+
+
+def load(jobs: Sequence[Job], device: int) -> Mapping[Job, Loaded]:
+    """Compiles jobs that are new, all at once, and loads them. Raises RuntimeError with what Triton said."""
+    fresh = [job for job in dict.fromkeys(jobs) if (job, device) not in _loaded]
+    messages = {job: as_message(job, device) for job in fresh}
+    errors: dict[Job, str | None] = {}
+    if len(fresh) > 1:
+        pool = workers()
+        threads = [threading.Thread(target=lambda job=job: errors.__setitem__(job, pool.compile(messages[job]))) for job in fresh]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for job in fresh:
+        if errors.get(job):
+            raise RuntimeError(f"Triton failed to compile a kernel: {errors[job]}\n{job.text}")
+        compiled = triton_worker.compile_kernel(messages[job])
+        compiled._init_handles()
+        _loaded[job, device] = Loaded(compiled.function, compiled.metadata.num_warps * 32, compiled.metadata.shared)
+    return {job: _loaded[job, device] for job in jobs}

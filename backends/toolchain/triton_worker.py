@@ -1,0 +1,41 @@
+"""A process that compiles Triton kernels for another: a JSON line in, a JSON line out. What it compiled lies in Triton's cache.
+
+Run as a script; it imports Triton alone, not torch and not framejit, so that it starts fast.
+"""
+
+import importlib.util
+import json
+import sys
+import traceback
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+
+def compile_kernel(job):
+    """Compiles one job: path of the module, signature, constants, aligned arguments, target, options."""
+    spec = importlib.util.spec_from_file_location(job["module"], job["path"])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    attributes = {(position,): [["tt.divisibility", 16]] for position in job["aligned"]}
+    constants = {(job["arguments"].index(name),): value for name, value in job["constants"].items()}
+    source = ASTSource(module.kernel, signature=job["signature"], constexprs=constants, attrs=attributes)
+    return triton.compile(source, target=GPUTarget(*job["target"]), options=job["options"])
+
+
+def main():
+    replies = sys.stdout
+    sys.stdout = sys.stderr  # what a compiler prints must not get between the replies
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            compile_kernel(job)
+            reply = {"error": None}
+        except BaseException:
+            reply = {"error": traceback.format_exc(limit=3)}
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Functions through backend="native": values, strides, aliases and writes as in eager; what became one kernel."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import framejit
+import pytest
+import torch
+from framejit.backends import native
+from torch.nn import functional as F
+
+
+@dataclass
+class Case:
+    """A function, what makes its inputs, and how many kernels and calls of operators it should become."""
+
+    function: Callable[..., Any]
+    inputs: Callable[[], tuple[Any, ...]]
+    kernels: int
+    calls: int = 0
+
+
+def rows(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def attention(q, k, v):
+    scores = (q @ k.transpose(-1, -2)) / q.shape[-1] ** 0.5
+    return torch.softmax(scores, -1) @ v
+
+
+def block(x, w, b):
+    return F.layer_norm(F.gelu(x @ w + b), (48,)).view(4, 8, 6, 8).permute(0, 2, 1, 3).contiguous() + 1
+
+
+def written(x, y):
+    x.add_(y)
+    return x * 2
+
+
+CASES = {
+    "pointwise": Case(lambda x, y: torch.sin(x) * torch.cos(y) + x * 0.5, lambda: (rows(8, 9), rows(9)), 1),
+    "softmax": Case(lambda x: torch.softmax(x * 2, -1), lambda: (rows(16, 33),), 1),
+    "layer norm between views": Case(block, lambda: (rows(4, 8, 32), rows(32, 48), rows(48)), 1, 1),
+    "attention by hand": Case(attention, lambda: (rows(2, 3, 5, 4), rows(2, 3, 5, 4), rows(2, 3, 5, 4)), 1, 2),
+    "sums over columns": Case(lambda x: (x.sum(0), (x * x).sum(0)), lambda: (rows(300, 70),), 1),
+    "a whole sum": Case(lambda x: (x - x.mean()).pow(2).mean().sqrt(), lambda: (rows(7, 11),), 1),
+    "cat": Case(lambda x, y: torch.cat([x, y + 1], 1).relu(), lambda: (rows(4, 3), rows(4, 5)), 1),
+    "slices": Case(lambda x: x[:, 1:] - x[:, :-1], lambda: (rows(5, 9),), 1),
+    "transposed": Case(lambda x: x.t() * 2, lambda: (rows(5, 9),), 1),
+    "a view of an input": Case(lambda x: x.t(), lambda: (rows(5, 9),), 0),
+    "a write into an input": Case(written, lambda: (rows(5, 9), rows(5, 9)), 1),
+    "integers": Case(lambda x: (x // 3, x % 3, (x > 2).sum(), x.argmax(1)), lambda: (torch.arange(-6, 6).view(3, 4),), 3),
+    "half precision": Case(lambda x: F.silu(x) * x.sum(-1, keepdim=True), lambda: (rows(6, 40).bfloat16(),), 1),
+    "nothing in it": Case(lambda x: x.exp().sum(0), lambda: (rows(0, 4),), 1),
+    "a single number": Case(lambda x: x.exp().sum(), lambda: (rows(),), 1),
+}
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """What the compiler reported of each graph."""
+    found: list[native.Report] = []
+    original = native.compile_aten
+
+    def compile_aten(gm):
+        found.append(native.Report())
+        return original(gm, found[-1])
+
+    monkeypatch.setattr(native, "compile_aten", compile_aten)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_eager(name, reports):
+    case = CASES[name]
+    mine, theirs = case.inputs(), case.inputs()
+    want, got = case.function(*mine), framejit.compile(case.function, backend="native")(*theirs)
+    torch.testing.assert_close(theirs, mine)
+    torch.testing.assert_close(got, want, check_stride=True)
+    (report,) = reports
+    assert (report.host.count("run(kernel"), len(report.called)) == (case.kernels, case.calls), report.host
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("integers", "a write into an input", "nothing in it")])
+def test_gradients_equal_eager(name):
+    case = CASES[name]
+    results = []
+    for function in (case.function, framejit.compile(case.function, backend="native")):
+        inputs = [tensor.requires_grad_() for tensor in case.inputs()]
+        outputs = function(*inputs)
+        total = sum((output * output).sum() for output in (outputs if isinstance(outputs, tuple) else (outputs,)))
+        results.append(torch.autograd.grad(total, inputs))
+    half = name == "half precision"  # between fused operations nothing is rounded
+    torch.testing.assert_close(results[1], results[0], rtol=0.05 if half else 1e-4, atol=0.05 if half else 1e-4)
+
+
+def test_an_output_that_is_a_view_shares_memory():
+    x = rows(4, 6)
+    framejit.compile(lambda x: x[1:].t(), backend="native")(x).zero_()
+    assert x[1:].eq(0).all() and not x[:1].eq(0).any()
+
+
+def test_nan_and_infinity():
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1.0])
+
+    def f(x):
+        return torch.relu(x), x.clamp(-1, 1), x.max(), torch.maximum(x, x.flip(0)), torch.sigmoid(x), F.softplus(x), x.amax(), x / 0
+
+    torch.testing.assert_close(framejit.compile(f, backend="native")(x), f(x), equal_nan=True)
+
+
+def test_sizes_that_vary(reports):
+    def f(x, y):
+        return torch.softmax(x @ y, -1).sum(0), (x * 2).reshape(-1)[: x.shape[0]], x.new_ones(x.shape[0], 2)
+
+    compiled = framejit.compile(f, backend="native", dynamic=True)
+    for rows_, columns in ((3, 5), (7, 2), (20, 9), (2, 33)):
+        x, y = rows(rows_, 6), rows(6, columns)
+        torch.testing.assert_close(compiled(x, y), f(x, y))
+    assert len(reports) == 1
