@@ -17,6 +17,7 @@ from .identity import size_class
 from .plan import Plan, option_names
 from .tuning import Tuning
 
+NO_DEVICE = "nothing of the graph is on a CUDA device"
 MOST_CLASSES = 8  # of shapes that a graph is tuned for
 
 
@@ -41,7 +42,7 @@ def autotune(
     picked = choice(gm, plan)
     if plan.cudagraphs == "require" and not any(records(backend.name) for backend in picked.backends):
         reasons = [reason for name, reason in picked.left_out if records(name)]
-        raise RequirementError(f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else 'no candidate does'}")
+        raise RequirementError(f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else NO_DEVICE}")
     if not picked.backends:
         return gm.forward
     reason = untried(gm)

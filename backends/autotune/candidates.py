@@ -30,7 +30,8 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
     wanted = plan.candidates
     if wanted is None:
         more = AT_MOST if plan.mode.startswith("max-autotune") else ()
-        wanted = tuple(name for name in (*ALWAYS, *more) if known(name.removesuffix(GRAPHED)))
+        device = "cuda" in device_types(gm)
+        wanted = tuple(name for name in (*ALWAYS, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
     backends: list[Backend] = []
     left_out: list[tuple[str, str]] = []
     for name in wanted:
