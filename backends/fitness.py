@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.fx
@@ -60,7 +61,7 @@ def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
     """The nodes of a graph and of the pieces that its calls stand for."""
     for node in gm.graph.nodes:
         yield node
-        pieces = ()
+        pieces: tuple[Any, ...] = ()
         if isinstance(node.target, CustomFunction):
             pieces = (node.target.forward, node.target.backward)
         elif isinstance(node.target, Checkpointed):

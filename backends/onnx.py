@@ -35,7 +35,7 @@ def onnxruntime(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
     results: Any = gm.graph.output_node().args[0]
     outputs = [f"output_{index}" for index in range(len(results))]
     device = "cuda" if any(item.is_cuda for item in inputs) else "cpu"
-    file = io.BytesIO()
+    file: Any = io.BytesIO()  # what torch.onnx takes, though it does not say so
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # this exporter is old, and says so; the other one needs a capture of its own
         torch.onnx.export(

@@ -103,7 +103,7 @@ def extents(tensors: Sequence[Any]) -> dict[int, tuple[torch.Tensor, int, int]]:
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
             continue
-        low = tensor.storage_offset() * tensor.element_size()
+        low = int(tensor.storage_offset()) * tensor.element_size()
         reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
         high = low + (reach * tensor.element_size() if tensor.numel() else 0)
         key = tensor.untyped_storage().data_ptr()

@@ -198,7 +198,7 @@ class Out:
         if self.lent:
             first = self.lent[0]
             results[first] = results[first].detach()
-            self.loan = torch._C._WeakTensorRef(results[first])
+            self.loan = torch._C._WeakTensorRef(results[first])  # type: ignore[attr-defined]
         return results
 
 
