@@ -56,7 +56,7 @@ class Graphed:
         self.lock = threading.RLock()
         self.remade = 0
         self.off = ""  # why nothing is recorded any more
-        self.full = False
+        self.full = self.postponed = False
 
     def __call__(self, *args: Any) -> Any:
         key = self.key(args)
@@ -83,6 +83,11 @@ class Graphed:
             if state.out.on_loan() or not self.make_way(key, state, args):
                 return self.run(*args)
         elif not self.is_time(args):
+            return self.run(*args)
+        elif crowded() and not self.require:
+            if not self.postponed:
+                self.postponed = True
+                self.report("CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records")
             return self.run(*args)
         else:
             self.copied |= {index for index, at in enumerate(map(address, args)) if at != state.addresses[index] and may_move(args[index])}
@@ -164,6 +169,17 @@ class Graphed:
     def stream(self) -> int:
         """The current stream, as torch's raw handle."""
         return int(torch._C._cuda_getCurrentRawStream(self.work.device))
+
+
+OWN_THREADS = "framejit"  # how the names of our own threads begin
+
+
+def crowded() -> bool:
+    """Whether threads of the program run beside the main one and this: torch's generator knows one state for all of them, and
+    raises in each that draws while one records. Daemons (pin_memory's, progress bars') are taken not to draw."""
+    here, main = threading.current_thread(), threading.main_thread()
+    others = (one for one in threading.enumerate() if one is not here and one is not main and not one.daemon)
+    return any(not one.name.startswith(OWN_THREADS) for one in others)
 
 
 def address(item: Any) -> int:

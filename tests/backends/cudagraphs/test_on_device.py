@@ -167,9 +167,10 @@ def test_a_recording_that_fails_halfway():
     assert torch.rand(3, device="cuda").max() < 1  # the generator does not think that it is still being recorded
 
 
-def test_other_streams_and_threads():
+def test_other_streams_and_threads(monkeypatch):
     compiled = record(lambda x: (x @ x).tanh() + 1)
-    wrong = []
+    wrong, failed = [], []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
 
     def work(number):
         with torch.cuda.stream(torch.cuda.Stream()) if number % 2 else torch.cuda.stream(torch.cuda.default_stream()):
@@ -185,7 +186,11 @@ def test_other_streams_and_threads():
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert wrong == [] and failed == [] and not recorded(compiled)
+    for _ in range(3):
+        x = rand(64, 64)
+        assert torch.equal(compiled(x), (x @ x).tanh() + 1)
+    assert recorded(compiled)
 
 
 def test_precision_of_products_is_part_of_it():
