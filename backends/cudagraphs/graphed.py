@@ -82,15 +82,16 @@ class Graphed:
         if isinstance(state, Recording):
             if state.out.on_loan() or not self.make_way(key, state, args):
                 return self.run(*args)
-        elif not self.is_time(args):
-            return self.run(*args)
+        elif self.work.lender is not None and not self.borrowed(args):
+            return self.run(*args)  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
         elif crowded() and not self.require:
             if not self.postponed:
                 self.postponed = True
                 self.report("CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records")
             return self.run(*args)
         else:
-            self.copied |= {index for index, at in enumerate(map(address, args)) if at != state.addresses[index] and may_move(args[index])}
+            moved = {index for index, at in enumerate(map(address, args)) if at != state.addresses[index] and may_move(args[index])}
+            self.copied |= moved - self.borrowed(args)
         return self.record(key, args)
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
@@ -112,30 +113,26 @@ class Graphed:
                 item.record_stream(here)
         return results
 
-    def is_time(self, args: Sequence[Any]) -> bool:
-        """Whether a second call may be recorded: a backward pass whose forward pass lent it its inputs, only then."""
+    def borrowed(self, args: Sequence[Any]) -> set[int]:
+        """Positions of inputs that the forward pass of this backward pass lent: they lie where its recording has them."""
         lender = self.work.lender
-        return lender is None or lender.lent(args) is not None
+        return set() if lender is None else lender.lent(args)
 
-    def lent(self, args: Sequence[Any]) -> set[int] | None:
-        """Positions among the arguments of a backward pass of what is on loan from here; None where nothing is."""
+    def lent(self, args: Sequence[Any]) -> set[int]:
+        """Positions among the arguments of a backward pass of what is on loan from here."""
+        found: set[int] = set()
         for state in self.states.values():
             if isinstance(state, Recording) and state.out.on_loan():
                 mine = {ADDRESS(state.out.template[index]) for index in state.out.lent}
-                found = {index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine}
-                if found:
-                    return found
-        return None
+                found |= {index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine}
+        return found
 
     def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
         """Static inputs have moved: whether to record again, with those copied in that are no parameters."""
-        moved = state.moved(args)
-        lender = self.work.lender
-        if lender is not None:
-            lent = lender.lent(args)
-            if lent is None:
-                return False  # its forward pass ran as it is, and so does this
-            moved -= lent
+        borrowed = self.borrowed(args)
+        if (self.work.lender is not None and not borrowed) or (crowded() and not self.require):
+            return False
+        moved = state.moved(args) - borrowed
         self.copied |= {index for index in moved if may_move(args[index])}
         self.remade += 1
         if self.remade > MOST_REMADE:
