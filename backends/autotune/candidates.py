@@ -12,8 +12,9 @@ from ..registry import GRAPHED, Backend, check, known, lookup
 from .plan import Plan
 
 EAGER = "eager"
-ALWAYS = ("native", "native+cudagraphs", "cudagraphs")
+ALWAYS = ("cudagraphs", "native+cudagraphs", "native")  # what compiles soonest first: the budget may end the trying
 AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
+LITTLE = (8, 1 << 18)  # on a device so much work is over before its kernels are launched: recording them is all there is to win
 TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}  # so many operations at most, on tensors of so many bytes at most
 
 
@@ -31,7 +32,8 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
     if wanted is None:
         more = AT_MOST if plan.mode.startswith("max-autotune") else ()
         device = "cuda" in device_types(gm)
-        wanted = tuple(name for name in (*ALWAYS, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
+        usual = ALWAYS[:1] if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm) else ALWAYS
+        wanted = tuple(name for name in (*usual, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
     backends: list[Backend] = []
     left_out: list[tuple[str, str]] = []
     for name in wanted:
@@ -73,9 +75,13 @@ def tiny(gm: torch.fx.GraphModule) -> bool:
     kinds = device_types(gm)
     if len(kinds) != 1 or wants_gradients(gm):
         return False
-    most, size = TINY.get(next(iter(kinds)), (0, 0))
-    calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
-    return len(calls) <= most and all(bytes_of(node) <= size for node in gm.graph.nodes)
+    return at_most(gm, *TINY.get(next(iter(kinds)), (0, 0)))
+
+
+def at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
+    """Whether a graph has no more operations, and none of its tensors more bytes."""
+    found = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+    return found <= calls and all(bytes_of(node) <= size for node in gm.graph.nodes)
 
 
 def bytes_of(node: torch.fx.Node) -> int:

@@ -12,6 +12,8 @@ from .trial import Ran
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
 ROUNDINGS = 8.0  # and so many roundings of the dtype, relative to the tensor, count as none
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # where float64 cannot be had
+TF32 = 2e-3  # instead, where products of float32 may round to ten bits
+LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the same calculation
 
 
 def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> str:
@@ -63,9 +65,11 @@ def judged(one: torch.Tensor, other: torch.Tensor, best: Any) -> str:
         return "is infinite or not a number elsewhere than eager's"
     kept, dtype = other.isfinite(), other.dtype
     one, other = widened(one[kept]), widened(other[kept])
-    tolerance = TOLERANCES.get(dtype.to_real(), 1e-4)
+    tolerance = TOLERANCES.get(dtype.to_real(), TOLERANCES[torch.float32])
+    if dtype.to_real() is torch.float32 and torch.get_float32_matmul_precision() != "highest":
+        tolerance = TF32
     best = widened(best.detach()[kept]) if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
-    if best is None or error(other, best) > tolerance:  # nothing to go by, or it is not the same calculation
+    if best is None or error(other, best) > max(tolerance, LIKELY):
         return "" if error(one, other) <= tolerance else f"is {error(one, other):.1e} away from eager's"
     allowed = SLACK * error(other, best) + ROUNDINGS * torch.finfo(dtype).eps
     if error(one, best) <= allowed:

@@ -146,7 +146,7 @@ class Tuning:
                 self.struck[name] = one.failure
         forced = [name for name in timed if self.plan.graphs_forced and records(name)]
         best = choose(timed, EAGER, forced)
-        times = sorted(((name, one.seconds) for name, one in timed.items() if one.samples), key=lambda pair: pair[1])
+        times = sorted(((name, one.seconds) for name, one in timed.items() if any(one.samples)), key=lambda pair: pair[1])
         decision = Decision(
             who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times), tuple(self.struck.items()),
             time.perf_counter() - start,

@@ -11,7 +11,8 @@ def tuned(cache_dir):
     """Compiles with candidates and gives the compiled function and how its choices were told."""
 
     def compile_with(function, *candidates, **options):
-        compiled = framejit.compile(function, backend="autotune", options={"candidates": candidates, **options})
+        # a budget that ends nothing on a busy machine
+        compiled = framejit.compile(function, backend="autotune", options={"candidates": candidates, "tune_budget_s": 30.0, **options})
         return compiled, lambda: [event for event in compiled.framejit.history.events if isinstance(event, Chosen)]
 
     return compile_with
