@@ -1,5 +1,5 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
-from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileError, RecompileLimitError
+from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileError, RecompileLimitError, RequirementError
 from .frontend.support import usable
 from .options import config
 
@@ -38,7 +38,7 @@ else:  # the same names, which do less
 
 __version__ = "0.1.0"
 __all__ = [
-    "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError", "RecompileLimitError", "allow_in_graph",
-    "compile", "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
+    "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError", "RecompileLimitError", "RequirementError",
+    "allow_in_graph", "compile", "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
 ]  # fmt: skip

@@ -72,11 +72,16 @@ class GraphBreakError(FramejitError):
 
 
 class BackendError(FramejitError):
-    """A backend failed to compile a graph; `.backend` is its name, `__cause__` its own exception."""
+    """A backend failed to compile a graph; `.backend` is its name, `__cause__` its own exception. origin: the plugin it is from."""
 
-    def __init__(self, backend: str, cause: BaseException) -> None:
-        super().__init__(f"backend '{backend}' failed to compile a graph: {type(cause).__name__}: {cause}")
+    def __init__(self, backend: str, cause: BaseException, origin: str = "") -> None:
+        whose = f" of {origin}" if origin else ""
+        super().__init__(f"backend '{backend}'{whose} failed to compile a graph: {type(cause).__name__}: {cause}")
         self.backend = backend
+
+
+class RequirementError(FramejitError):
+    """Something that options require cannot be had; also raised where other failures of a backend cost a warning only."""
 
 
 class RecompileError(FramejitError):

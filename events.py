@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,8 +88,63 @@ class Specialised:
     where: str  # file:line of the user's line that needed it
 
 
-Event = Break | Captured | Skipped | Miss | Full | Specialised
+@dataclass(frozen=True)
+class Note:
+    """What a backend tells of a graph."""
+
+    function: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a graph runs on, of the backends that were tried."""
+
+    function: str
+    where: str
+    backend: str
+    why: str
+    timings: tuple[tuple[str, float], ...] = ()  # seconds a call, the fastest first
+    struck: tuple[tuple[str, str], ...] = ()  # what else was tried, and why it is out
+    seconds: float = 0.0  # that the choice took
+
+    @property
+    def sentence(self) -> str:
+        times = ", ".join(f"{name} {spent * 1e3:.3g} ms" for name, spent in self.timings)
+        out = "".join(f"; {name}: {reason}" for name, reason in self.struck)
+        return f"runs on {self.backend}: {self.why}" + (f" ({times})" if times else "") + out
+
+
+@dataclass(frozen=True)
+class Working:
+    """Something is being compiled or tried in the background; `done` ends when it is."""
+
+    function: str
+    where: str
+    done: Future[None]
+
+
+Event = Break | Captured | Skipped | Miss | Full | Specialised | Note | Chosen | Working
 Sink = Callable[[Event], None]
+
+
+class Reporter:
+    """How a backend tells what became of a graph: called with a sentence, or with the outcome of a choice."""
+
+    def __init__(self, function: str, where: str, sink: Sink) -> None:
+        self.function, self.where, self._sink = function, where, sink
+
+    def __call__(self, text: str) -> None:
+        self._sink(Note(self.function, self.where, text))
+
+    def working(self, done: Future[None]) -> None:
+        self._sink(Working(self.function, self.where, done))
+
+    def chosen(
+        self, backend: str, why: str, timings: tuple[tuple[str, float], ...], struck: tuple[tuple[str, str], ...], seconds: float
+    ) -> None:
+        self._sink(Chosen(self.function, self.where, backend, why, timings, struck, seconds))
 
 
 class Recorder:

@@ -9,6 +9,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -18,17 +19,22 @@ def _flag(name: str, default: bool) -> bool:
     return os.environ.get(name, "1" if default else "0").lower() not in ("", "0", "false", "no")
 
 
+def _cache_dir() -> Path:
+    own, shared = os.environ.get("FRAMEJIT_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else Path(shared or Path.home() / ".cache") / "framejit"
+
+
 @dataclass(frozen=True)
 class Options:
     """Everything that steers a capture. Knobs that mean the same as one of torch's bear torch's name."""
 
-    backend: str | Callable[..., Any] = "eager"
+    backend: str | Callable[..., Any] = "autotune"
     backend_options: tuple[tuple[str, Any], ...] = ()
     mode: str = "default"
     dynamic: bool | None = None
     fullgraph: bool = False
     strict: bool = False  # internal failures raise instead of falling back to eager
-    suppress_errors: bool = False  # a backend that fails costs a warning, not a BackendError
+    suppress_errors: bool | None = None  # a backend that fails costs a warning (True) or raises BackendError (False, strict, fullgraph)
     recompile_limit: int = 8  # entries at one site before it runs in eager
     fail_on_recompile_limit_hit: bool = False
     error_on_recompile: bool = False  # a call that compiled code cannot serve raises RecompileError; first compiles do not
@@ -44,13 +50,24 @@ class Options:
     unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions, an operation counting as 200
     wait_for_compile: bool = False  # threads that meet a compile in progress wait (a minute at most) instead of running eager
 
+    @property
+    def suppresses_errors(self) -> bool:
+        """Whether a backend that fails costs a warning only."""
+        return not (self.strict or self.fullgraph) if self.suppress_errors is None else self.suppress_errors
+
 
 @dataclass
 class Config:
-    """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while."""
+    """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while.
 
+    cache_dir: where decisions and what goes with them are kept. progress: whether a terminal shows what is being tried.
+    """
+
+    backend: str | Callable[..., Any] = field(default_factory=lambda: os.environ.get("FRAMEJIT_BACKEND") or "autotune")
+    cache_dir: Path = field(default_factory=lambda: _cache_dir())
+    progress: bool = field(default_factory=lambda: _flag("FRAMEJIT_PROGRESS", True))
     strict: bool = field(default_factory=lambda: _flag("FRAMEJIT_STRICT", False))
-    suppress_errors: bool = False
+    suppress_errors: bool | None = None
     recompile_limit: int = 8
     fail_on_recompile_limit_hit: bool = False
     error_on_recompile: bool = False

@@ -3,6 +3,7 @@ torch's modes and random state as they were."""
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -12,14 +13,17 @@ from torch._C._functorch import TransformType
 from torch._guards import TracingContext, tracing
 from torch.utils import checkpoint
 
-from ..errors import BackendError, Rerun
+from ..errors import BackendError, RequirementError, Rerun
+from ..events import Reporter
 from ..options import Options
+from .fitness import refusal
 from .passes.full_masks import drop_full_masks
-from .registry import lookup, name_of
+from .registry import Backend, lookup, name_of, whole
 from .value_errors import draws_random_numbers, raises_after_writing
 
-# Raised into a graph by who watches it, and caught by the same: what ran so far is wanted, nothing starts over.
-PASSED_ON = (checkpoint._StopRecomputationError,)
+# What a graph raises without anything starting over: by who watches it, caught by the same; for the user.
+PASSED_ON = (checkpoint._StopRecomputationError, RequirementError)
+REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
 MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
 LEAVE = {
     TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
@@ -37,13 +41,14 @@ class CapturedGraph(Protocol):
 
 
 def compile_graph(
-    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options
+    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter
 ) -> Callable[..., Any]:
-    """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError."""
+    """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
         item.value.node.meta["mutated"] = item.mutated
+        item.value.node.meta["path"] = item.source.name
     for node in examples:
         if node not in set(inputs):
             graph.erase_node(node)
@@ -52,31 +57,56 @@ def compile_graph(
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     modes = touches_modes(captured.nodes)
     random = draws_random_numbers(captured.nodes)
+    origin = ""
     try:
+        backend = lookup(options.backend)
+        origin = backend.origin
         with tracing(TracingContext(captured.fake_mode)):
-            compiled = call_backend(options, gm, [examples[node] for node in inputs])
+            compiled = call_backend(backend, options, gm, [examples[node] for node in inputs], report)
+    except RequirementError:
+        raise
     except Exception as error:
-        raise BackendError(name_of(options.backend), error) from error
-    if not callable(compiled):
-        wrong = TypeError(f"it returned a {type(compiled).__name__}, not a callable")
-        raise BackendError(name_of(options.backend), wrong) from wrong
+        raise BackendError(name_of(options.backend), error, origin) from error
     mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
     if modes or random or mutated:
         return Restoring(compiled, random, mutated, bool(mutated) and raises_after_writing(captured.nodes))
     return compiled
 
 
-def call_backend(options: Options, gm: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Any:
-    """Calls the backend with torch.compile's signature, and its mode and options where it takes them."""
-    function = lookup(options.backend)
+def call_backend(backend: Backend, options: Options, gm: torch.fx.GraphModule, examples: list[Any], report: Reporter) -> Callable[..., Any]:
+    """What a backend makes of a graph; the graph as it is, with a warning, where the backend says that it is not for such graphs."""
+    reason = refusal(backend, gm)
+    if reason:
+        if REQUIRED in options.backend_options:
+            raise RequirementError(f"CUDA graphs are required, but backend '{backend.described}' {reason}")
+        report(f"runs in eager: backend '{backend.name}' {reason}")
+        warn_once(f"backend '{backend.described}' {reason}: graphs that it is not for run in eager")
+        return gm.forward
+    compiled = whole(backend)(gm, examples, **arguments(backend, options, report))
+    if not callable(compiled):
+        raise TypeError(f"it returned a {type(compiled).__name__}, not a callable")
+    return compiled
+
+
+def arguments(backend: Backend, options: Options, report: Reporter) -> dict[str, Any]:
+    """compile()'s mode and options and a reporter, for a backend that takes them."""
+    parameters = inspect.signature(backend.function).parameters
     asked = dict(options.backend_options)
-    if not asked and options.mode == "default":
-        return function(gm, examples)
-    parameters = inspect.signature(function).parameters
     extra = {"options": asked} if asked and "options" in parameters else asked
-    if "mode" in parameters:
+    if "report" in parameters:
+        extra = {"report": report, **extra}
+    if "mode" in parameters and options.mode != "default":
         extra = {"mode": options.mode, **extra}
-    return function(gm, examples, **extra)
+    return extra
+
+
+_warned: set[str] = set()
+
+
+def warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(f"framejit: {text}", stacklevel=2)
 
 
 def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:

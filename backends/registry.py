@@ -1,45 +1,122 @@
-"""Backends by name: functions (gm: fx.GraphModule, example_inputs: list of tensors) -> callable, as for torch.compile."""
+"""Backends by name: functions (gm: fx.GraphModule, example_inputs: list of tensors) -> callable, as for torch.compile, and what
+each needs. Shipped ones and plugins are imported when first used."""
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 ENTRY_POINTS = "framejit.backends"
-# name: module here, imported when first used
-SHIPPED = {"eager": "eager", "aot_eager": "training", "inductor": "inductor", "native": "native"}
+# name: module here, imported when first used. One whose module this installation lacks is not listed.
+SHIPPED = {
+    "autotune": "autotune.backend", "eager": "eager", "aot_eager": "training", "native": "native", "inductor": "inductor",
+    "torchscript": "torchscript", "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnx",
+}  # fmt: skip
+GRAPHED = "+cudagraphs"  # ends the name of a backend whose work is to be recorded as CUDA graphs
+WANTS = ("torch", "aten")
 
-Backend = Callable[..., Any]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend and what it says of itself.
+
+    devices: device types that its graphs may lie on; None for any. training: whether gradients flow through what it makes.
+    wants: "torch" for the graph as captured, "aten" for functional ATen graphs by aot_autograd, forward and backward apart.
+    options: gives the names of its options; None where its parameters say them. origin: who brought it, for messages.
+    missing: says what keeps it from working here, "" where nothing does.
+    """
+
+    name: str
+    function: Function
+    devices: tuple[str, ...] | None = None
+    training: bool = True
+    wants: str = "torch"
+    options: Callable[[], Collection[str]] | None = None
+    missing: Callable[[], str] = str
+    origin: str = ""
+
+    @property
+    def described(self) -> str:
+        """Its name, and the plugin's where one brought it."""
+        return f"{self.name} ({self.origin})" if self.origin else self.name
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """What list_backends() tells of one: `reason` says why it is not usable here."""
+
+    name: str
+    devices: tuple[str, ...] | None
+    training: bool
+    wants: str
+    usable: bool
+    reason: str
+    origin: str
+
+    def __str__(self) -> str:
+        needs = f"{' or '.join(self.devices) if self.devices else 'any device'}, {self.wants} graphs"
+        training = "" if self.training else ", inference only"
+        origin = f", from {self.origin}" if self.origin else ""
+        return f"{self.name}: {needs}{training}{origin}" + ("" if self.usable else f"; not usable here: {self.reason}")
+
+
+class PluginError(Exception):
+    """A plugin cannot be loaded; the message names it."""
+
 
 _backends: dict[str, Backend] = {}
-_options: dict[str, Callable[[], Collection[str]]] = {}
+_plugins: dict[str, Backend] = {}  # loaded ones, by entry point
 
 
 def register_backend(
-    name: str | Backend | None = None, fn: Backend | None = None, *, options: Callable[[], Collection[str]] | None = None
+    name: str | Function | None = None,
+    fn: Function | None = None,
+    *,
+    devices: Collection[str] | None = None,
+    training: bool = True,
+    wants: str = "torch",
+    options: Callable[[], Collection[str]] | None = None,
+    missing: Callable[[], str] = str,
 ) -> Any:
-    """Registers a backend; usable as `register_backend("x", fn)`, `@register_backend("x")` and `@register_backend`.
+    """Registers a backend; usable as `register_backend("x", fn)`, `@register_backend("x", ...)` and `@register_backend`.
 
+    devices: device types that it handles ("cpu", "cuda"); graphs elsewhere run in eager. None: any.
+    training: whether gradients flow through what it makes; graphs that need them run in eager where not.
+    wants: "torch" gives the graph as captured, as torch.compile does; "aten" gives functional ATen graphs, the forward one and,
+        with training, the backward one too.
     options: gives the names of the options that it takes, for a backend with one parameter `options`; those of another one
-        are its further parameters. A parameter `mode` gets compile()'s mode.
+        are its further parameters. A parameter `mode` gets compile()'s mode, a parameter `report` a function that takes a
+        sentence for explain.
+    missing: says in a few words what this machine lacks for it, "" if nothing; list_backends() tells it.
 
     Raises ValueError for a name that is taken by another function, TypeError for what is not callable.
     """
     if callable(name):
-        return register_backend(getattr(name, "__name__", "backend"), name, options=options)
+        return register_backend(
+            getattr(name, "__name__", "backend"), name, devices=devices, training=training, wants=wants, options=options, missing=missing
+        )
     if fn is None:
-        return lambda function: register_backend(name or function.__name__, function, options=options)
+        return lambda function: register_backend(
+            name or function.__name__, function, devices=devices, training=training, wants=wants, options=options, missing=missing
+        )
     if not callable(fn):
         raise TypeError(f"register_backend: `fn` must be callable, not {type(fn).__name__}")
+    if wants not in WANTS:
+        raise ValueError(f"register_backend: `wants` must be one of {', '.join(WANTS)}, not {wants!r}")
     assert isinstance(name, str)
+    if "+" in name:
+        raise ValueError(f"register_backend: '+' joins the names of backends, so {name!r} cannot be one")
     if name in SHIPPED and fn.__module__ != f"{__package__}.{SHIPPED[name]}":
         raise ValueError(f"'{name}' is a backend that framejit ships; choose another name")
-    if _backends.setdefault(name, fn) is not fn:
-        raise ValueError(f"a backend named '{name}' is registered already: {_place(_backends[name])}; choose another name")
-    if options is not None:
-        _options[name] = options
+    backend = Backend(name, fn, None if devices is None else tuple(devices), training, wants, options, missing)
+    if _backends.setdefault(name, backend).function is not fn:
+        raise ValueError(f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; choose another name")
     return fn
 
 
@@ -48,47 +125,154 @@ def _place(function: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
-def list_backends() -> list[str]:
-    """Names of all backends: the shipped ones, the registered ones, and those of installed plugins."""
-    return sorted({*SHIPPED, *_backends, *(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINTS))})
-
-
-def lookup(backend: str | Backend) -> Backend:
-    """The function of a backend. Raises ValueError, listing the known ones, for an unknown name."""
+def lookup(backend: str | Function) -> Backend:
+    """A backend by its name. Raises ValueError, listing the known ones, for an unknown name, PluginError for one whose
+    plugin cannot be loaded."""
     if callable(backend):
-        return backend
+        return Backend(name_of(backend), backend)
+    if backend.endswith(GRAPHED):
+        return _graphed(lookup(backend.removesuffix(GRAPHED)))
     if backend not in _backends and backend in SHIPPED:
         importlib.import_module(f".{SHIPPED[backend]}", __package__)
     if backend in _backends:
         return _backends[backend]
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        if point.name == backend:
-            return register_backend(backend, point.load())
+    if backend in _points():
+        return _plugin(backend)
     check(backend)
     raise AssertionError(backend)
 
 
-def check(backend: str | Backend) -> None:
+def _graphed(inner: Backend) -> Backend:
+    """The backend whose work on `inner`'s is to be recorded: its module knows how."""
+    module = importlib.import_module(f".{SHIPPED['cudagraphs']}", __package__)
+    return module.over(inner)
+
+
+def whole(backend: Backend) -> Function:
+    """A backend's function, of whole captured graphs; aot_autograd is put before one that wants its graphs."""
+    if backend.wants == "torch":
+        return backend.function
+    module = importlib.import_module(f".{SHIPPED['aot_eager']}", __package__)
+    return module.by_way_of_aten(backend)
+
+
+def _points() -> dict[str, list[importlib.metadata.EntryPoint]]:
+    """Entry points of installed plugins by name."""
+    found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        if point.name not in SHIPPED and point not in found.setdefault(point.name, []):
+            found[point.name].append(point)
+    return found
+
+
+def _plugin(name: str) -> Backend:
+    """Loads the plugin that brings a backend: its entry point names the function, which may have registered itself."""
+    point, *others = _points()[name]
+    if others:
+        owners = ", ".join(_owner(one) for one in (point, *others))
+        raise PluginError(f"more than one plugin brings a backend named '{name}': {owners}; uninstall all but one")
+    if name in _plugins:
+        return _plugins[name]
+    try:
+        loaded = point.load()
+    except Exception as error:  # whatever a foreign module does when it is imported
+        raise PluginError(f"{_owner(point)} could not be imported ({point.value}): {type(error).__name__}: {error}") from error
+    if not callable(loaded):
+        raise PluginError(f"{_owner(point)}: {point.value} is a {type(loaded).__name__}, not a function")
+    known = next((one for one in _backends.values() if one.function is loaded), Backend(name, loaded))
+    _plugins[name] = Backend(
+        name, loaded, known.devices, known.training, known.wants, known.options, known.missing, origin=_owner(point)
+    )
+    return _plugins[name]
+
+
+def _owner(point: importlib.metadata.EntryPoint) -> str:
+    return f"the plugin {point.dist.name} {point.dist.version}" if point.dist else "a plugin"
+
+
+def names() -> list[str]:
+    """Names of all backends: the shipped ones, the registered ones, and those of installed plugins. Imports nothing."""
+    return sorted({*filter(_is_here, SHIPPED), *_backends, *_points()})
+
+
+def _is_here(shipped: str) -> bool:
+    return importlib.util.find_spec(f".{SHIPPED[shipped]}", __package__) is not None
+
+
+class Backends(Mapping[str, BackendInfo]):
+    """The backends that compile() takes: their names, and by name what each needs and whether it works here.
+
+    Iterating gives names and imports nothing; a backend is imported when it is looked up. `print()` tells all.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names())
+
+    def __len__(self) -> int:
+        return len(names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in names()
+
+    def __getitem__(self, name: str) -> BackendInfo:
+        if name not in names():
+            raise KeyError(name)
+        return info(name)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.values()))
+
+    def __repr__(self) -> str:
+        return f"Backends({names()})"
+
+
+def list_backends() -> Backends:
+    """The backends that compile() takes, and what each needs."""
+    return Backends()
+
+
+def info(name: str) -> BackendInfo:
+    """What a backend needs, and whether it can be used here."""
+    try:
+        backend = lookup(name)
+        reason = backend.missing()
+    except Exception as error:  # a module that cannot be imported here, ours or a plugin's
+        return BackendInfo(name, None, False, "torch", False, f"{type(error).__name__}: {error}", "")
+    return BackendInfo(name, backend.devices, backend.training, backend.wants, not reason, reason, backend.origin)
+
+
+def known(name: str) -> bool:
+    """Whether there is a backend of a name. Looks for plugins only where nothing nearer has the name."""
+    return name in _backends or (name in SHIPPED and _is_here(name)) or (name not in SHIPPED and name in _points())
+
+
+def check(backend: str | Function) -> None:
     """Raises ValueError for a name that `lookup` would not find; imports nothing."""
-    if not callable(backend) and backend not in list_backends():
-        raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(list_backends())}")
+    if callable(backend):
+        return
+    if not known(backend.removesuffix(GRAPHED)):
+        raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(names())}")
 
 
-def name_of(backend: str | Backend) -> str:
+def name_of(backend: str | Function) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
 
 
-def check_options(backend: str | Backend, asked: Collection[str]) -> None:
+GIVEN = ("mode", "report")  # parameters of a backend that are no options
+
+
+def check_options(backend: str | Function, asked: Collection[str]) -> None:
     """Raises ValueError, listing the known ones, for an option that the backend does not take."""
     if not asked:
         return
-    parameters = list(inspect.signature(lookup(backend)).parameters.values())[2:]
-    known: Collection[str] = [parameter.name for parameter in parameters if parameter.name != "mode"]
-    if isinstance(backend, str) and backend in _options:
-        known = _options[backend]()
-    elif "options" in known or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    found = lookup(backend)
+    parameters = list(inspect.signature(found.function).parameters.values())[2:]
+    takes: Collection[str] = [parameter.name for parameter in parameters if parameter.name not in GIVEN]
+    if found.options is not None:
+        takes = found.options()
+    elif "options" in takes or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return  # only the backend knows
-    unknown = sorted(set(asked) - set(known))
+    unknown = sorted(set(asked) - set(takes))
     if unknown:
-        takes = f"it has: {', '.join(sorted(known))}" if known else "it takes none"
-        raise ValueError(f"unknown options {', '.join(map(repr, unknown))} for backend {name_of(backend)!r}; {takes}")
+        has = f"it has: {', '.join(sorted(takes))}" if takes else "it takes none"
+        raise ValueError(f"unknown options {', '.join(map(repr, unknown))} for backend {name_of(backend)!r}; {has}")

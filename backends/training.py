@@ -1,7 +1,9 @@
-"""`aot_eager`: forward and backward as functional ATen graphs through aot_autograd, run by torch's own kernels."""
+"""`aot_eager`: forward and backward as functional ATen graphs through aot_autograd, run by torch's own kernels; and the way
+there for each backend that wants ATen graphs."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch.fx
@@ -9,20 +11,63 @@ from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from .eager_gradients import ahead_of_time
-from .registry import register_backend
+from .registry import Backend, register_backend
 
 
-def _run(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    return make_boxed_func(gm.forward)
+@dataclass(frozen=True)
+class Part:
+    """A functional ATen graph and which part of the work it is. `results`: how many outputs of a forward graph are the
+    program's, what comes behind them is kept for the backward graph; None where there is none."""
+
+    gm: torch.fx.GraphModule
+    examples: list[Any]
+    backward: bool
+    results: int | None = None
+
+
+Compile = Callable[[Part], Callable[..., Any]]
+
+
+def by_parts(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False
+) -> Callable[..., Any]:
+    """A captured graph through aot_autograd, its forward and its backward graph compiled by `compile_part`. What that returns
+    takes the graph's inputs one by one. random_like_eager: the parts draw the numbers that gm itself would draw.
+    keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
+    results: list[int] = []
+
+    def partition(joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Any:
+        results.append(num_fwd_outputs)
+        return min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+
+    def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_part(Part(part, examples, False, results[-1] if results else None)))
+
+    def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        return make_boxed_func(compile_part(Part(part, examples, True)))
+
+    def build() -> Callable[..., Any]:
+        return aot_module_simplified(
+            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+            keep_inference_input_mutations=keep_writes,
+        )  # fmt: skip
+
+    return ahead_of_time(gm, build, random_like_eager=random_like_eager)
+
+
+def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
+    """A function of captured graphs for a backend of ATen graphs."""
+
+    def compile_whole(gm: torch.fx.GraphModule, example_inputs: list[Any], **extra: Any) -> Callable[..., Any]:
+        def compile_part(part: Part) -> Callable[..., Any]:
+            return backend.function(part.gm, part.examples, **extra)
+
+        return by_parts(gm, example_inputs, compile_part, random_like_eager=False)
+
+    return compile_whole
 
 
 @register_backend("aot_eager")
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """aot_autograd with a compiler that compiles nothing."""
-    return ahead_of_time(
-        gm,
-        lambda: aot_module_simplified(
-            gm, example_inputs, fw_compiler=_run, bw_compiler=_run, partition_fn=min_cut_rematerialization_partition
-        ),
-        random_like_eager=True,
-    )
+    return by_parts(gm, example_inputs, lambda part: part.gm.forward, random_like_eager=True)

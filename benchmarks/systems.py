@@ -29,6 +29,8 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "framejit-eager": ("framejit", {"backend": COUNTING}),
     "framejit-aot": ("framejit", {"backend": "aot_eager"}),
     "framejit-inductor": ("framejit", {"backend": "inductor"}),
+    "torch-reduce-overhead": ("torch", {"mode": "reduce-overhead"}),
+    "framejit": ("framejit", {}),
 }
 DEFAULT = ("eager", "eager-again", "torch-eager", "framejit-eager")
 DEFAULT_TRAINING = ("eager", "eager-again", "torch-aot", "framejit-aot")

@@ -88,7 +88,7 @@ def make_options(
     backend: Any, dynamic: bool | None, fullgraph: bool, mode: str | None, options: dict[str, Any] | None
 ) -> Options:
     """Checks what compile() was given. Raises ValueError or TypeError naming the argument."""
-    chosen = "eager" if backend is None else backend
+    chosen = config.backend if backend is None else backend
     if not isinstance(chosen, str) and not callable(chosen):
         raise TypeError(f"backend must be a name or a callable, not a {type(backend).__name__}")
     registry.check(chosen)
@@ -100,8 +100,8 @@ def make_options(
         raise TypeError(f"options must be a dict, not a {type(options).__name__}")
     registry.check_options(chosen, options or {})
     return Options(
-        backend=chosen, backend_options=tuple((options or {}).items()), mode=mode or "default", dynamic=dynamic,
-        fullgraph=fullgraph, **config.defaults(),
+        **config.defaults() | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph),
+        backend_options=tuple((options or {}).items()), mode=mode or "default",
     )  # fmt: skip
 
 
@@ -232,6 +232,6 @@ def stats() -> Stats:
     return make_stats(_caches)
 
 
-def list_backends() -> list[str]:
-    """Names of the backends that compile() takes."""
+def list_backends() -> registry.Backends:
+    """The backends that compile() takes, by name: what each needs, whether it is usable here, and why not."""
     return registry.list_backends()

@@ -1,11 +1,48 @@
-"""Every test runs strict: what would be a warning and a fall-back to eager in production raises here."""
+"""Every test runs strict: what would be a warning and a fall-back to eager in production raises here. Graphs run as they were
+captured where a test asks for no backend, or on what FRAMEJIT_BACKEND says; decisions of one run of the tests end with it."""
 from __future__ import annotations
 
+import os
+
+import framejit
 import pytest
-from framejit.options import strict
+import torch
+from framejit.backends import registry
+from framejit.options import config, strict
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests that need a CUDA device are left out where there is none."""
+    if not torch.cuda.is_available():
+        left_out = [item for item in items if item.get_closest_marker("gpu")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)
 def _strict():
     with strict():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _plain_defaults(tmp_path_factory):
+    backend = os.environ.get("FRAMEJIT_BACKEND") or "eager"
+    with config.patch(backend=backend, cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False):
+        yield
+
+
+@pytest.fixture
+def cache_dir(tmp_path):
+    """An empty one."""
+    with config.patch(cache_dir=tmp_path / "cache"):
+        yield tmp_path / "cache"
+
+
+@pytest.fixture
+def register():
+    """Registers a backend until the test ends."""
+    before = set(registry._backends)
+    yield framejit.register_backend
+    for name in set(registry._backends) - before - set(registry.SHIPPED):
+        del registry._backends[name]

@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
     {"errors", "options", "events"}, {"pycode", "guards", "backends"}, {"values"}, {"interpret"}, {"rebuild"}, {"runtime", "explain"},
-    {"api", "eager_only", "support"}, {"__init__"}, {"__main__"},
+    {"api", "eager_only", "support"}, {"__init__"}, {"cli"}, {"__main__"},
 )  # fmt: skip
-PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py")
+PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
 PARSED = {path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES}
 MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in PARSED}

@@ -13,7 +13,7 @@ from framejit.frontend.pycode.dialect import VERSIONS
 from framejit.frontend.support import TORCH_VERSIONS
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("frontend", "guards", "backends")
+FOLDERS = ("frontend", "guards", "backends", "cli")
 
 
 def test_every_folder_with_code_is_a_package():

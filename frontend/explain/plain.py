@@ -44,6 +44,10 @@ def break_lines(report: Report) -> Iterator[str]:
 
 
 def other_lines(report: Report) -> Iterator[str]:
+    for choice in report.choices:
+        yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
+    for note in report.notes:
+        yield f"the graph of {note.function} from {note.where}: {note.text}"
     for skipped in report.skipped:
         yield f"left to Python: {skipped.function} at {skipped.where}: {skipped.reason}"
     for miss in report.misses:

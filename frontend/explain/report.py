@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from ...events import Break, Captured, Event, Full, Miss, Skipped
+from ...events import Break, Captured, Chosen, Event, Full, Miss, Note, Skipped
 from . import plain, table
 
 
@@ -52,6 +52,8 @@ class Report:
     breaks: tuple[BreakReport, ...]
     skipped: tuple[Skipped, ...]  # frames left to Python, with the reason
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
+    choices: tuple[Chosen, ...] = ()  # what graphs run on where backends were tried
+    notes: tuple[Note, ...] = ()  # what backends tell of graphs
     result: Any = field(default=None, repr=False, compare=False)  # what the explained call returned
 
     @property
@@ -93,6 +95,8 @@ def make_report(events: Iterable[Event], describe: Callable[[Any], str], result:
         breaks=break_reports(event for event in events if isinstance(event, Break)),
         skipped=tuple(full(event) if isinstance(event, Full) else event for event in events if isinstance(event, Skipped | Full)),
         misses=tuple(event for event in events if isinstance(event, Miss)),
+        choices=tuple(event for event in events if isinstance(event, Chosen)),
+        notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
         result=result,
     )
 

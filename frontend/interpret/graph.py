@@ -173,6 +173,7 @@ class GraphBuilder:
         node = self.graph.create_node(
             kind, target, tuple(pair[0] for pair in pairs), {name: pair[0] for name, pair in named.items()}
         )
+        node.meta["line"] = self.tx.where()
         self.nodes.append(node)
         return self._value(node, result)
 

@@ -10,10 +10,11 @@ import types
 import warnings
 import weakref
 from collections import deque
+from concurrent import futures
 from typing import Any
 
 from ...errors import BackendError, FramejitError, InternalError, SkipFrame
-from ...events import Event, Full, Miss, Sink, Skipped
+from ...events import Event, Full, Miss, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
@@ -47,6 +48,7 @@ class Cache:
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: dict[int, frozenset[int]] = {}  # by site: the threads that there were when its compile began
+        self._work: list[futures.Future[None]] = []  # in the background
         self._continuations: dict[tuple[Any, ...], Site] = {}
         self._pieces: list[tuple[Suspended, ...]] = []  # their code objects' and globals' ids are keys
         self.root = self._site(function.__code__, function)
@@ -95,7 +97,7 @@ class Cache:
         try:
             self.compiles += 1
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(piece, function, slots, self.options, self.send, rest)
+            entry = convert(piece, function, slots, self.options, weak_method(self, "send"), rest)
             self._expect_to_hold(entry, function, slots)
             return entry
         except SkipFrame as reason:
@@ -103,7 +105,7 @@ class Cache:
             if self.options.fullgraph:
                 raise InternalError(f"{piece.name} cannot be captured in one graph: {reason}") from None
         except BackendError as error:
-            if not self.options.suppress_errors:
+            if not self.options.suppresses_errors:
                 raise
             warnings.warn(f"framejit: {error}; {piece.name} runs in eager", stacklevel=2)
         except RecursionError:
@@ -127,6 +129,8 @@ class Cache:
             raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
     def send(self, event: Event) -> None:
+        if isinstance(event, Working):
+            self._work = [*(done for done in self._work if not done.done()), event.done]
         for sink in self.sinks:
             sink(event)
 
@@ -151,10 +155,11 @@ class Cache:
             self._busy.notify_all()
 
     def wait(self) -> None:
-        """Returns when no thread compiles for this handle."""
+        """Returns when no thread compiles for this handle, and nothing is tried in the background."""
         with self._busy:
             while self._compiling:
                 self._busy.wait()
+        futures.wait(self._work)
 
     def _found_meanwhile(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """An entry that another thread made since this one looked."""

@@ -17,7 +17,7 @@ import torch.fx
 from ...backends.compile_graph import compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
-from ...events import Captured, Sink, Specialised
+from ...events import Captured, Reporter, Sink, Specialised
 from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...options import Options
@@ -83,7 +83,8 @@ def convert_here(
     report_break(piece, capture, options, sink)
     code = rebuilt.code
     if rebuilt.outputs or capture.trace.graph.nodes:
-        compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options)
+        report = Reporter(piece.name, start(piece), sink)
+        compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, report)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
     clock.lap("backend")
@@ -201,12 +202,15 @@ def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
 
 def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:
     graph = capture.trace.graph
-    code = piece.decoded.code
-    where = f"{code.co_filename}:{code.co_firstlineno}"
-    if piece.frames:
-        innermost = piece.frames[-1]
-        where = f"{innermost.decoded.code.co_filename}:{innermost.decoded.instrs[innermost.point.index].line}"
-    return Captured(piece.name, where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
+    return Captured(piece.name, start(piece), len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
+
+
+def start(piece: Piece) -> str:
+    """file:line of where a piece begins."""
+    if not piece.frames:
+        return f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}"
+    innermost = piece.frames[-1]
+    return f"{innermost.decoded.code.co_filename}:{innermost.decoded.instrs[innermost.point.index].line}"
 
 
 def make_entry(

@@ -2,7 +2,6 @@
 import framejit
 import pytest
 import torch
-from framejit.backends import registry
 
 
 def double(x):
@@ -31,12 +30,7 @@ def test_a_function_with_torch_compiles_signature_is_a_backend():
     assert isinstance(gm, torch.fx.GraphModule) and inputs[0] is x
 
 
-@pytest.fixture
-def forgets(monkeypatch):
-    monkeypatch.setattr(registry, "_backends", dict(registry._backends))
-
-
-def test_registering_by_call_and_by_decorator(forgets):
+def test_registering_by_call_and_by_decorator(register):
     framejit.register_backend("mine", lambda gm, inputs: gm.forward)
 
     @framejit.register_backend
@@ -51,7 +45,7 @@ def test_registering_by_call_and_by_decorator(forgets):
     assert torch.equal(framejit.compile(double, backend="third")(torch.ones(2)), double(torch.ones(2)))
 
 
-def test_a_taken_name_names_its_owner(forgets):
+def test_a_taken_name_names_its_owner(register):
     framejit.register_backend("mine", lambda gm, inputs: gm.forward)
     with pytest.raises(ValueError, match="test_registry.py"):
         framejit.register_backend("mine", lambda gm, inputs: None)
@@ -62,9 +56,10 @@ def test_a_taken_name_names_its_owner(forgets):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (dict(backend="nope"), "aot_eager, eager, inductor"),
+        (dict(backend="nope"), "aot_eager, autotune, .*eager, inductor"),
         (dict(mode="fast"), "max-autotune"),
-        (dict(options={"x": 1}), "takes none"),
+        (dict(options={"x": 1}, backend="eager"), "takes none"),
+        (dict(options={"x": 1}, backend="autotune"), "tune_budget_s"),
         (dict(options={"x": 1}, backend=lambda gm, inputs, level=0: gm.forward), "it has: level"),
         (dict(options={"triton.cudagraf": True}, backend="inductor"), "triton.cudagraphs"),
         (dict(dynamic="yes"), "dynamic must be"),

@@ -1,0 +1,92 @@
+"""Which backends are tried on a graph, and which graphs are too small to try any."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.fx
+
+from ..cudagraphs.unsafe import unsafe
+from ..fitness import device_types, refusal, wants_gradients
+from ..registry import GRAPHED, Backend, check, known, lookup
+from .plan import Plan
+
+EAGER = "eager"
+ALWAYS = ("cudagraphs", "native+cudagraphs", "native")  # what compiles soonest first: the budget may end the trying
+AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
+LITTLE = (8, 1 << 18)  # on a device so much work is over before its kernels are launched: recording them is all there is to win
+TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}  # so many operations at most, on tensors of so many bytes at most
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Backends to try beside eager, in order, and why others are not."""
+
+    backends: tuple[Backend, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
+    """What is to be tried on a graph. Raises ValueError for an unknown candidate."""
+    wanted = plan.candidates
+    if wanted is None:
+        more = AT_MOST if plan.mode.startswith("max-autotune") else ()
+        device = "cuda" in device_types(gm)
+        usual = ALWAYS[:1] if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm) else ALWAYS
+        wanted = tuple(name for name in (*usual, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
+    backends: list[Backend] = []
+    left_out: list[tuple[str, str]] = []
+    for name in wanted:
+        if name == EAGER:
+            continue
+        check(name)
+        reason = why_not(name, gm, plan)
+        if reason:
+            left_out.append((name, reason))
+        else:
+            backends.append(lookup(name))
+    return Choice(tuple(backends), tuple(left_out))
+
+
+def why_not(name: str, gm: torch.fx.GraphModule, plan: Plan) -> str:
+    """Why a backend is not tried on a graph, "" where it is."""
+    if records(name):
+        if not plan.graphs_allowed:
+            return "CUDA graphs are not asked for"
+        if "cuda" not in device_types(gm):
+            return "nothing of the graph is on a CUDA device"
+        reason = unsafe(gm)
+        if reason:
+            return reason
+    try:
+        backend = lookup(name)
+    except ImportError as error:
+        return f"cannot be imported: {error}"
+    return refusal(backend, gm)
+
+
+def records(name: str) -> bool:
+    """Whether a backend records CUDA graphs."""
+    return name == "cudagraphs" or name.endswith(GRAPHED)
+
+
+def tiny(gm: torch.fx.GraphModule) -> bool:
+    """Whether compiling a graph cannot win anything worth its time."""
+    kinds = device_types(gm)
+    if len(kinds) != 1 or wants_gradients(gm):
+        return False
+    return at_most(gm, *TINY.get(next(iter(kinds)), (0, 0)))
+
+
+def at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
+    """Whether a graph has no more operations, and none of its tensors more bytes."""
+    found = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+    return found <= calls and all(bytes_of(node) <= size for node in gm.graph.nodes)
+
+
+def bytes_of(node: torch.fx.Node) -> int:
+    """The size of what a node makes, as it was at capture."""
+    fake = node.meta.get("example_value")
+    if not isinstance(fake, torch.Tensor):
+        return 0
+    return int(fake.numel()) * fake.element_size() if all(isinstance(size, int) for size in fake.shape) else 0

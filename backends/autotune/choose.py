@@ -1,0 +1,22 @@
+"""Which of the measured candidates a graph runs on."""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from .measure import Timed
+
+TIE = 0.01  # a candidate must be faster than eager by more than this part
+SURELY = 0.6  # and in so many of the rounds
+
+
+def choose(timed: Mapping[str, Timed], eager: str, forced: Collection[str] = ()) -> str:
+    """The name of the fastest; eager on a tie. forced: if one of these ran, the fastest of them."""
+    ran = {name: one for name, one in timed.items() if one.samples and not one.failure}
+    wanted = {name: one for name, one in ran.items() if name in forced}
+    best = min(wanted or ran, key=lambda name: ran[name].seconds)
+    if wanted or best == eager or eager not in ran:
+        return best
+    pairs = list(zip(ran[best].samples, ran[eager].samples, strict=False))
+    wins = sum(one < other for one, other in pairs)
+    clear = ran[best].seconds < (1 - TIE) * ran[eager].seconds and wins >= SURELY * len(pairs)
+    return best if clear else eager

@@ -1,0 +1,102 @@
+"""Whether a candidate's run means the same as eager's: layout and sharing exactly, numbers exactly or at least as close to a
+calculation in float64 as eager comes."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .trial import Ran
+
+SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
+ROUNDINGS = 8.0  # and so many roundings of the dtype, relative to the tensor, count as none
+TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # where float64 cannot be had
+TF32 = 2e-3  # instead, where products of float32 may round to ten bits
+LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the same calculation
+
+
+def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> str:
+    """What differs, "" if nothing that matters. `reference`: the same run in float64, made when it is first needed."""
+    if len(got.results) != len(wanted.results):
+        return f"{len(got.results)} results, eager has {len(wanted.results)}"
+    if sharing(got) != sharing(wanted):
+        return "its results share memory otherwise than eager's"
+    exact: Ran | None = None
+    for position, ((name, one), (_, other)) in enumerate(zip(got.tensors(), wanted.tensors(), strict=True)):
+        said = layout(one, other)
+        if said:
+            return f"{name} {said}"
+        if not isinstance(other, torch.Tensor) or same(one, other):
+            continue
+        if not (other.is_floating_point() or other.is_complex()):
+            return f"{name} has other numbers than eager's"
+        exact = exact or reference()
+        best = exact.tensors()[position][1] if exact is not None else None
+        said = judged(one, other, best)
+        if said:
+            return f"{name} {said}"
+    return ""
+
+
+def layout(one: Any, other: Any) -> str:
+    """How two results differ before their numbers are looked at."""
+    if not isinstance(other, torch.Tensor):
+        return "" if type(one) is type(other) and (one is other or one == other) else f"is {one!r}, eager's is {other!r}"
+    if not isinstance(one, torch.Tensor):
+        return f"is a {type(one).__name__}, eager's is a tensor"
+    for what in ("dtype", "shape", "device"):
+        if getattr(one, what) != getattr(other, what):
+            return f"has {what} {getattr(one, what)}, eager's {getattr(other, what)}"
+    strides = [(a, b) for a, b, size in zip(one.stride(), other.stride(), other.shape, strict=True) if size > 1]
+    if other.numel() and any(a != b for a, b in strides):
+        return f"has strides {one.stride()}, eager's {other.stride()}"
+    return ""
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one, other)
+
+
+def judged(one: torch.Tensor, other: torch.Tensor, best: Any) -> str:
+    """Whether numbers that are not eager's are as good."""
+    one, other = one.detach(), other.detach()
+    if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(one.isnan(), other.isnan()):
+        return "is infinite or not a number elsewhere than eager's"
+    kept, dtype = other.isfinite(), other.dtype
+    one, other = widened(one[kept]), widened(other[kept])
+    tolerance = TOLERANCES.get(dtype.to_real(), TOLERANCES[torch.float32])
+    if dtype.to_real() is torch.float32 and torch.get_float32_matmul_precision() != "highest":
+        tolerance = TF32
+    best = widened(best.detach()[kept]) if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
+    if best is None or error(other, best) > max(tolerance, LIKELY):
+        return "" if error(one, other) <= tolerance else f"is {error(one, other):.1e} away from eager's"
+    allowed = SLACK * error(other, best) + ROUNDINGS * torch.finfo(dtype).eps
+    if error(one, best) <= allowed:
+        return ""
+    return f"is {error(one, best):.1e} away from float64's, eager's {error(other, best):.1e}"
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def error(one: torch.Tensor, other: torch.Tensor) -> float:
+    """|one - other| / |other|."""
+    if not other.numel():
+        return 0.0
+    scale = other.norm().item()
+    distance = (one - other).norm().item()
+    return distance / scale if scale else distance
+
+
+def sharing(ran: Ran) -> list[int]:
+    """For each result the first tensor that its memory is shared with, as a number."""
+    seen: dict[int, int] = {}
+    found = []
+    for number, item in enumerate([*ran.inputs, *ran.results]):
+        if isinstance(item, torch.Tensor) and item.numel():
+            found.append(seen.setdefault(item.untyped_storage().data_ptr(), number))
+        else:
+            found.append(-1)
+    return found

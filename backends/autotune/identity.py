@@ -1,0 +1,124 @@
+"""What a decision depends on, as text: the graph, its inputs, the device, the versions, torch's switches."""
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The parts of a key, and the key."""
+
+    graph: str
+    shapes: str
+    device: str
+    versions: str
+    mode: str
+
+    @property
+    def key(self) -> str:
+        return hashed("\n".join((self.graph, self.shapes, self.device, self.versions, self.mode)))
+
+
+def hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def identity(gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str], device: torch.device) -> Identity:
+    """Of a graph and the inputs it is to run on."""
+    shapes = "; ".join(map(shape_class, inputs))
+    return Identity(hashed(text_of(gm)), shapes, device_name(device), versions(), f"{mode}: {', '.join(candidates)}")
+
+
+def text_of(gm: torch.fx.GraphModule) -> str:
+    """A graph without the names that its nodes happen to have."""
+    numbers = {node: number for number, node in enumerate(gm.graph.nodes)}
+
+    def argument(item: Any) -> Any:
+        return torch.fx.node.map_arg(item, lambda node: Number(numbers[node]))
+
+    return "\n".join(f"{node.op} {target_of(node)} {argument(node.args)} {argument(node.kwargs)}" for node in gm.graph.nodes)
+
+
+class Number:
+    """A node in an argument."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"%{self.number}"
+
+
+def target_of(node: torch.fx.Node) -> str:
+    if node.op == "placeholder":
+        return ""
+    if isinstance(node.target, str):
+        return node.target
+    name = getattr(node.target, "__qualname__", None) or getattr(node.target, "__name__", node.target)
+    return f"{getattr(node.target, '__module__', '')}.{name}"
+
+
+def shape_class(item: Any) -> str:
+    """An input as far as it matters for what is fastest."""
+    if not isinstance(item, torch.Tensor):
+        return f"{type(item).__name__} ~{size_class(item)}" if isinstance(item, int) else type(item).__name__
+    fake = isinstance(item.shape, torch.Size) and all(isinstance(size, int) for size in item.shape)
+    sizes = "x".join(str(size) for size in item.shape) if fake else "?"
+    kind = "p" if isinstance(item, torch.nn.Parameter) else "g" if item.requires_grad else ""
+    dense = "" if item.is_contiguous() else f" strides {tuple(item.stride())}"
+    return f"{str(item.dtype).removeprefix('torch.')}[{sizes}]{kind}{dense}"
+
+
+def size_class(size: int) -> int:
+    """Sizes of one class are taken for equally fast: powers of two up to the next."""
+    return int(size).bit_length()
+
+
+@functools.cache
+def processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        lines = []
+    return lines[0] if lines else platform.processor() or platform.machine()
+
+
+@functools.cache
+def driver() -> str:
+    try:
+        with open("/proc/driver/nvidia/version") as file:
+            numbers = [word for word in file.readline().split() if word[:1].isdigit() and "." in word]
+    except OSError:
+        numbers = []
+    return f"{numbers[0] if numbers else 'unknown'}, CUDA {torch.version.cuda}"
+
+
+def device_name(device: torch.device) -> str:
+    """The device and its driver."""
+    if device.type == "cuda":
+        return f"{torch.cuda.get_device_name(device)}, driver {driver()}"
+    return f"{processor()}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
+
+
+def versions() -> str:
+    """Of what makes and runs code, and torch's switches that change what is fast."""
+    switches = f"{torch.get_float32_matmul_precision()} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
+    return f"torch {torch.__version__}, framejit {framejit_version()}, {switches}"
+
+
+@functools.cache
+def framejit_version() -> str:
+    try:
+        return importlib.metadata.version("framejit")
+    except importlib.metadata.PackageNotFoundError:
+        return "from a checkout"

@@ -1,0 +1,93 @@
+"""A first run in a forked process: what crashes, hangs or takes all memory there does not do it here.
+
+For work on the CPU only: a forked child has no CUDA device. The child keeps to one thread, since OpenMP's others are gone
+after a fork, and leaves by _exit: nothing of the program's own runs in it.
+"""
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import select
+import signal
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+
+MOST = 8192  # bytes of a verdict
+
+
+def isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> str:
+    """What `work` returns, run in a forked child: "" or what is wrong. Otherwise how the child ended, or that it did not."""
+    here, there = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads: the child uses none of them
+        child = os.fork()
+    if child == 0:
+        in_child(work, there, limit_bytes)
+    os.close(there)
+    try:
+        return verdict(child, here, limit_s)
+    finally:
+        os.close(here)
+
+
+def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
+    """Never returns."""
+    code = 1
+    try:
+        faulthandler.disable()
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(quiet, stream)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        limit = address_space() + limit_bytes
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        if most == resource.RLIM_INFINITY or limit < most:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+        torch.set_num_threads(1)
+        text = work()
+        os.write(there, b"+" + text.encode()[: MOST - 1])
+        code = 0
+    except BaseException as error:  # whatever it is, the parent hears of it and this process ends here
+        os.write(there, f"+{type(error).__name__}: {error}".encode()[:MOST])
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def address_space() -> int:
+    """Bytes of memory that this process has mapped."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def verdict(child: int, here: int, limit_s: float) -> str:
+    """Waits for a child's answer and its end."""
+    end = time.monotonic() + limit_s
+    said = b""
+    try:
+        while time.monotonic() < end:
+            ready, _, _ = select.select([here], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                break
+            part = os.read(here, MOST)
+            if not part:
+                _, status = os.waitpid(child, 0)
+                child = 0
+                return said[1:].decode(errors="replace") if said else died(status)
+            said += part
+        return f"hung: no result in {limit_s:.3g} s"
+    finally:
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def died(status: int) -> str:
+    """How a process ended, by what waitpid tells."""
+    if os.WIFSIGNALED(status):
+        return f"crashed: {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"crashed: exit code {os.WEXITSTATUS(status)}"

@@ -1,0 +1,95 @@
+"""How fast candidates are, measured side by side: rounds that go through them, so that a drift of the machine hits all alike,
+each sample waited for. Ends when it is clear which is fastest, or when the time for it is over."""
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+WARM_UPS = 3  # CUDA graphs run, record and replay in their first three calls
+SAMPLE_S = 2e-4  # a sample is of as many calls as fill this
+LEAST_ROUNDS, MOST_ROUNDS = 7, 60
+HOPELESS = 3.0  # a candidate slower by this factor, and by its best of several calls, is dropped at its warm-up
+SECOND_CHANCES = 5
+NOTICEABLE_S = 1e-3
+
+
+@dataclass
+class Timed:
+    """Samples of one candidate, in seconds a call. `failure`: why it is out."""
+
+    samples: list[float] = field(default_factory=list)
+    repeat: int = 1
+    failure: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """Of the median: by how much it may be off, about twice its standard error."""
+        middle = self.seconds
+        deviation = statistics.median(abs(sample - middle) for sample in self.samples)
+        return 2 * 1.86 * deviation / len(self.samples) ** 0.5
+
+
+def measure(calls: dict[str, Callable[[], object]], wait: Callable[[], None], budget_s: float) -> dict[str, Timed]:
+    """Times each call. wait: returns when the device has finished. The first of `calls` is the one to beat."""
+    end = time.perf_counter() + budget_s
+    timed = {name: Timed() for name in calls}
+    for name, call in calls.items():
+        best = min((other.samples[0] for other in timed.values() if other.samples), default=float("inf"))
+        warm_up(timed[name], call, wait, best)
+    running = [name for name in calls if timed[name].samples and not timed[name].failure]
+    for one in timed.values():
+        one.samples = one.samples[:0] if len(running) > 1 else one.samples
+    rounds = 0
+    while len(running) > 1 and rounds < MOST_ROUNDS and (rounds < LEAST_ROUNDS or time.perf_counter() < end):
+        for name in running[rounds % len(running) :] + running[: rounds % len(running)]:
+            timed[name].samples.append(sample(calls[name], timed[name].repeat, wait))
+        rounds += 1
+        if rounds >= LEAST_ROUNDS:
+            running = contenders(timed, running)
+        if time.perf_counter() > end + budget_s:
+            break
+    return timed
+
+
+def warm_up(timed: Timed, call: Callable[[], object], wait: Callable[[], None], best: float) -> None:
+    """First calls of a candidate, the last one timed; one that fails or is hopelessly slow is out."""
+    try:
+        spent = 0.0
+        for _ in range(WARM_UPS):
+            spent = sample(call, 1, wait)
+        for _ in range(SECOND_CHANCES):
+            if not hopeless(spent, best):
+                break
+            spent = min(spent, sample(call, 1, wait))  # the machine may have been busy elsewhere
+    except Exception as error:  # of a candidate: it is struck out and the program goes on
+        timed.failure = f"{type(error).__name__}: {error}"
+        return
+    timed.samples = [spent]
+    timed.repeat = max(1, min(100, int(SAMPLE_S / max(spent, 1e-9))))
+    if hopeless(spent, best):
+        timed.failure = f"{spent * 1e3:.3g} ms a call, {spent / best:.1f} times as slow as another"
+
+
+def hopeless(spent: float, best: float) -> bool:
+    return spent > HOPELESS * best and spent > NOTICEABLE_S
+
+
+def sample(call: Callable[[], object], repeat: int, wait: Callable[[], None]) -> float:
+    wait()
+    start = time.perf_counter()
+    for _ in range(repeat):
+        call()
+    wait()
+    return (time.perf_counter() - start) / repeat
+
+
+def contenders(timed: dict[str, Timed], running: list[str]) -> list[str]:
+    """Those that may still turn out to be the fastest."""
+    limit = min(timed[name].seconds + timed[name].spread for name in running)
+    return [name for name in running if timed[name].seconds - timed[name].spread <= limit]

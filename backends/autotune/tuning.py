@@ -1,0 +1,303 @@
+"""One graph's tuning: builds the candidates, strikes out what is wrong, measures the rest, keeps the fastest.
+
+In: a captured graph and real inputs. Out: a callable of the same meaning, and a Decision.
+"""
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ...events import Reporter
+from ...options import config
+from ..fitness import device_types
+from ..registry import SHIPPED, Backend, whole
+from ..value_errors import draws_random_numbers
+from .candidates import EAGER, Choice, bytes_of, records
+from .choose import choose
+from .compare import difference
+from .decisions import Decision, Decisions
+from .identity import Identity, identity
+from .isolation import isolated
+from .measure import Timed, measure
+from .plan import Plan
+from .progress import shown
+from .repro import save_repro
+from .trial import Ran, Trial, random_state_kept
+
+Callee = Callable[..., Any]
+TORCHS_OWN = ("aot_eager", "inductor", "torchscript", "onnxruntime", "cudagraphs")  # their code runs here from the first time on
+ROOM = 1 << 28  # bytes that an isolated run may take beside twice what the graph makes
+COPIES = 1 << 32  # so many bytes of inputs are copied for a first run; of more, those that are written to
+GREEDY = 2.0  # times eager's peak of device memory
+
+
+class Notes:
+    """What a candidate reports, kept until it is chosen."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.to: Callable[[str], Any] | None = None
+
+    def __call__(self, text: str) -> None:
+        if self.to is None:
+            self.kept.append(text)
+        else:
+            self.to(text)
+
+    def release(self, to: Callable[[str], Any]) -> None:
+        self.to = to
+        for text in self.kept:
+            to(text)
+
+    def refusal(self) -> str:
+        """Why the candidate records nothing, if it said so."""
+        return next((text for text in self.kept if "not recorded" in text), "")
+
+
+@dataclass
+class Candidate:
+    """A backend for this graph. `call` once it is built."""
+
+    backend: Backend
+    call: Callee | None = None
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def name(self) -> str:
+        return self.backend.name
+
+
+class Tuning:
+    """Built once a graph; `decide` once a class of shapes."""
+
+    def __init__(self, gm: torch.fx.GraphModule, examples: Sequence[Any], plan: Plan, picked: Choice, report: Reporter) -> None:
+        self.gm, self.examples, self.plan, self.picked, self.report = gm, list(examples), plan, picked, report
+        types = device_types(gm)
+        self.device = torch.device("cuda" if "cuda" in types else next(iter(types), "cpu"))
+        context = TracingContext.try_get()
+        self.fake_mode = context.fake_mode if context is not None else None  # the symbols of the capture
+        self.random = draws_random_numbers(list(gm.graph.nodes))
+        self.built: dict[str, Candidate] = {}
+        self.struck: dict[str, str] = dict(picked.left_out)
+
+    # building
+
+    def build(self, backend: Backend) -> Candidate | None:
+        """A candidate ready to be called; None, struck out, where its backend fails."""
+        if backend.name in self.built:
+            return self.built[backend.name]
+        candidate = Candidate(backend)
+        parameters = inspect.signature(backend.function).parameters
+        extra = {"report": candidate.notes} if "report" in parameters else {}
+        try:
+            with tracing(TracingContext(self.fake_mode)):
+                call = whole(backend)(own_copy(self.gm), self.examples, **extra)
+            if not callable(call):
+                raise TypeError(f"it returned a {type(call).__name__}, not a callable")
+        except Exception as error:  # of a candidate, which is out: the program goes on
+            self.struck[backend.name] = f"does not compile: {type(error).__name__}: {first_line(error)}"
+            return None
+        candidate.call = call
+        self.built[backend.name] = candidate
+        return candidate
+
+    # deciding
+
+    def decide(self, args: Sequence[Any]) -> Callee:
+        """What to call for inputs like these."""
+        start = time.perf_counter()
+        names = [EAGER, *(backend.name for backend in self.picked.backends)]
+        who = identity(self.gm, args, self.plan.mode, names, self.device)
+        decisions = Decisions(config.cache_dir) if self.plan.remember else None
+        known = decisions.find(who.key) if decisions is not None else None
+        if known is not None:
+            call = self.take_over(known, "remembered", start)
+            if call is not None:
+                return call
+        with shown(f"framejit: trying backends on {self.report.function}") as show, self.nothing_random():
+            timed = self.try_all(args, who, start, show)
+        return self.conclude(timed, who, decisions, start)
+
+    def take_over(self, known: Decision, why: str, start: float) -> Callee | None:
+        """The callable of a decision that was made elsewhere, None where it cannot be had here."""
+        if known.chosen == EAGER:
+            self.tell(known, why, start)
+            return self.gm.forward
+        backend = next((one for one in self.picked.backends if one.name == known.chosen), None)
+        candidate = self.build(backend) if backend is not None else None
+        if candidate is None:
+            return None
+        self.tell(known, why, start)
+        return self.released(candidate)
+
+    def conclude(self, timed: dict[str, Timed], who: Identity, decisions: Decisions | None, start: float) -> Callee:
+        """Chooses, writes the decision down, and drops what lost."""
+        for name, one in timed.items():
+            if one.failure:
+                self.struck[name] = one.failure
+        forced = [name for name in timed if self.plan.graphs_forced and records(name)]
+        best = choose(timed, EAGER, forced)
+        times = sorted(((name, one.seconds) for name, one in timed.items() if any(one.samples)), key=lambda pair: pair[1])
+        decision = Decision(
+            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times), tuple(self.struck.items()),
+            time.perf_counter() - start,
+        )  # fmt: skip
+        if decisions is not None:
+            stands = decisions.keep(decision)
+            if stands.chosen == EAGER or stands.chosen in self.built:
+                decision, best = stands, stands.chosen
+        self.tell(decision, "measured", start)
+        call = self.gm.forward if best == EAGER else self.released(self.built[best])
+        if not self.varies:
+            self.drop_losers(best)
+        return call
+
+    @property
+    def varies(self) -> bool:
+        """Whether further shapes will be decided on."""
+        return any(not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor) for item in self.examples)
+
+    def drop_losers(self, best: str) -> None:
+        recorded = any(records(name) for name in self.built if name != best)
+        self.built = {name: one for name, one in self.built.items() if name == best}
+        if recorded and self.device.type == "cuda":
+            torch.cuda.empty_cache()  # what losers recorded lies in memory of its own
+
+    def released(self, candidate: Candidate) -> Callee:
+        candidate.notes.release(self.report)
+        assert candidate.call is not None
+        return candidate.call
+
+    def tell(self, decision: Decision, why: str, start: float) -> None:
+        self.report.chosen(decision.chosen, why, decision.timings, decision.struck, time.perf_counter() - start)
+
+    # trying
+
+    def try_all(self, args: Sequence[Any], who: Identity, start: float, show: Callable[[str], None]) -> dict[str, Timed]:
+        """Runs and measures what can be; what cannot goes to `struck`."""
+        trial = Trial(self.gm, args)
+        few = trial.bytes() <= COPIES
+        try:
+            wanted, peak = self.peak(lambda: trial.run(self.gm.forward, trial.copies() if few else trial.inputs()))
+            good: list[Candidate] = []
+            for backend in self.picked.backends:
+                if time.perf_counter() - start > self.plan.tune_budget_s:
+                    self.struck[backend.name] = f"not tried: the {self.plan.tune_budget_s:g} s of tune_budget_s were over"
+                    continue
+                show(f"compiling for {backend.name}")
+                candidate = self.admitted(backend, trial, wanted, peak, few)
+                if candidate is not None:
+                    good.append(candidate)
+                elif backend.name in self.struck:
+                    path = save_repro(config.cache_dir, who.key, self.gm, args, backend.name, self.struck[backend.name])
+                    self.struck[backend.name] += f" (repro: {path})" if path else ""
+            show("measuring " + ", ".join([EAGER, *(candidate.name for candidate in good)]))
+            left = self.plan.tune_budget_s - (time.perf_counter() - start)
+            return self.measured(good, trial, max(left, 0.25 * self.plan.tune_budget_s))
+        finally:
+            trial.forget()
+
+    def admitted(self, backend: Backend, trial: Trial, wanted: Ran, peak: int, few: bool) -> Candidate | None:
+        """A candidate whose first run was right; None where it is struck out."""
+        ours = backend.name in SHIPPED
+        apart = self.plan.isolate and self.device.type == "cpu" and backend.name not in TORCHS_OWN
+        if apart and ours and self.build(backend) is None:  # what we ship may compile here, only its code runs elsewhere first
+            return None
+
+        def work() -> str:
+            candidate = self.build(backend)
+            return self.struck[backend.name] if candidate is None else self.first_run(candidate, trial, wanted, peak, few)
+
+        if apart:
+            room = ROOM + 2 * sum(map(bytes_of, self.gm.graph.nodes)) + 4 * trial.bytes()
+            reason = isolated(work, self.plan.trial_limit_s, room)
+        else:
+            reason = work()
+        if reason:
+            self.struck[backend.name] = reason
+            self.built.pop(backend.name, None)
+            return None
+        return self.build(backend)
+
+    def first_run(self, candidate: Candidate, trial: Trial, wanted: Ran, peak: int, few: bool) -> str:
+        """What is wrong with a candidate's results, or with the memory that it takes; "" if nothing."""
+        call = candidate.call
+        assert call is not None
+        inputs = trial.copies() if few and not records(candidate.name) else trial.inputs()  # recorded: it matters where inputs lie
+        try:
+            got, its_peak = self.peak(lambda: trial.run(call, inputs))
+        except Exception as error:  # of a candidate, which is out: the program goes on
+            return f"fails: {type(error).__name__}: {first_line(error)}"
+        if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
+            return f"takes {its_peak / 1e6:.0f} MB of device memory, eager {peak / 1e6:.0f} MB"
+        reason = difference(got, wanted, lambda: self.exact(trial))
+        return f"is wrong: {reason}" if reason else candidate.notes.refusal()
+
+    def exact(self, trial: Trial) -> Ran | None:
+        """Eager's run in double precision, where the graph allows it. Other dtypes draw other random numbers."""
+        if self.random:
+            return None
+        try:
+            return trial.run(self.gm.forward, trial.in_float64())
+        except Exception:  # the graph asks for a precision of its own: there is nothing better than eager to compare with
+            return None
+
+    def peak(self, run: Callable[[], Ran]) -> tuple[Ran, int]:
+        """A run with eager's random numbers, and the device memory that it took beside what was there."""
+        states = (torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None)
+        before = 0
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            before = torch.cuda.memory_allocated(self.device)
+        try:
+            ran = run()
+        finally:
+            if self.random:
+                torch.set_rng_state(states[0])
+                if states[1] is not None:
+                    torch.cuda.set_rng_state(states[1], self.device)
+        after = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else 0
+        return ran, after - before
+
+    def measured(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timed]:
+        """Times of eager and of the candidates that are good."""
+        inputs = trial.inputs()
+        calls: dict[str, Callee] = {EAGER: self.gm.forward}
+        calls |= {candidate.name: candidate.call for candidate in good if candidate.call is not None}
+        if len(calls) == 1:
+            return {EAGER: Timed(samples=[0.0])}
+        wait = (lambda: torch.cuda.synchronize(self.device)) if self.device.type == "cuda" else (lambda: None)
+
+        def bound(call: Callee) -> Callable[[], object]:
+            return lambda: trial.run(call, inputs)
+
+        timed = measure({name: bound(call) for name, call in calls.items()}, wait, budget_s)
+        for candidate in good:
+            if candidate.notes.refusal():
+                timed[candidate.name].failure = candidate.notes.refusal()
+        return timed
+
+    def nothing_random(self) -> Any:
+        """Leaves the generators as they were; a graph in the background draws nothing."""
+        return nullcontext() if self.plan.background else random_state_kept([self.device])
+
+
+def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A graph that a backend may change."""
+    graph = torch.fx.Graph()
+    output = graph.graph_copy(gm.graph, {})
+    graph.output(output)
+    return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:300]

@@ -1,0 +1,1 @@
+"""`cudagraphs`: records the CUDA work of a graph once and replays it."""

@@ -1,0 +1,79 @@
+"""`cudagraphs`: torch's own kernels, recorded; and `over`, which puts recording over another backend's code."""
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..fitness import wants_gradients
+from ..registry import GRAPHED, Backend, register_backend, whole
+from .graphed import Graphed, Work
+from .sizes import device_of, varies
+from .unsafe import Report, recordable
+
+
+def unreported(text: str) -> None:
+    """For a graph that nobody explains."""
+
+
+def no_device() -> str:
+    return "" if torch.cuda.is_available() else "there is no CUDA device"
+
+
+@register_backend("cudagraphs", missing=no_device)
+def cudagraphs(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Report = unreported
+) -> Callable[..., Any]:
+    """Records the graph as it is; with gradients, the forward and the backward graph that aot_autograd makes of it.
+
+    cudagraphs: "require" raises RequirementError where it cannot be recorded, "allow" runs it in eager and tells explain why.
+    """
+    require = cudagraphs == "require"
+    if not recordable(gm, report, require):
+        return gm.forward
+    if not wants_gradients(gm):
+        return graphed(gm, gm.forward, report, require)
+    return parts().recorded_parts(gm, example_inputs, None, {}, report, require)
+
+
+def parts() -> Any:
+    """The module for graphs with gradients; it loads aot_autograd, which takes a second or more."""
+    return importlib.import_module(".parts", __package__)
+
+
+def over(inner: Backend) -> Backend:
+    """The backend `inner`, its work recorded. With gradients that takes one that wants ATen graphs, or that has a parameter
+    `around`: a function of a Part and the callable made of it, whose result is to be called instead."""
+    parameters = inspect.signature(inner.function).parameters
+
+    def recorded(
+        gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Report = unreported, **asked: Any
+    ) -> Callable[..., Any]:
+        require = cudagraphs == "require"
+        if "report" in parameters:
+            asked["report"] = report
+        if not recordable(gm, report, require):
+            return whole(inner)(gm, example_inputs, **asked)
+        if not wants_gradients(gm):
+            return graphed(gm, whole(inner)(gm, example_inputs, **asked), report, require)
+        if inner.wants == "aten":
+            return parts().recorded_parts(gm, example_inputs, inner, asked, report, require)
+        return inner.function(gm, example_inputs, around=parts().Recorder(report, require), **asked)
+
+    by_parts = inner.wants == "aten" or "around" in parameters
+    return replace(
+        inner, name=inner.name + GRAPHED, function=recorded, wants="torch", training=inner.training and by_parts,
+        missing=lambda: no_device() or inner.missing(),
+    )  # fmt: skip
+
+
+def graphed(gm: torch.fx.GraphModule, run: Callable[..., Any], report: Report, require: bool) -> Graphed:
+    """A callable made of a captured graph without gradients, recorded."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    written = frozenset(index for index, node in enumerate(placeholders) if node.meta.get("mutated"))
+    return Graphed(Work(run, device_of(gm), written, varies=varies(gm)), report, require)

@@ -1,0 +1,188 @@
+"""A callable whose CUDA work is recorded and replayed: the first call of a kind runs it on a side stream, the second records,
+later ones replay. What cannot be recorded, or does not pay to be, runs as it is.
+
+In: the callable. Out: one of the same meaning. Knows nothing of graphs of nodes.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...errors import RequirementError
+from . import pool
+from .recording import ADDRESS, Recording, Unrecordable
+
+MOST_SHAPES = 8  # recordings of one graph
+MOST_REMADE = 8  # times that one is made again because inputs moved
+
+PRECISION = torch._C._get_fp32_precision_getter
+
+
+@dataclass(frozen=True)
+class WarmedUp:
+    """Ran once; where its inputs lay."""
+
+    addresses: list[int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is recorded, and what is known of it.
+
+    written: positions of inputs that it writes into. lent: positions of results that its partner alone gets to see.
+    varies: sizes of inputs differ between calls. lender: whose lent results some inputs are, for a backward pass.
+    """
+
+    run: Callable[..., Any]
+    device: int
+    written: frozenset[int] = frozenset()
+    lent: frozenset[int] = frozenset()
+    varies: bool = False
+    lender: Graphed | None = None
+
+
+class Graphed:
+    """report: takes a sentence for explain. require: RequirementError instead of running as it is."""
+
+    def __init__(self, work: Work, report: Callable[[str], Any], require: bool = False) -> None:
+        self.work, self.report, self.require = work, report, require
+        self.run = work.run
+        self.copied: set[int] = set()
+        self.states: dict[Any, WarmedUp | Recording] = {}
+        self.lock = threading.RLock()
+        self.remade = 0
+        self.off = ""  # why nothing is recorded any more
+        self.full = self.postponed = False
+
+    def __call__(self, *args: Any) -> Any:
+        key = self.key(args)
+        with self.lock:
+            state = self.states.get(key)
+            if type(state) is Recording and state.fits(args) and not state.out.on_loan():
+                return state.replay(args)
+            if not self.off and not torch.cuda.is_current_stream_capturing():
+                return self.other(key, state, args)
+        return self.run(*args)
+
+    def key(self, args: Sequence[Any]) -> Any:
+        """What a recording is made for: the stream, the precision of products, and sizes where they vary."""
+        state = (self.stream(), PRECISION("cuda", "matmul"), PRECISION("cuda", "conv"))
+        if not self.work.varies:
+            return state
+        return (*state, *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args))
+
+    def other(self, key: Any, state: WarmedUp | Recording | None, args: Sequence[Any]) -> Any:
+        """A call that no recording serves."""
+        if state is None:
+            return self.warm_up(key, args)
+        if isinstance(state, Recording):
+            if state.out.on_loan() or not self.make_way(key, state, args):
+                return self.run(*args)
+        elif self.work.lender is not None and not self.borrowed(args):
+            return self.run(*args)  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
+        elif crowded() and not self.require:
+            if not self.postponed:
+                self.postponed = True
+                self.report("CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records")
+            return self.run(*args)
+        else:
+            moved = {index for index, at in enumerate(map(address, args)) if at != state.addresses[index] and may_move(args[index])}
+            self.copied |= moved - self.borrowed(args)
+        return self.record(key, args)
+
+    def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
+        """The first call of a kind: on the stream that will record, for what libraries set up by stream."""
+        place = self.work.device, self.stream()
+        if len(self.states) >= MOST_SHAPES or pool.full(*place):
+            if not self.full:
+                self.full = True
+                self.report(f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of other sizes run without")
+            return self.run(*args)
+        self.states[key] = WarmedUp(list(map(address, args)))
+        here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
+        side.wait_stream(here)
+        with torch.cuda.stream(side):
+            results = self.run(*args)
+        here.wait_stream(side)
+        for item in results:
+            if isinstance(item, torch.Tensor) and item.is_cuda:
+                item.record_stream(here)
+        return results
+
+    def borrowed(self, args: Sequence[Any]) -> set[int]:
+        """Positions of inputs that the forward pass of this backward pass lent: they lie where its recording has them."""
+        lender = self.work.lender
+        return set() if lender is None else lender.lent(args)
+
+    def lent(self, args: Sequence[Any]) -> set[int]:
+        """Positions among the arguments of a backward pass of what is on loan from here."""
+        found: set[int] = set()
+        for state in self.states.values():
+            if isinstance(state, Recording) and state.out.on_loan():
+                mine = {ADDRESS(state.out.template[index]) for index in state.out.lent}
+                found |= {index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine}
+        return found
+
+    def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
+        """Static inputs have moved: whether to record again, with those copied in that are no parameters."""
+        borrowed = self.borrowed(args)
+        if (self.work.lender is not None and not borrowed) or (crowded() and not self.require):
+            return False
+        moved = state.moved(args) - borrowed
+        self.copied |= {index for index in moved if may_move(args[index])}
+        self.remade += 1
+        if self.remade > MOST_REMADE:
+            self.give_up("its inputs keep moving in memory")
+            return False
+        del self.states[key]  # before its successor asks for memory
+        return True
+
+    def record(self, key: Any, args: Sequence[Any]) -> Any:
+        work = self.work
+        try:
+            with torch.cuda.device(work.device):
+                shared = pool.pool_of(work.device, self.stream())
+                made = Recording(self.run, args, self.copied, work.written, work.lent, shared, work.device)
+        except Unrecordable as error:
+            pool.retire(work.device, self.stream())
+            self.give_up(str(error))
+            return self.run(*args)
+        self.states[key] = made
+        if not self.remade:
+            self.report(f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in")
+        return made.replay(args)
+
+    def give_up(self, reason: str) -> None:
+        self.off = reason
+        self.states.clear()
+        self.report(f"CUDA graphs: not recorded: {reason}")
+        if self.require:
+            raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
+
+    def stream(self) -> int:
+        """The current stream, as torch's raw handle."""
+        return int(torch._C._cuda_getCurrentRawStream(self.work.device))
+
+
+OWN_THREADS = "framejit"  # how the names of our own threads begin
+
+
+def crowded() -> bool:
+    """Whether threads of the program run beside the main one and this: torch's generator knows one state for all of them, and
+    raises in each that draws while one records. Daemons (pin_memory's, progress bars') are taken not to draw."""
+    here, main = threading.current_thread(), threading.main_thread()
+    others = (one for one in threading.enumerate() if one is not here and one is not main and not one.daemon)
+    return any(not one.name.startswith(OWN_THREADS) for one in others)
+
+
+def address(item: Any) -> int:
+    return ADDRESS(item) if isinstance(item, torch.Tensor) else 0
+
+
+def may_move(item: Any) -> bool:
+    """Whether an input is copied in once it was seen at another place; parameters never are."""
+    return isinstance(item, torch.Tensor) and not isinstance(item, torch.nn.Parameter)

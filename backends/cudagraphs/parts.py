@@ -1,0 +1,59 @@
+"""Recording a graph with gradients: its forward and its backward graph, as aot_autograd makes them, each for itself.
+
+What the forward graph keeps for the backward one is lent: it stays in the recorded memory, and while a backward pass may still
+come, forward passes run without.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..registry import Backend
+from ..training import Part, by_parts
+from .graphed import Graphed, Work
+from .sizes import device_of, varies
+from .unsafe import Report, recordable
+
+
+def recorded_parts(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], inner: Backend | None, asked: dict[str, Any], report: Report, require: bool
+) -> Callable[..., Any]:
+    """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and recorded."""
+    around = Recorder(report, require)
+
+    def compile_part(part: Part) -> Callable[..., Any]:
+        return around(part, part.gm.forward if inner is None else inner.function(part.gm, part.examples, **asked))
+
+    return by_parts(gm, example_inputs, compile_part, random_like_eager=inner is None, keep_writes=inner is None)
+
+
+class Recorder:
+    """Records the parts of one graph: called with each part and the callable made of it, the forward one first."""
+
+    def __init__(self, report: Report, require: bool) -> None:
+        self.report, self.require = report, require
+        self.forward: Graphed | None = None
+
+    def __call__(self, part: Part, run: Callable[..., Any]) -> Callable[..., Any]:
+        gm = part.gm
+        if (part.backward and self.forward is None) or not recordable(gm, self.report, self.require):
+            return run
+        lent = frozenset[int]()
+        if part.results is not None and not part.backward:
+            outputs: Any = gm.graph.output_node().args[0]
+            lent = frozenset(range(part.results, len(outputs)))
+        work = Work(run, device_of(gm), written_by_copies(gm), lent, varies(gm), self.forward if part.backward else None)
+        made = Graphed(work, self.report, self.require)
+        if not part.backward:
+            self.forward = made
+        return made
+
+
+def written_by_copies(gm: torch.fx.GraphModule) -> frozenset[int]:
+    """Positions of inputs of a functional graph that it ends by writing into."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    targets = {node.args[0] for node in gm.graph.nodes if node.target is torch.ops.aten.copy_.default}
+    return frozenset(index for index, node in enumerate(placeholders) if node in targets)

@@ -1,0 +1,230 @@
+"""A recording: the CUDA work of one callable for inputs of one layout, and how to run it again on other inputs.
+
+Inputs are static (the recorded kernels read the caller's own memory, whose address is checked at each call) or copied in.
+Results are copied out, so that those of earlier calls stay as they are.
+"""
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+
+from .pool import Pool, trivial
+
+ADDRESS = torch.Tensor.data_ptr
+
+
+class Unrecordable(Exception):
+    """The work cannot be recorded; the message says why."""
+
+
+class Recording:
+    """Made by running `run` once on `args` while the stream records. Raises Unrecordable.
+
+    copied: positions of inputs that are copied in; the others are static. written: positions of inputs that the work writes
+    into. lent: positions of results that are handed out as the recorded memory itself, for whoever promises to be done with
+    them before the next replay.
+    """
+
+    def __init__(
+        self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int], written: Collection[int], lent: Collection[int],
+        pool: Pool, device: int,
+    ) -> None:  # fmt: skip
+        self.pool, self.bytes = pool, 0
+        tensors = [index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+        self.static = tuple(index for index in tensors if index not in copied)
+        self.copied = tuple(index for index in tensors if index in copied)
+        self.addresses = [ADDRESS(args[index]) for index in self.static]
+        inputs = list(args)
+        for index in self.copied:
+            inputs[index] = room_for(args[index])
+        self.rooms = [inputs[index] for index in self.copied]
+        self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
+        self.written = tuple(index for index in self.static if index in written and not args[index].is_inference())
+        if self.rooms:
+            copy_all(self.rooms, [args[index] for index in self.copied])  # what runs on garbage may fail
+        before = torch.cuda.memory_reserved(device)
+        self.graph, results = record(run, inputs, pool, device)
+        self.bytes = torch.cuda.memory_reserved(device) - before
+        pool.bytes += self.bytes
+        self.out = Out(results, inputs, lent)
+
+    def __del__(self) -> None:
+        self.pool.bytes -= self.bytes
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether the static inputs lie where they lay."""
+        return [ADDRESS(args[index]) for index in self.static] == self.addresses
+
+    def moved(self, args: Sequence[Any]) -> set[int]:
+        """Positions of static inputs that lie elsewhere now."""
+        return {index for index, address in zip(self.static, self.addresses, strict=True) if ADDRESS(args[index]) != address}
+
+    def replay(self, args: Sequence[Any]) -> list[Any]:
+        """Runs the recorded work on inputs that fit."""
+        grad = torch.is_grad_enabled()
+        if grad:
+            torch._C._set_grad_enabled(False)
+        try:
+            if self.rooms:
+                copy_all(self.rooms, [args[index] for index in self.copied])
+            self.graph.replay()
+            if self.back:
+                copy_all([args[index] for index, _ in self.back], [room for _, room in self.back])
+            if self.written:
+                torch.autograd.graph.increment_version([args[index] for index in self.written])
+            return self.out(args)
+        finally:
+            if grad:
+                torch._C._set_grad_enabled(True)
+
+
+def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
+    if len(to) == 1:
+        to[0].copy_(source[0])
+    else:
+        torch._foreach_copy_(to, source)
+
+
+def room_for(tensor: torch.Tensor) -> torch.Tensor:
+    """Memory of the recording's own for an input. Raises Unrecordable where it cannot be copied into one."""
+    if not is_dense(tensor):
+        raise Unrecordable("an input that moves between calls does not fill its memory")
+    with torch.no_grad():
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+
+
+def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) -> tuple[torch.cuda.CUDAGraph, list[Any]]:
+    """Runs the callable once without any work being done. Raises Unrecordable."""
+    graph = torch.cuda.CUDAGraph()
+    here = torch.cuda.current_stream(device)
+    pool.stream.wait_stream(here)
+    collecting = gc.isenabled()
+    gc.disable()  # what a collection frees may not be freed while a stream records
+    try:
+        with torch.cuda.stream(pool.stream):
+            try:
+                graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
+                results = list(run(*inputs))
+                graph.capture_end()
+            except BaseException as error:
+                clear_up(graph, pool, device)
+                if not isinstance(error, Exception):
+                    raise
+                raise Unrecordable(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+    finally:
+        if collecting:
+            gc.enable()
+    here.wait_stream(pool.stream)
+    return graph, results
+
+
+def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
+    """After a recording that failed: torch's allocator and its generator are told that it is over, which capture_end does only
+    where all went well. What ends a recording for the generator is the end of a good one."""
+    for end in (graph.capture_end, lambda: torch._C._cuda_endAllocateToPool(device, pool.handle)):
+        try:
+            end()
+        except RuntimeError:
+            pass  # it says again that the recording failed, or that it has ended
+    trivial(device, pool.stream, None)
+
+
+class Out:
+    """Makes a call's results of the recorded memory.
+
+    A result that is an input, or lies in one's memory, is that of the call. `lent` ones are given out as they are: the first
+    as a tensor object of its own, whose life shows (`on_loan`) whether they are still needed.
+    """
+
+    def __init__(self, results: Sequence[Any], inputs: Sequence[Any], lent: Collection[int]) -> None:
+        homes = {item.untyped_storage().data_ptr(): index for index, item in enumerate(inputs) if isinstance(item, torch.Tensor)}
+        self.template: list[Any] = [None if isinstance(item, torch.Tensor) else item for item in results]
+        self.inputs: list[tuple[int, int]] = []  # the input itself
+        self.views: list[tuple[int, int, tuple[int, ...], tuple[int, ...], int]] = []  # shape, stride, elements from the input's start
+        self.lent: list[int] = []
+        alone: list[int] = []  # positions of those copied one by one
+        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = []  # in one memory, or with gaps in it
+        together: dict[int, list[int]] = {}
+        for index, item in enumerate(results):
+            if not isinstance(item, torch.Tensor):
+                continue
+            home = item.untyped_storage().data_ptr()
+            owner = next((position for position, one in enumerate(inputs) if one is item), None)
+            if owner is not None:
+                self.inputs.append((index, owner))
+            elif item.numel() and home in homes:
+                self.views.append((index, homes[home], *view_of(item, inputs[homes[home]])))
+            elif index in lent:
+                self.template[index] = item
+                self.lent.append(index)
+            else:
+                together.setdefault(home if item.numel() else -1 - index, []).append(index)
+        for indices in together.values():
+            if len(indices) == 1 and is_dense(results[indices[0]]):
+                alone += indices
+            else:
+                self.groups.append((base_of([results[index] for index in indices]), [(index, results[index]) for index in indices]))
+        self.alone = tuple(alone)
+        self.sources = [results[index] for index in alone]
+        self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
+        self.loan: Any = None
+
+    def on_loan(self) -> bool:
+        """Whether somebody still holds lent results."""
+        return self.loan is not None and not self.loan.expired()
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        results = self.template.copy()
+        if len(self.alone) == 1:
+            results[self.alone[0]] = self.sources[0].clone()
+        elif self.alone:
+            fresh = [torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in self.specs]
+            torch._foreach_copy_(fresh, self.sources)
+            for index, item in zip(self.alone, fresh, strict=True):
+                results[index] = item
+        for index, owner in self.inputs:
+            results[index] = args[owner]
+        for index, owner, shape, stride, offset in self.views:
+            results[index] = args[owner].as_strided(shape, stride, args[owner].storage_offset() + offset)
+        for base, members in self.groups:
+            storage, low = base.clone().untyped_storage(), base.storage_offset()
+            for index, item in members:
+                offset = (item.storage_offset() * item.element_size() - low) // item.element_size()
+                made = torch.empty(0, dtype=item.dtype, device=item.device)
+                results[index] = made.set_(storage, offset, item.shape, item.stride())
+        if self.lent:
+            first = self.lent[0]
+            results[first] = results[first].detach()
+            self.loan = torch._C._WeakTensorRef(results[first])  # type: ignore[attr-defined]
+        return results
+
+
+def view_of(item: torch.Tensor, owner: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape, stride and offset of a result in an input's memory. Raises Unrecordable for one of another dtype."""
+    distance = ADDRESS(item) - ADDRESS(owner)
+    if item.dtype != owner.dtype or distance % item.element_size() or item.is_conj() != owner.is_conj() or item.is_neg() != owner.is_neg():
+        raise Unrecordable("a result is an input's memory read as another dtype")
+    return tuple(item.shape), tuple(item.stride()), distance // item.element_size()
+
+
+def is_dense(item: torch.Tensor) -> bool:
+    """Whether a tensor fills its memory from first to last element, in whatever order."""
+    return not item.numel() or torch._debug_has_internal_overlap(item) == 0
+
+
+ALIGNED = 16  # bytes
+
+
+def base_of(items: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The bytes that tensors of one storage span."""
+    low = min(item.storage_offset() * item.element_size() for item in items) // ALIGNED * ALIGNED
+    high = max(
+        (item.storage_offset() + sum((size - 1) * stride for size, stride in zip(item.shape, item.stride(), strict=True)) + 1)
+        * item.element_size()
+        for item in items
+    )
+    first = items[0]
+    return torch.empty(0, dtype=torch.uint8, device=first.device).set_(first.untyped_storage(), low, (high - low,), (1,))

@@ -1,0 +1,123 @@
+"""Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input or the user's line."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...errors import RequirementError
+from ..fitness import at, inner_nodes, is_opaque
+from ..graph_calls import Checkpointed, CustomFunction
+from ..value_errors import name_of
+
+# The host waits for a value, or a size depends on one.
+WAITS = (
+    "item", "tolist", "cpu", "numpy", "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "is_nonzero",
+    "_local_scalar_dense", "allclose", "equal", "synchronize", "histc", "cholesky", "lstsq", "eig", "eigh", "eigvals", "eigvalsh",
+)  # fmt: skip
+# They change what a tensor object is, not only its numbers: a replay changes numbers.
+CHANGES_OBJECTS = (
+    "resize_", "resize_as_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "detach_",
+    "requires_grad_", "rename_", "set_data", "share_memory_", "_enter_inference_mode",
+)  # fmt: skip
+TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
+
+Report = Callable[[str], Any]  # takes a sentence for explain
+
+
+def recordable(gm: torch.fx.GraphModule, report: Report, require: bool) -> bool:
+    """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError where it must be."""
+    reason = unsafe(gm)
+    if reason:
+        report(f"CUDA graphs: not recorded: {reason}")
+        if require:
+            raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
+    return not reason
+
+
+def unsafe(gm: torch.fx.GraphModule) -> str:
+    """Why a graph cannot be recorded, "" if nothing speaks against it before it is tried."""
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            reason = unsafe_input(node)
+        elif node.op.startswith("call_"):
+            reason = unsafe_call(node)
+        else:
+            continue
+        if reason:
+            return reason
+    for node in inner_nodes(gm):
+        if isinstance(node.target, CustomFunction | Checkpointed) and wants_backward(node):
+            return f"{name_of(node)} runs Python in its backward pass{at(node)}"
+    devices = {fake.device for node in gm.graph.nodes if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"}
+    if len(devices) != 1:
+        return "its tensors lie on more than one CUDA device" if devices else "nothing of the graph is on a CUDA device"
+    return writes_to_shared_memory(gm)
+
+
+def fake_of(node: torch.fx.Node) -> Any:
+    """What a node makes, as seen when it was captured or traced."""
+    return node.meta.get("example_value", node.meta.get("val"))
+
+
+def unsafe_input(node: torch.fx.Node) -> str:
+    fake = fake_of(node)
+    path = node.meta.get("path", node.name)
+    if not isinstance(fake, torch.Tensor) or not node.users:
+        return ""
+    if fake.device.type != "cuda":
+        return f"the input {path} is on the {fake.device.type}{at(next(iter(node.users)))}"
+    if fake.is_sparse or fake.layout is not torch.strided:
+        return f"the input {path} has layout {fake.layout}"
+    return ""
+
+
+def unsafe_call(node: torch.fx.Node) -> str:
+    name = name_of(node).partition(".")[0]
+    if name in WAITS:
+        return f"{name} makes the host wait for the device{at(node)}"
+    if name in CHANGES_OBJECTS or name in TRANSFORMS:
+        return f"{name} does more than work on numbers{at(node)}"
+    if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.cudagraph_unsafe in node.target.tags:
+        return f"torch says that {name} cannot be recorded{at(node)}"
+    if "generator" in node.kwargs and node.kwargs["generator"] is not None:
+        return f"{name} draws from a generator of the program's{at(node)}"
+    if is_opaque(node):
+        return f"nothing is known of {name}{at(node)}"
+    fake = fake_of(node)
+    if isinstance(fake, torch.Tensor) and fake.device.type != "cuda" and node.users:
+        return f"{name} makes a tensor on the {fake.device.type}{at(node)}"
+    if name in ("getitem", "index", "setitem", "index_put", "index_put_") and indexed_by_mask(node):
+        return f"{name} by a mask of booleans makes the host wait for the device{at(node)}"
+    if name == "repeat_interleave" and "output_size" not in node.kwargs and any(is_tensor(arg) for arg in node.args[1:]):
+        return f"repeat_interleave without output_size makes the host wait for the device{at(node)}"
+    return ""
+
+
+def is_tensor(argument: object) -> bool:
+    return isinstance(argument, torch.fx.Node) and isinstance(fake_of(argument), torch.Tensor)
+
+
+def indexed_by_mask(node: torch.fx.Node) -> bool:
+    fakes = [fake_of(other) for other in node.all_input_nodes[1:]]
+    return any(isinstance(fake, torch.Tensor) and fake.dtype in (torch.bool, torch.uint8) for fake in fakes)
+
+
+def wants_backward(node: torch.fx.Node) -> bool:
+    fake = node.meta.get("example_value")
+    return isinstance(fake, torch.Tensor) and fake.requires_grad
+
+
+def writes_to_shared_memory(gm: torch.fx.GraphModule) -> str:
+    """Inputs that share memory cannot be copied one by one where one of them is written to."""
+    homes: dict[int, torch.fx.Node] = {}
+    for node in gm.graph.nodes:
+        fake = node.meta.get("example_value")
+        if node.op != "placeholder" or not isinstance(fake, torch.Tensor):
+            continue
+        other = homes.setdefault(fake.untyped_storage()._cdata, node)
+        if other is not node and (node.meta.get("mutated") or other.meta.get("mutated")):
+            return f"the inputs {other.meta.get('path')} and {node.meta.get('path')} share memory that is written to"
+    return ""

@@ -1,0 +1,303 @@
+"""What is kept, what is struck out, and that nothing of the trials is seen."""
+import ctypes
+import gc
+import os
+import time
+
+import framejit
+import pytest
+import torch
+from framejit.options import Config
+
+
+def work(x, w):
+    return torch.tanh(x @ w) + x.sum(), x.sin()
+
+
+def inputs(grad=False):
+    source = torch.Generator().manual_seed(0)
+    return [torch.randn(64, 64, generator=source).requires_grad_(grad) for _ in range(2)]
+
+
+def slow(gm, example_inputs):
+    def run(*args):
+        time.sleep(0.02)
+        return gm.forward(*args)
+
+    return run
+
+
+def wrong(gm, example_inputs):
+    return lambda *args: [item + 1e-2 for item in gm.forward(*args)]
+
+
+def wrong_layout(gm, example_inputs):
+    return lambda *args: [item.t() for item in gm.forward(*args)]
+
+
+def writes(gm, example_inputs):
+    def run(*args):
+        results = gm.forward(*args)
+        args[0].detach().zero_()
+        return results
+
+    return run
+
+
+def raises(gm, example_inputs):
+    def run(*args):
+        raise RuntimeError("no such kernel")
+
+    return run
+
+
+def does_not_compile(gm, example_inputs):
+    raise RuntimeError("no such operator")
+
+
+def crashes(gm, example_inputs):
+    return lambda *args: ctypes.string_at(0)
+
+
+def crashes_compiling(gm, example_inputs):
+    ctypes.string_at(0)
+
+
+def hangs(gm, example_inputs):
+    def run(*args):
+        while True:
+            time.sleep(1)
+
+    return run
+
+
+def hungry(gm, example_inputs):
+    def run(*args):
+        hoard = [torch.ones(1 << 26) for _ in range(64)]
+        return [item + hoard[0][0] - 1 for item in gm.forward(*args)]
+
+    return run
+
+
+OUT = {
+    wrong: "is wrong: result 0", wrong_layout: "strides", writes: "input 0 afterwards", raises: "no such kernel",
+    does_not_compile: "no such operator", crashes: "crashed: SIGSEGV",
+    crashes_compiling: "crashed: SIGSEGV", hangs: "hung", hungry: "allocate",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("candidate", OUT, ids=lambda one: one.__name__)
+def test_a_candidate_that_is_not_as_good_as_eager_is_struck_out(candidate, register, tuned, cache_dir):
+    register(candidate.__name__, candidate)
+    compiled, told = tuned(work, candidate.__name__, trial_limit_s=3.0)
+    args = inputs()
+    with torch.no_grad():
+        for got, wanted in zip(compiled(*args), work(*args), strict=True):
+            assert torch.equal(got, wanted)
+    (choice,) = told()
+    assert choice.backend == "eager" and OUT[candidate] in dict(choice.struck)[candidate.__name__]
+    (repro,) = (cache_dir / "struck_out").iterdir()
+    assert "def forward" in repro.read_text()
+
+
+def test_eager_stays_where_a_candidate_is_slower(register, tuned):
+    register("slow", slow)
+    compiled, told = tuned(work, "slow")
+    compiled(*inputs())
+    (choice,) = told()
+    assert choice.backend == "eager"
+
+
+def test_the_fastest_that_is_right_is_kept(register, tuned):
+    def repetitive(x):
+        total = x.sin()
+        for _ in range(40):
+            total = total + x.sin()
+        return total
+
+    seen = []
+
+    @register("quick")
+    def quick(gm, example_inputs):
+        def run(x):
+            seen.append(1)
+            return (x.sin() * 41,)
+
+        return run
+
+    compiled, told = tuned(repetitive, "quick", isolate=False)
+    x = torch.randn(200, 200)
+    compiled(x)
+    seen.clear()
+    assert torch.allclose(compiled(x), repetitive(x)) and seen == [1]
+    (choice,) = told()
+    assert choice.backend == "quick" and [name for name, _ in choice.timings] == ["quick", "eager"]
+
+
+def test_training_candidates_are_judged_by_their_gradients(register, tuned):
+    register("no_gradient", lambda gm, inputs: lambda *args: [item * 1.0 if n else item.detach().requires_grad_() for n, item in
+                                                             enumerate(gm.forward(*args))])  # fmt: skip
+    compiled, told = tuned(work, "no_gradient", "aot_eager")
+    args = inputs(grad=True)
+    loss = sum(item.sum() for item in compiled(*args))
+    got = torch.autograd.grad(loss, args)
+    wanted = torch.autograd.grad(sum(item.sum() for item in work(*args)), args)
+    assert all(map(torch.equal, got, wanted))
+    (choice,) = told()
+    assert "gradient" in dict(choice.struck)["no_gradient"] and "aot_eager" in dict(choice.timings)
+
+
+def test_hooks_of_the_program_do_not_see_trials(register, tuned):
+    register("same", lambda gm, inputs: gm.forward)
+    args, seen = inputs(grad=True), []
+    args[0].register_hook(seen.append)
+    compiled, _ = tuned(work, "same")
+    out = compiled(*args)
+    assert seen == [] and args[0].grad is None
+    out[0].sum().backward()
+    assert len(seen) == 1
+
+
+def test_random_numbers_are_eagers_next_ones(register, tuned):
+    def noisy(x):
+        return torch.nn.functional.dropout(x.sin(), 0.5) + torch.rand_like(x)
+
+    def other_numbers(gm, inputs):
+        def run(*args):
+            torch.rand(1)
+            return gm.forward(*args)
+
+        return run
+
+    register("same", lambda gm, inputs: gm.forward)
+    register("other", other_numbers)
+    compiled, told = tuned(noisy, "same", "other")
+    x = torch.randn(64, 64)
+    torch.manual_seed(3)
+    wanted = noisy(x), noisy(x)
+    torch.manual_seed(3)
+    assert all(map(torch.equal, (compiled(x), compiled(x)), wanted))
+    (choice,) = told()
+    assert "is wrong" in dict(choice.struck)["other"] and "same" not in dict(choice.struck)
+
+
+def test_inputs_that_are_written_to_are_written_to_once(register, tuned):
+    def counts(x, total):
+        total.add_(x.sum(0))
+        view = total[:4]
+        view.mul_(2)
+        return total * 2
+
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, told = tuned(counts, "same")
+    x, total, other = torch.ones(8, 8), torch.zeros(8), torch.zeros(8)
+    for _ in range(3):
+        assert torch.equal(compiled(x, total), counts(x, other)) and torch.equal(total, other)
+    assert told()[0].timings
+
+
+def test_trials_leave_no_memory(register, tuned):
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, _ = tuned(work, "same", "aot_eager")
+    args = inputs(grad=True)
+    compiled(*args)
+    gc.collect()
+    before = {id(item) for item in gc.get_objects() if isinstance(item, torch.Tensor)}
+    framejit.reset()
+    compiled, _ = tuned(work, "same", "aot_eager", remember=False)
+    compiled(*args)
+    gc.collect()
+    left = [item for item in gc.get_objects() if isinstance(item, torch.Tensor) and id(item) not in before and type(item) is torch.Tensor]
+    assert [item.shape for item in left if item.numel() >= 64 * 64] == []
+
+
+def test_what_talks_to_others_is_never_tried(register, tuned):
+    calls = []
+
+    @framejit.allow_in_graph
+    def foreign(x):
+        calls.append(1)
+        return x * 2
+
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, told = tuned(lambda x: foreign(x).sin().cos().tan(), "same")
+    x = torch.randn(128, 128)
+    compiled(x)
+    (choice,) = told()
+    assert "never tried" in choice.why and "foreign" in choice.why and len(calls) <= 2  # once on fakes, once for real
+
+
+def test_it_is_the_default():
+    assert Config().backend == "autotune" or "FRAMEJIT_BACKEND" in os.environ
+
+
+def test_tiny_graphs_are_not_compiled():
+    compiled = framejit.compile(lambda x: x + 1, backend="autotune")
+    compiled(torch.ones(2))
+    assert "autotune" in framejit.list_backends()
+    assert not any(choice.timings for choice in compiled.framejit.explain().choices)
+
+
+def test_sizes_of_another_class_are_decided_anew(register, tuned):
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, told = tuned(lambda x: (x.sin() @ x.cos().t()).tanh().sum(0), "same")
+    for size in (8, 9, 10, 11, 100):
+        x = torch.randn(size, 16)
+        assert torch.equal(compiled(x), (x.sin() @ x.cos().t()).tanh().sum(0))
+    assert len(told()) == 3  # 8 static; 9 to 11 of one class; 100
+
+
+def test_a_budget_ends_the_trying(register, tuned):
+    def sleepy(gm, inputs):
+        time.sleep(0.3)
+        return gm.forward
+
+    register("sleepy", sleepy)
+    register("late", sleepy)
+    compiled, told = tuned(work, "sleepy", "late", tune_budget_s=0.1, isolate=False)
+    compiled(*inputs())
+    (choice,) = told()
+    assert "tune_budget_s" in dict(choice.struck)["late"]
+
+
+def test_in_the_background_calls_run_at_once(register, tuned):
+    started = []
+
+    def sleepy(gm, inputs):
+        started.append(time.perf_counter())
+        time.sleep(1.0)
+        return gm.forward
+
+    register("sleepy", sleepy)
+    compiled, told = tuned(work, "sleepy", background=True, isolate=False, tune_budget_s=5.0)
+    args = inputs()
+    with torch.no_grad():
+        assert torch.equal(compiled(*args)[1], args[0].sin())
+        assert told() == []
+        compiled.wait()
+        (choice,) = told()
+        assert "sleepy" in dict(choice.timings) and len(started) == 1
+        assert torch.equal(compiled(*args)[1], args[0].sin())
+
+
+def test_explain_tells_the_choice(register, tuned):
+    register("wrong", wrong)
+    compiled, _ = tuned(work, "wrong")
+    compiled(*inputs())
+    text = str(compiled.framejit.explain())
+    assert "runs on eager" in text and "wrong: is wrong" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"), [(dict(candidates=("nope",)), "unknown backend 'nope'"), (dict(cudagraphs="maybe"), "allow, require, never")]
+)
+def test_options_that_make_no_sense(asked, message):
+    with pytest.raises((ValueError, framejit.BackendError), match=message):
+        framejit.compile(work, backend="autotune", options=asked)(*inputs())
+
+
+def test_cuda_graphs_that_are_required_raise_where_there_is_no_device():
+    with pytest.raises(framejit.RequirementError, match="nothing of the graph is on a CUDA device"):
+        framejit.compile(work, backend="autotune", options={"cudagraphs": "require"})(*inputs())
+    with pytest.raises(framejit.RequirementError, match="no CUDA device"):
+        framejit.compile(work, backend="cudagraphs", options={"cudagraphs": "require"})(*inputs())

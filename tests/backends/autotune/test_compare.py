@@ -1,0 +1,51 @@
+"""When a candidate's numbers are as good as eager's."""
+import pytest
+import torch
+from framejit.backends.autotune.compare import difference
+from framejit.backends.autotune.trial import Ran
+
+
+def ran(*results, inputs=()):
+    return Ran(list(results), [], list(inputs))
+
+
+def judge(got, wanted, exact=None):
+    return difference(ran(got), ran(wanted), lambda: None if exact is None else ran(exact))
+
+
+EXACT = torch.linspace(1, 2, 1000, dtype=torch.float64)
+ROUGH = EXACT.float() * (1 + 5e-4 * torch.randn(1000, generator=torch.Generator().manual_seed(0)))  # as products in tf32 are
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "exact", "said"),
+    [
+        (EXACT.float(), EXACT.float(), None, ""),
+        (EXACT.float() * (1 + 1e-6), EXACT.float(), EXACT, ""),
+        (EXACT.float() * 1.001, EXACT.float(), EXACT, "away from float64's"),
+        (EXACT.float(), ROUGH, EXACT, ""),  # closer than eager
+        (ROUGH.flip(0).flip(0) * (1 + 2e-4), ROUGH, EXACT, ""),  # as far as eager
+        (ROUGH * 1.01, ROUGH, EXACT, "away from float64's"),
+        (EXACT.float() * 1.001, EXACT.float(), None, "away from eager's"),
+        (EXACT.float() * 1.001, EXACT.float(), EXACT * 7, "away from eager's"),  # float64 calculates something else
+        (EXACT.bfloat16() * 1.01, EXACT.bfloat16(), EXACT, ""),
+        (torch.arange(3), torch.arange(3) + 1, None, "other numbers"),
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]), None, "infinite or not a number"),
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]), None, ""),
+        (torch.ones(3), torch.ones(3).double(), None, "dtype"),
+        (torch.ones(3, 4).t(), torch.ones(4, 3), None, "strides"),
+        (torch.ones(0, 3).t(), torch.ones(3, 0), None, ""),
+        (None, torch.ones(0), None, "is a NoneType"),
+        (3, 3, None, ""),
+        (3, 4, None, "eager's is 4"),
+    ],
+)
+def test_numbers_and_layout(got, wanted, exact, said):
+    found = judge(got, wanted, exact)
+    assert said in found and bool(said) == bool(found)
+
+
+def test_shared_memory():
+    x = torch.ones(4)
+    assert "share memory" in difference(ran(x.clone(), inputs=[x]), ran(x, inputs=[x]), lambda: None)
+    assert difference(ran(x[1:], x, inputs=[x]), ran(x[1:], x, inputs=[x]), lambda: None) == ""

@@ -1,0 +1,162 @@
+"""When work is recorded, again, or not at all: the policy alone, with a recording that only says what it was made for."""
+from __future__ import annotations
+
+import contextlib
+import threading
+from types import SimpleNamespace
+
+import framejit
+import pytest
+import torch
+from framejit.backends.cudagraphs import graphed as module
+from framejit.backends.cudagraphs.graphed import Graphed, Work
+from framejit.backends.cudagraphs.recording import Recording, Unrecordable
+from torch import nn
+
+
+class Recorded(Recording):
+    """Keeps what a recording keeps for checking inputs, and counts."""
+
+    made: list[Recorded] = []
+    refuse = ""
+
+    def __init__(self, run, args, copied, written, lent, pool, device):
+        if Recorded.refuse:
+            raise Unrecordable(Recorded.refuse)
+        self.pool, self.bytes = SimpleNamespace(bytes=0), 0
+        self.run = run
+        self.static = tuple(index for index in range(len(args)) if index not in copied)
+        self.copied = tuple(sorted(copied))
+        self.addresses = [args[index].data_ptr() for index in self.static]
+        self.replays, self.loan = 0, False
+        self.out = SimpleNamespace(on_loan=lambda: self.loan, lent=[], template=[])
+        Recorded.made.append(self)
+
+    def replay(self, args):
+        self.replays += 1
+        return self.run(*args)
+
+
+@pytest.fixture(autouse=True)
+def no_device(monkeypatch):
+    """Everything that asks the device answers as one with a single stream would."""
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    monkeypatch.setattr(module, "Recording", Recorded)
+    monkeypatch.setattr(module, "pool", SimpleNamespace(
+        pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, full=lambda *place: False))  # fmt: skip
+    monkeypatch.setattr(Graphed, "stream", lambda self: 0)
+    for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
+                         ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, answer)
+    monkeypatch.setattr(Recorded, "made", [])
+    monkeypatch.setattr(Recorded, "refuse", "")
+
+
+def graphed(**more):
+    said, runs = [], []
+
+    def run(*args):
+        runs.append(1)
+        return [args[0] + 1]
+
+    return Graphed(Work(run, 0, **more), said.append), said
+
+
+def test_the_second_call_records_and_the_third_replays():
+    work, said = graphed()
+    x, weight = torch.ones(3), nn.Parameter(torch.ones(3))
+    for _ in range(4):
+        work(x, weight)
+    (made,) = Recorded.made
+    assert made.static == (0, 1) and made.replays == 3 and said == ["CUDA graphs: recorded, 2 inputs read in place, 0 copied in"]
+
+
+def test_what_moved_is_copied_in_but_parameters_are_not():
+    work, _ = graphed()
+    kept, buffer = [], torch.ones(3)
+    for _ in range(5):
+        kept.append((torch.ones(3), nn.Parameter(torch.ones(3))))
+        work(kept[-1][0], buffer, kept[-1][1])
+    assert [made.copied for made in Recorded.made] == [(0,)] * 4 and work.remade == 3
+    work(torch.ones(3), torch.ones(3), kept[-1][1])
+    assert Recorded.made[-1].copied == (0, 1)
+    work(torch.ones(3), torch.ones(3), kept[-1][1])
+    assert Recorded.made[-1].replays == 2
+
+
+def test_parameters_that_keep_moving_end_it():
+    work, said = graphed()
+    kept = [nn.Parameter(torch.ones(3)) for _ in range(module.MOST_REMADE + 5)]
+    for weight in kept:
+        work(weight)
+    assert len(Recorded.made) == module.MOST_REMADE + 1 and "keep moving" in said[-1] and work.states == {}
+
+
+def test_what_is_on_loan_is_not_overwritten():
+    work, _ = graphed()
+    x = torch.ones(3)
+    for _ in range(3):
+        work(x)
+    (made,) = Recorded.made
+    made.loan = True
+    work(x)
+    assert made.replays == 2
+    made.loan = False
+    work(x)
+    assert made.replays == 3 and len(Recorded.made) == 1
+
+
+def test_a_backward_pass_is_recorded_after_a_forward_pass_that_was():
+    forward, _ = graphed()
+    backward, _ = graphed(lender=forward)
+    x = torch.ones(3)
+    forward(x)
+    backward(x, x)
+    backward(x, x)
+    assert len(Recorded.made) == 0  # the forward pass ran as it is
+    forward(x)
+    (made,) = Recorded.made
+    saved = torch.ones(4)
+    made.loan, made.out.lent, made.out.template = True, [0], [saved]
+    backward(saved, x)
+    assert len(Recorded.made) == 2
+    made.loan = False
+    other = torch.ones(4)
+    backward(other, x)  # of a forward pass that ran as it is: neither replayed nor recorded again
+    assert len(Recorded.made) == 2 and Recorded.made[1].replays == 1
+
+
+def test_a_failure_ends_it_and_is_an_error_where_graphs_are_required():
+    work, said = graphed()
+    Recorded.refuse = "operation not permitted"
+    for _ in range(3):
+        assert torch.equal(work(torch.ones(3))[0], torch.full((3,), 2.0))
+    assert said == ["CUDA graphs: not recorded: operation not permitted"]
+    work.require, work.off = True, ""
+    work(torch.ones(3))
+    with pytest.raises(framejit.RequirementError, match="operation not permitted"):
+        work(torch.ones(3))
+
+
+def test_sizes_have_recordings_of_their_own_up_to_a_number():
+    work, said = graphed(varies=True)
+    inputs = [torch.ones(size) for size in range(1, module.MOST_SHAPES + 4)]
+    for _ in range(3):
+        for x in inputs:
+            work(x)
+    assert len(Recorded.made) == module.MOST_SHAPES and any("no room for more" in text for text in said)
+
+
+def test_other_threads_postpone_it():
+    work, said = graphed()
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    x = torch.ones(3)
+    for _ in range(3):
+        work(x)
+    assert Recorded.made == [] and len(said) == 1 and "recorded later" in said[0]
+    done.set()
+    thread.join()
+    work(x)
+    assert len(Recorded.made) == 1
