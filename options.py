@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -20,8 +22,8 @@ def _flag(name: str, default: bool) -> bool:
 
 
 def _cache_dir() -> Path:
-    own, shared = os.environ.get("FRAMEJIT_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
-    return Path(own) if own else Path(shared or Path.home() / ".cache") / "framejit"
+    chosen = os.environ.get("FRAMEJIT_CACHE_DIR")
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("framejit"))
 
 
 @dataclass(frozen=True)

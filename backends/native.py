@@ -3,19 +3,17 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions
-from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .eager_gradients import ahead_of_time, needs_gradient
+from .eager_gradients import needs_gradient
 from .loops.ir import Kernel, Program
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
@@ -27,6 +25,11 @@ from .printers.host import Host, Launch, Namespace
 from .registry import register_backend
 from .toolchain._launch import run
 from .toolchain.compile_c import NoCompiler, compiler, functions
+
+if TYPE_CHECKING:
+    from .training import Part
+
+Around = Callable[["Part", Callable[..., Any]], Callable[..., Any]]
 
 # Called as they are though torch knows how to decompose them: what they become would be slower than they are.
 WHOLE = (
@@ -54,19 +57,20 @@ class Report:
 
 
 @register_backend("native")
-def native(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators."""
+def native(gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None) -> Callable[..., Any]:
+    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. around: gets the parts of a graph with
+    gradients and the callables made of them, and returns what is called instead."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
-        return ahead_of_time(gm, lambda: differentiable(gm, example_inputs), random_like_eager=True)
+        return differentiable(gm, example_inputs, around)
     try:
         compiled = compile_aten(functional(gm, decompositions()))
     except NotImplementedError:
-        return ahead_of_time(gm, lambda: differentiable(gm, example_inputs), random_like_eager=True)
+        return differentiable(gm, example_inputs, around)
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
 
 
@@ -105,16 +109,16 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def differentiable(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
 
-    def compile_part(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_aten(gm))
+    def compile_part(part: Part) -> Callable[..., Any]:
+        compiled = compile_aten(part.gm)
+        return compiled if around is None else around(part, compiled)
 
-    return aot_module_simplified(
-        gm, list(example_inputs), fw_compiler=compile_part, bw_compiler=compile_part, decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
-    )  # fmt: skip
+    training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more
+    made: Callable[..., Any] = training.by_parts(gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions())
+    return made
 
 
 def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 there for each backend that wants ATen graphs."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,9 @@ Compile = Callable[[Part], Callable[..., Any]]
 
 
 def by_parts(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False
-) -> Callable[..., Any]:
+    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:  # fmt: skip
     """A captured graph through aot_autograd, its forward and its backward graph compiled by `compile_part`. What that returns
     takes the graph's inputs one by one. random_like_eager: the parts draw the numbers that gm itself would draw.
     keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
@@ -49,7 +50,7 @@ def by_parts(
     def build() -> Callable[..., Any]:
         return aot_module_simplified(
             gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
-            keep_inference_input_mutations=keep_writes,
+            keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions or {}),
         )  # fmt: skip
 
     return ahead_of_time(gm, build, random_like_eager=random_like_eager)

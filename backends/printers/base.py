@@ -115,12 +115,16 @@ class Emitter:
         """The line that gives a value its name."""
         raise NotImplementedError
 
+    def operands(self, node: Scalar) -> Sequence[Scalar]:
+        """What must be there before a node can be computed."""
+        return node.args
+
     def value(self, root: Scalar, scope: Scope) -> str:
         """The name of a value, computed in scope or around it."""
         todo = [root]
         while todo:
             node = todo[-1]
-            missing = [] if scope.find(node) is not None else [arg for arg in node.args if scope.find(arg) is None]
+            missing = [] if scope.find(node) is not None else [arg for arg in self.operands(node) if scope.find(arg) is None]
             todo += missing
             if not missing:
                 todo.pop()

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ..loops.index import Hole, Index, Quotient, Remainder, Sym, Var, nonnegative, product
-from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar
+from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, topological
+from ..loops.scalar_ops import SCALAR_OPS
 from .base import Emitter, Parameters, Scope
 
 TYPES = {
@@ -20,6 +21,8 @@ TYPES = {
     torch.uint8: "uint8_t", torch.int8: "int8_t", torch.int16: "int16_t", torch.int32: "int32_t", torch.int64: "int64_t",
 }  # fmt: skip
 COLUMNS = 64  # of a block of rows that are reduced together
+LONGEST_KEPT = 4096  # elements of a row of which a value is kept
+DEAR = 10  # cost from which on a value is rather kept
 LONG_SUM = 1 << 14  # longer sums of float are added up in double
 
 # Functions with a variant for float and one for double, of which glibc's libmvec has versions for SIMD.
@@ -110,6 +113,8 @@ class Function(Emitter):
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:
         super().__init__(kernel)
         self.buffers, self.threads = buffers, threads
+        self.kept: dict[int, str] = {}  # by id of a value, the array in which a row's are kept
+        self.stored: set[int] = set()  # ids of those that lie there already
         self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
 
@@ -228,11 +233,16 @@ class Function(Emitter):
 
     def row(self, outside: Scope) -> None:
         scope = Scope(outside.variables, outside)
+        kept = self.kept_along_rows()
+        for number, node in enumerate(kept.values()):
+            scope.lines.append(f"{TYPES[node.dtype]} kept{number}[{self.kernel.columns}];")
+        self.kept = {id(node): f"kept{number}" for number, node in enumerate(kept.values())}
         for stage in range(self.plan.stages + 1):
             reductions = self.plan.reductions(stage)
             inside = Scope(scope.variables | set(self.kernel.inner), scope)
             ends = [self.accumulate(node, scope, inside) for node in reductions]
             self.stores(inside, stage, full=True)
+            self.stored |= self.kept.keys() & inside.names.keys()
             if inside.lines:
                 self.row_loop(scope, inside, reductions, [clause for clause, _ in ends])
             for node, (_, name) in zip(reductions, ends, strict=True):
@@ -240,6 +250,58 @@ class Function(Emitter):
                 scope.lines += self.finished(node, name)
             self.stores(scope, stage, full=False)
         outside.lines += scope.lines
+
+    def operands(self, node: Scalar) -> Sequence[Scalar]:
+        return () if id(node) in self.stored else node.args
+
+    def compute(self, node: Scalar, scope: Scope) -> None:
+        array = self.kept.get(id(node))
+        if array is None:
+            super().compute(node, scope)
+        elif id(node) in self.stored:
+            name = scope.names[id(node)] = f"v{self.counter}"
+            self.counter += 1
+            scope.lines.append(f"const {TYPES[node.dtype]} {name} = {array}[{self.index(_linear(self.kernel.inner))}];")
+        else:
+            super().compute(node, scope)
+            scope.lines.append(f"{array}[{self.index(_linear(self.kernel.inner))}] = {scope.names[id(node)]};")
+
+    def kept_along_rows(self) -> dict[int, Scalar]:
+        """Dear values that are needed in several walks along a row: kept in an array instead of computed again."""
+        columns = self.kernel.columns.value
+        if columns is None or columns > LONGEST_KEPT:
+            return {}
+        walks = [self.needed(stage) for stage in range(self.plan.stages + 1)]
+        found: dict[int, Scalar] = {}
+        for later in range(1, len(walks)):
+            before = {key for walk in walks[:later] for key in walk}
+            for node in walks[later].values():
+                fresh = id(node) not in before
+                found |= {id(arg): arg for arg in node.args if fresh and id(arg) in before and id(arg) in walks[later] and self.dear(arg)}
+            for node in self.roots(later):
+                if id(node) in before and self.dear(node):
+                    found[id(node)] = node
+        return found
+
+    def roots(self, stage: int) -> list[Scalar]:
+        """What a walk along a row computes for its reductions and stores."""
+        stores = [store.value for store in self.kernel.stores if self.plan.stage[id(store.value)] == stage]
+        values = [node.args[0] for node in self.plan.reductions(stage)] + stores
+        return [node for node in values if not self.plan.in_rows(node)]
+
+    def needed(self, stage: int) -> dict[int, Scalar]:
+        """By id, all values that a walk computes for each element."""
+        found: dict[int, Scalar] = {}
+        todo = self.roots(stage)
+        while todo:
+            node = todo.pop()
+            if id(node) not in found and not self.plan.in_rows(node):
+                found[id(node)] = node
+                todo += node.args
+        return found
+
+    def dear(self, root: Scalar) -> bool:
+        return sum(SCALAR_OPS[node.op].cost for node in topological([root]) if node.op in SCALAR_OPS) >= DEAR
 
     def row_loop(self, scope: Scope, inside: Scope, reductions: Sequence[Scalar], clauses: Sequence[str]) -> None:
         """The loops along a row, the last one with SIMD where all that it accumulates is of a kind that has it."""

@@ -11,24 +11,19 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import platformdirs
 from filelock import FileLock
+
+from ...options import config
 
 LIMIT = 2 << 30  # bytes; the files that were not used for the longest time go first
 DIGEST = 32
 
 
-def cache_folder() -> Path:
-    """Where framejit keeps what may be deleted at any time: $FRAMEJIT_CACHE_DIR, else the user's cache folder."""
-    chosen = os.environ.get("FRAMEJIT_CACHE_DIR")
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("framejit"))
-
-
 class ArtifactCache:
-    """Files by key under one folder. `kind` names the folder in cache_folder()."""
+    """Files by key under one folder. `kind` names the folder in config.cache_dir."""
 
     def __init__(self, kind: str, limit: int = LIMIT) -> None:
-        self.folder = cache_folder() / kind
+        self.folder = config.cache_dir / kind
         self.limit = limit
 
     def path(self, key: str) -> Path:

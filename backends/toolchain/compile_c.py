@@ -26,6 +26,8 @@ FLAGS = (
     "-shared",
     "-w",
 )
+# gcc would join sin(x) and cos(x) to a function that has no version for SIMD.
+FLAGS += tuple(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf"))
 PROBE = """
 __attribute__((simd("notinbranch"), const)) float tanhf(float);
 void probe(float* x, int n) {
