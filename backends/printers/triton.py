@@ -151,7 +151,7 @@ def choose_tiles(kernel: Kernel, across: bool) -> Tiles:
     if not kernel.inner:
         if rows is not None and rows <= 1 << 17:
             return Tiles(256, 1, 4, False)
-        return Tiles(1024, 1, 4, False)
+        return Tiles(512, 1, 8, False)
     rows = rows if rows is not None else 1 << 20
     if columns is not None and columns <= (LONGEST_PERSISTENT if not across else 64):
         rblock = power_of_two(columns)
