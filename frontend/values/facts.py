@@ -1,6 +1,7 @@
 """Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
 from __future__ import annotations
 
+import inspect
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ class Facts(Value):
         if not hasattr(self.real, name):
             raise tx.throw(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
         found = getattr(self.real, name)
-        if isinstance(found, types.MappingProxyType):  # what it shows may change
+        if isinstance(found, types.MappingProxyType) and not isinstance(self.real, inspect.Signature):  # what it shows may change
             raise GraphBreak("unsupported-value", "a mappingproxy")
         if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
             return tx.wrap(found, None)
