@@ -250,7 +250,7 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     raise GraphBreak("unsupported-value", "a mappingproxy")
 
 
-NAMED = (type, enum.Enum)  # objects that stay what they are, and are their own keys
+NAMED = (type, enum.Enum, types.FunctionType)  # objects that stay what they are, and are their own keys
 
 
 @wraps(set, frozenset)

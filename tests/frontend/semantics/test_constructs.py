@@ -921,3 +921,13 @@ def test_items_of_a_signature():
         return x + 1, parameters["c"].name, list(parameters), sys.version_info[0]
 
     check(f, vec(2), [])
+
+
+KINDS = frozenset({tuple, collections.namedtuple, dict})  # noqa: PYI024
+
+
+def test_a_set_with_functions_in_it():
+    def f(x):
+        return x + (tuple in KINDS) + 2 * (collections.namedtuple in KINDS) + 4 * (list in KINDS)
+
+    check(f, torch.ones(2))
