@@ -20,7 +20,8 @@ def torchscript(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
         report("runs in eager: torch.jit traces with real tensors, and sizes of this graph are symbols")
         return gm.forward
     written = [bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"]
-    fixed = {index: item for index, item in enumerate(example_inputs) if isinstance(item, torch.nn.Parameter) and not written[index]}
+    kept = [isinstance(item, torch.nn.Parameter) and not wrote for item, wrote in zip(example_inputs, written, strict=True)]
+    fixed: dict[int, torch.Tensor] = {index: item for index, item in enumerate(example_inputs) if kept[index]}
     given = [index for index in range(len(example_inputs)) if index not in fixed]
     count = len(example_inputs)
 

@@ -108,9 +108,9 @@ def to_row(decision: Decision) -> tuple[str | float, ...]:
 
 
 def from_row(row: tuple[object, ...]) -> Decision:
-    *texts, timings, struck, seconds, made = row
-    pairs = [tuple((name, value) for name, value in json.loads(str(text))) for text in (timings, struck)]
-    return Decision(*map(str, texts), pairs[0], pairs[1], float(str(seconds)), float(str(made)))
+    key, graph, shapes, device, versions, mode, chosen, timings, struck, seconds, made = map(str, row)
+    pairs = [tuple((name, value) for name, value in json.loads(text)) for text in (timings, struck)]
+    return Decision(key, graph, shapes, device, versions, mode, chosen, pairs[0], pairs[1], float(seconds), float(made))
 
 
 _complained: set[Path] = set()

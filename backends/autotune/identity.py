@@ -42,8 +42,11 @@ def text_of(gm: torch.fx.GraphModule) -> str:
     """A graph without the names that its nodes happen to have."""
     numbers = {node: number for number, node in enumerate(gm.graph.nodes)}
 
+    def number(node: torch.fx.Node) -> Any:
+        return Number(numbers[node])
+
     def argument(item: Any) -> Any:
-        return torch.fx.node.map_arg(item, lambda node: Number(numbers[node]))
+        return torch.fx.node.map_arg(item, number)
 
     return "\n".join(f"{node.op} {target_of(node)} {argument(node.args)} {argument(node.kwargs)}" for node in gm.graph.nodes)
 

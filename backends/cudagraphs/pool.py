@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from typing import Any
 
 import torch
 
@@ -24,7 +25,7 @@ class Pool:
         self.keeper = trivial(device, stream, self.handle)
 
 
-def trivial(device: int, stream: torch.cuda.Stream, handle: tuple[int, int] | None) -> torch.cuda.CUDAGraph:
+def trivial(device: int, stream: torch.cuda.Stream, handle: Any) -> torch.cuda.CUDAGraph:
     """A recording of next to nothing."""
     with torch.cuda.device(device), torch.cuda.stream(stream):
         spare, graph = torch.zeros(1, device=f"cuda:{device}"), torch.cuda.CUDAGraph()
