@@ -1,4 +1,4 @@
-"""Kernels as Triton against the meaning of the loop IR, in a process where Triton interprets."""
+"""Kernels as Triton against the meaning of the loop IR, in a process where Triton interprets (collected where it is installed)."""
 from __future__ import annotations
 
 import subprocess
