@@ -11,7 +11,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy.printers import PythonPrinter
 
-from ..loops.index import ONE, ZERO, Index, index
+from ..loops.index import ONE, ZERO, Index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
 from .registry import LOWERINGS, Unsupported
 from .sizes import Sizes
@@ -281,6 +281,3 @@ def _dense(tensor: torch.Tensor) -> bool:
             return False
         expected = stride * size
     return True
-
-
-__all__ = ["Body", "Builder", "index", "lower"]

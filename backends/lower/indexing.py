@@ -240,8 +240,3 @@ def index_tensor(build: Builder, node: torch.fx.Node, x: View, positions: Sequen
         return load(x.buffer, x.at(place), x.dtype, subscripts=tuple(rows), check=mask)
 
     return build.pointwise(node, node.meta["val"], body)
-
-
-@lowers(aten.masked_scatter.default)
-def masked_scatter(*_: Any) -> View:
-    raise Unsupported("positions that depend on values")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..loops.index import ONE, Index
+from ..loops.index import Index, index
 from ..loops.ir import Scalar, View, cast, const
 from ..loops.ir import scalar as s
 from .build import Builder
@@ -55,8 +55,7 @@ def group_norm(
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
     work, width = computation_of(x.dtype), x.size[1].value // groups
-    outer = (x.size[0], ONE * groups)
-    inside = [ONE * width, *x.size[2:]]
+    inside = [index(width), *x.size[2:]]
 
     def place(at: Sequence[Index], row: Sequence[Index]) -> list[Index]:
         return [at[0], at[1] * width + row[0], *row[1:]]
@@ -76,8 +75,6 @@ def group_norm(
 
     squares = build.reduction(node, stats, inside, squared, "sum")
     inverse = build.pointwise(node, rstd_like, lambda at: cast(_inverse(build.read(squares, at), count, eps), rstd_like.dtype))
-    assert len(outer) == 2
-
     def body(at: Sequence[Index]) -> Scalar:
         group = [at[0], at[1] // width]
         value = s("sub", cast(build.read(x, at), work), build.read(average, group))

@@ -516,8 +516,3 @@ def copy(build: Builder, node: torch.fx.Node, x: View, *_: Any, **options: Any) 
 @lowers(aten.copy.default)
 def copy_from(build: Builder, node: torch.fx.Node, old: View, new: View, non_blocking: bool = False) -> View:
     return copy(build, node, new)
-
-
-@lowers(aten.expand_copy.default, aten.view_copy.default)
-def view_copy(build: Builder, node: torch.fx.Node, x: View, *_: Any, **__: Any) -> View:
-    raise Unsupported("a copy of a view")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..loops.index import ONE, Index, index, product
+from ..loops.index import Index, index, product
 from ..loops.ir import Scalar, View, cast, const, position
 from ..loops.ir import scalar as s
 from .build import Builder
@@ -185,13 +185,6 @@ def build_shape(node: torch.fx.Node, x: View, over: Sequence[int], work: torch.d
     return like.new_empty(sizes, dtype=work)
 
 
-def without(like: torch.Tensor, x: View) -> View:
-    """x, whose reduced dimensions are kept, in the shape that the output has."""
-    if len(like.shape) == len(x.size):
-        return x
-    raise Unsupported("dimensions left out")
-
-
 @lowers(aten.var.correction)
 def var(build: Builder, node: torch.fx.Node, x: View, dims: Any = None, *, correction: Any = None, keepdim: bool = False) -> View:
     return spread(build, node, x, dims, correction, node.meta["val"], lambda value: value)
@@ -295,10 +288,6 @@ def shifted_by_max(build: Builder, node: torch.fx.Node, x: View, dim: int, last:
 
     sums = build.reduction(node, kept, [x.size[over[0]]], exponential, "sum")
     return build.pointwise(node, like, lambda at: cast(last(shifted(at, at), build.read(sums, at)), like.dtype))
-
-
-def row_of(at: Sequence[Index], dim: int) -> list[Index]:
-    return [ONE * 0 if number == dim else subscript for number, subscript in enumerate(at)]
 
 
 @lowers(aten._softmax_backward_data.default)

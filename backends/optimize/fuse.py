@@ -22,7 +22,6 @@ from ..loops.ir import (
     Scalar,
     Step,
     Store,
-    View,
     cast,
     loads,
     reads,
@@ -457,6 +456,3 @@ def zipped(left: Kernel, right: Kernel) -> Kernel | None:
     values = substitute(right.roots(), mapping)
     stores = tuple(Store(st.buffer, st.index.substitute(mapping), value) for st, value in zip(right.stores, values, strict=True))
     return Kernel(left.outer, left.inner, left.stores + stores, left.origins + right.origins)
-
-
-__all__ = ["View", "drop_unused", "fuse"]

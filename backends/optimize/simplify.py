@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..loops.index import ZERO, Atom, Claimed, Index, Quotient, Remainder, Var, atom, index
-from ..loops.ir import CAST, CONST, INDEX, LOAD, TRUE, Kernel, Scalar, Store, cast, const, loops, rewrite, share, substitute, topological
+from ..loops.ir import CAST, CONST, INDEX, LOAD, Kernel, Scalar, Store, cast, const, loops, rewrite, share, substitute, topological
 from ..loops.scalar_ops import SCALAR_OPS
 
 
@@ -220,6 +220,3 @@ def _joins(members: Sequence[Var], variable: Var, expressions: Iterable[Index]) 
         if left is None or right is None or left != right * variable.size:
             return False
     return True
-
-
-__all__ = ["CONST", "TRUE", "fold", "places", "renamed", "simplify", "with_values"]
