@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -55,9 +56,21 @@ class Report:
     called: list[str] = field(default_factory=list)
     apart: dict[tuple[str, str], str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """One sentence for explain."""
+        names = Counter(name.removeprefix("aten.").removesuffix(".default") for name in self.called)
+        calls = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.most_common())
+        return f"{len(self.kernels)} different kernels; torch's own operators for {calls or 'nothing'}"
+
+
+def unreported(text: str) -> None:
+    """For a graph that nobody explains."""
+
 
 @register_backend("native")
-def native(gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None) -> Callable[..., Any]:
+def native(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Callable[[str], None] = unreported
+) -> Callable[..., Any]:
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. around: gets the parts of a graph with
     gradients and the callables made of them, and returns what is called instead."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
@@ -66,11 +79,13 @@ def native(gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Aroun
         gpu().prepare()
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
-        return differentiable(gm, example_inputs, around)
+        return differentiable(gm, example_inputs, around, report)
+    told = Report()
     try:
-        compiled = compile_aten(functional(gm, decompositions()))
+        compiled = compile_aten(functional(gm, decompositions()), told)
     except NotImplementedError:
-        return differentiable(gm, example_inputs, around)
+        return differentiable(gm, example_inputs, around, report)
+    report(f"compiled: {told}")
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
 
 
@@ -109,11 +124,15 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None) -> Callable[..., Any]:
+def differentiable(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Callable[[str], None]
+) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
 
     def compile_part(part: Part) -> Callable[..., Any]:
-        compiled = compile_aten(part.gm)
+        told = Report()
+        compiled = compile_aten(part.gm, told)
+        report(f"compiled {'backward' if part.backward else 'forward'}: {told}")
         return compiled if around is None else around(part, compiled)
 
     training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more

@@ -65,9 +65,9 @@ def reports(monkeypatch):
     found: list[native.Report] = []
     original = native.compile_aten
 
-    def compile_aten(gm):
-        found.append(native.Report())
-        return original(gm, found[-1])
+    def compile_aten(gm, report):
+        found.append(report)
+        return original(gm, report)
 
     monkeypatch.setattr(native, "compile_aten", compile_aten)
     return found
@@ -135,3 +135,9 @@ def test_without_a_compiler_operators_are_called(monkeypatch, reports):
     torch.testing.assert_close(got, torch.softmax(x * 2, -1))
     assert reports[0].kernels == [] and len(reports[0].called) == 2
     native.usable.cache_clear()
+
+
+def test_explain_tells_what_is_compiled_and_what_is_called():
+    compiled = framejit.compile(lambda x, w: torch.relu(x @ w) + 1, backend="native")
+    compiled(rows(4, 6), rows(6, 5))
+    assert "compiled: 1 different kernels; torch's own operators for mm" in str(compiled.framejit.explain())
