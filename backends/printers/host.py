@@ -54,11 +54,14 @@ class Host:
             "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
             "as_strided": torch.as_strided, "restride": restride,
+            "autocasts": torch._C._is_any_autocast_enabled, "no_autocast": torch._C._DisableAutocast,
         }  # fmt: skip
 
     def text(self) -> str:
         last = self.last_uses()
-        self.lines = [f"{name} = {expression}" for name, expression in self.program.sizes.items()] + list(self.first)
+        again = f"with no_autocast(): return call({', '.join(self.program.inputs)})"  # what it casts is cast in the graph already
+        self.lines = ["if autocasts():", f"    {again}", *self.first]
+        self.lines += [f"{name} = {expression}" for name, expression in self.program.sizes.items()]
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Kernel):
                 self.kernel(step, self.launches.get(position))

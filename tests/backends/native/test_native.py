@@ -141,3 +141,16 @@ def test_explain_tells_what_is_compiled_and_what_is_called():
     compiled = framejit.compile(lambda x, w: torch.relu(x @ w) + 1, backend="native")
     compiled(rows(4, 6), rows(6, 5))
     assert "compiled: 1 different kernels; torch's own operators for mm" in str(compiled.framejit.explain())
+
+
+def test_autocast():
+    def f(x, w):
+        with torch.autocast("cpu", enabled=False):
+            exact = x @ w
+        return exact, x @ w, torch.softmax(x @ w, -1)
+
+    x, w = rows(4, 6), rows(6, 5)
+    compiled = framejit.compile(f, backend="native")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(compiled(x, w), f(x, w))
