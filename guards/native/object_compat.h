@@ -147,8 +147,8 @@ static inline Py_ssize_t fj_remaining(PyObject *iterator) {
     } RangeIterator;
     typedef struct {
         PyObject_HEAD
-        Py_ssize_t index;
-        PyVarObject *sequence; /* NULL at the end */
+        Py_ssize_t index;      /* -1 at the end, since 3.13 */
+        PyVarObject *sequence; /* NULL at the end, but not always since 3.13 */
     } SequenceIterator;
     if (Py_IS_TYPE(iterator, &PyRangeIter_Type)) {
 #if PY_VERSION_HEX < 0x030C0000
@@ -159,7 +159,7 @@ static inline Py_ssize_t fj_remaining(PyObject *iterator) {
     }
     if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PyTupleIter_Type)) return -1;
     const SequenceIterator *of = (SequenceIterator *)iterator;
-    return of->sequence && of->sequence->ob_size > of->index ? of->sequence->ob_size - of->index : 0;
+    return of->sequence && of->index >= 0 && of->sequence->ob_size > of->index ? of->sequence->ob_size - of->index : 0;
 }
 
 /* The dictionary of a class's own attributes; borrowed (the class, or for static types the interpreter, holds it). */
