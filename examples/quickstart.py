@@ -2,7 +2,8 @@
 
     python examples/quickstart.py [--seconds 2]
 
-Then explains a function with two deliberate graph breaks. Exits with 1 when a result differs from eager's.
+Then explains a function with two deliberate graph breaks. Exits with 1 when a result differs from eager's by more than the
+rounding of float32: fused kernels add up in another order.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from rich.table import Table
 from transformers import BertConfig, BertForMaskedLM
 
 console = Console()
+ROUNDING = dict(rtol=1e-5, atol=1e-6)
 
 
 def bert() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
@@ -60,7 +62,9 @@ def show_model(budget: float) -> bool:
     with console.status(f"measuring for {budget:g} s"):
         steady = interleaved({"eager": lambda: eager(**inputs), "framejit": lambda: model(**inputs)}, budget)
     report = model.framejit.explain()
-    equal = torch.equal(got, wanted) and torch.equal(model(**inputs).logits, wanted)
+    again = model(**inputs).logits
+    equal = torch.allclose(got, wanted, **ROUNDING) and torch.allclose(again, wanted, **ROUNDING)
+    largest = (again - wanted).abs().max().item()
 
     table = Table("", "BERT, 2 layers, 2 x 32 tokens", title="framejit on a transformer", title_justify="left")
     table.add_row("graphs", str(len(report.graphs)))
@@ -69,7 +73,9 @@ def show_model(budget: float) -> bool:
     table.add_row("first call", f"{first:.2f} s")
     table.add_row("a call, eager", f"{steady['eager']:.2f} ms")
     table.add_row("a call, compiled", f"{steady['framejit']:.2f} ms (x{steady['eager'] / steady['framejit']:.2f})")
-    table.add_row("equal to eager", "[green]yes[/]" if equal else "[red]NO[/]")
+    table.add_row("equal to eager", ("[green]yes[/]" if equal else "[red]NO[/]") + f", to within {largest:.0e}")
+    for choice in report.choices:
+        table.add_row("runs on", choice.backend)
     console.print(table)
     return equal
 
