@@ -54,6 +54,17 @@ class Plan:
         """Whether a value is one for a whole row."""
         return not self.depends[id(node)] & set(self.kernel.inner)
 
+    def across(self) -> bool:
+        """Whether neighbours in memory lie in neighbouring rows, not along a row."""
+        if not self.kernel.inner or not self.kernel.outer:
+            return False
+        across = along = 0
+        for node in self.nodes:
+            if node.op == LOAD and not self.in_rows(node):
+                across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
+                along += any(node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner)
+        return across > along
+
     def expressions(self) -> Iterable[Index]:
         for store in self.kernel.stores:
             yield store.index
@@ -114,6 +125,20 @@ class Emitter:
     def assignment(self, name: str, node: Scalar, text: str) -> str:
         """The line that gives a value its name."""
         raise NotImplementedError
+
+    def atom(self, item: object, holes: Sequence[str]) -> str:
+        """A factor of an address; holes are the names of computed subscripts."""
+        raise NotImplementedError
+
+    def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
+        """An address or a size."""
+        parts = []
+        for monomial, coefficient in sorted(expression.terms.items(), key=lambda term: [item.key for item in term[0]]):
+            factors = [self.atom(item, holes) for item in monomial]
+            if coefficient != 1 or not factors:
+                factors.insert(0, str(coefficient))
+            parts.append("*".join(factors))
+        return " + ".join(parts) or "0"
 
     def operands(self, node: Scalar) -> Sequence[Scalar]:
         """What must be there before a node can be computed."""

@@ -360,19 +360,8 @@ class Function(Emitter):
     # --- many rows side by side ---
 
     def column_mode(self) -> bool:
-        """Whether neighbours in memory lie in neighbouring rows, not along a row."""
-        if (
-            not self.kernel.inner
-            or not self.kernel.outer
-            or any(node.op == REDUCE and node.attr.startswith("arg") for node in self.plan.nodes)
-        ):
-            return False
-        across = along = 0
-        for node in self.plan.nodes:
-            if node.op == LOAD and not self.plan.in_rows(node):
-                across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
-                along += any(node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner)
-        return across > along
+        """Whether rows are reduced side by side; places of extremes are not."""
+        return self.plan.across() and not any(node.op == REDUCE and node.attr.startswith("arg") for node in self.plan.nodes)
 
     def columns(self, outside: Scope, variable: Var) -> None:
         """Blocks of rows; each reduction gathers in an array with an element a row."""
@@ -428,15 +417,6 @@ class Function(Emitter):
         if node.op == CAST:
             return converted(args[0], node.args[0].dtype, node.dtype)
         return operation(node, args)
-
-    def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
-        parts = []
-        for monomial, coefficient in sorted(expression.terms.items(), key=lambda term: [item.key for item in term[0]]):
-            factors = [self.atom(item, holes) for item in monomial]
-            if coefficient != 1 or not factors:
-                factors.insert(0, str(coefficient))
-            parts.append("*".join(factors))
-        return " + ".join(parts) or "0"
 
     def atom(self, item: object, holes: Sequence[str]) -> str:
         if isinstance(item, Hole):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, product
+from ..loops.index import Claimed, Hole, Quotient, Remainder, Sym, Var, product
 from ..loops.ir import CAST, INDEX, LOAD, TRUE, Buffer, Kernel, Scalar, Store
 from .base import Emitter, Parameters, Scope
 
@@ -168,20 +168,10 @@ class Function(Emitter):
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> None:
         super().__init__(kernel)
         self.buffers = buffers
-        self.tiles = tiles or choose_tiles(kernel, self.across())
+        self.tiles = tiles or choose_tiles(kernel, self.plan.across())
         self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
         self.wide = any(_extent(buffers[name]) >= MOST_ELEMENTS for name in self.parameters.buffers)
-
-    def across(self) -> bool:
-        if not self.kernel.inner or not self.kernel.outer:
-            return False
-        across = along = 0
-        for node in self.plan.nodes:
-            if node.op == LOAD and not self.plan.in_rows(node):
-                across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
-                along += any(node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner)
-        return across > along
 
     # --- the whole ---
 
@@ -365,15 +355,6 @@ class Function(Emitter):
         if not depends:
             source += " + tl.zeros([1], tl.int32)"
         return f"tl.load({source}, {' & '.join(masks)}, other=0)"
-
-    def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
-        parts = []
-        for monomial, coefficient in sorted(expression.terms.items(), key=lambda term: [item.key for item in term[0]]):
-            factors = [self.atom(item, holes) for item in monomial]
-            if coefficient != 1 or not factors:
-                factors.insert(0, str(coefficient))
-            parts.append(" * ".join(factors))
-        return " + ".join(parts) or "0"
 
     def atom(self, item: object, holes: Sequence[str]) -> str:
         if isinstance(item, Hole):

@@ -59,7 +59,7 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
             return family_rule(tx, obj, source)
     if is_named_tuple(obj):
         return wrap_named_tuple(tx, obj, source)
-    if isinstance(obj, tuple) and type(obj).__module__ == "sys":  # sys.version_info and the like, which stay what they are
+    if isinstance(obj, tuple) and type(obj).__module__ == "sys":  # sys.flags and its kin, which stay what they are
         return wrap_type_form(tx, obj, source)
     if source is None and isinstance(obj, collections.abc.Iterator) and type(obj).__module__ == "builtins":
         return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call

@@ -191,7 +191,7 @@ def test_cuda_spec_on_a_cpu_tensor(level, holds):
     assert not holds(Guard(X, Kind.TENSOR, spec), torch.ones(2))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.gpu
 def test_cuda_tensors(level, holds):
     tensors = [torch.ones(4, 6, device=f"cuda:{i}") for i in range(torch.cuda.device_count())]
     tensors += [torch.ones(4, 6), torch.ones(4, 6, device="meta"), torch.ones(4, 6, device="cuda", requires_grad=True)]
