@@ -20,6 +20,7 @@ from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
 from .optimize.simplify import simplify
+from .optimize.split import split_long_rows
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
@@ -112,6 +113,14 @@ def usable() -> frozenset[str]:
     return frozenset(found)
 
 
+def processors() -> dict[str, int]:
+    """By type of device, how many rows a kernel should have at least to keep it busy."""
+    found = {"cpu": torch.get_num_threads()}
+    if "cuda" in usable():
+        found["cuda"] = 2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    return found
+
+
 def warn(text: str) -> None:
     warnings.warn(f"framejit: {text}", RuntimeWarning, stacklevel=2)
 
@@ -131,7 +140,7 @@ def differentiable(
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told = Report()
-        compiled = compile_aten(part.gm, told)
+        compiled = compile_aten(part.gm, told, boxed=part.backward and around is None)
         report(f"compiled {'backward' if part.backward else 'forward'}: {told}")
         return compiled if around is None else around(part, compiled)
 
@@ -140,12 +149,13 @@ def differentiable(
     return made
 
 
-def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Callable[..., Any]:
-    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs."""
+def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False) -> Callable[..., Any]:
+    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list)."""
     report = report or Report()
     program, report.called = lower(gm, usable())
     program, report.apart = fuse(program)
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
+    program = split_long_rows(program, processors())
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
     kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
@@ -156,9 +166,16 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Call
         launches |= gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
         first = gpu().prologue(program, namespace)
     namespace.objects |= program.constants
-    report.host = Host(program, launches, namespace, first).text()
+    report.host = Host(program, launches, namespace, first, boxed=boxed).text()
     exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)
-    return namespace.objects["call"]
+    call: Callable[..., Any] = namespace.objects["call"]
+    return make_boxed(call) if boxed else call
+
+
+def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for it."""
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, report: Report) -> dict[int, Launch]:

@@ -59,20 +59,6 @@ CASES = {
 }
 
 
-@pytest.fixture
-def reports(monkeypatch):
-    """What the compiler reported of each graph."""
-    found: list[native.Report] = []
-    original = native.compile_aten
-
-    def compile_aten(gm, report):
-        found.append(report)
-        return original(gm, report)
-
-    monkeypatch.setattr(native, "compile_aten", compile_aten)
-    return found
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_equals_eager(name, reports):
     case = CASES[name]
@@ -122,6 +108,16 @@ def test_nan_and_infinity():
         return torch.relu(x), x.clamp(-1, 1), x.max(), torch.maximum(x, x.flip(0)), torch.sigmoid(x), F.softplus(x), x.amax(), x / 0
 
     torch.testing.assert_close(framejit.compile(f, backend="native")(x), f(x), equal_nan=True)
+
+
+def test_a_backward_graph_frees_what_it_has_read(reports):
+    x = rows(8, 9).requires_grad_()
+    framejit.compile(lambda x: torch.sin(x).exp() @ x.t(), backend="native")(x).sum().backward()
+    forward, backward = (report.host for report in reports)
+    assert "args.clear()" not in forward
+    inputs = backward.split(" = args\n")[0].split("\n")[-1].strip().strip(",").split(", ")
+    dropped = [name for line in backward.splitlines() if line.strip().startswith("del ") for name in line.strip()[4:].split(", ")]
+    assert len(inputs) > 1 and set(inputs) <= set(dropped), backward
 
 
 def test_sizes_that_vary(reports):
