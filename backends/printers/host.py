@@ -53,6 +53,8 @@ class Host:
         self.program, self.launches, self.namespace, self.first, self.boxed = program, launches, namespace, first, boxed
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
+        self.read = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        self.read = self.read.union(*(reads(step) for step in program.steps))
         namespace.objects |= {
             "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
@@ -90,7 +92,7 @@ class Host:
         """By position of a step (-1: before the first), the names that nothing needs behind it."""
         last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
-            last |= {name: position for name in (*writes(step), *reads(step))}
+            last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, Kernel)}
         program = self.program
         kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
         kept |= {item.name for item in program.outputs if isinstance(item, Same)} | set(program.constants)
@@ -125,13 +127,13 @@ class Host:
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
-            names = [name or "_" for name in step.results]
+            names = [name if name in self.read else "_" for name in step.results]  # what nobody reads may not be there at all
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
         if step.function in EXACT:
             self.ours |= {name for name in step.results if name}
             return
         for name in step.results:
-            if name is not None and self.program.buffers[name].size:
+            if name in self.read and self.program.buffers[name].size:
                 buffer = self.program.buffers[name]
                 stride = _tuple(buffer.stride)
                 self.lines.append(f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})")
