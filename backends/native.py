@@ -15,7 +15,7 @@ from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .eager_gradients import needs_gradient
-from .loops.ir import Kernel, Program
+from .loops.ir import Call, Kernel, Program
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
@@ -152,8 +152,8 @@ def differentiable(
 def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False) -> Callable[..., Any]:
     """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list)."""
     report = report or Report()
-    program, report.called = lower(gm, usable())
-    program, report.apart = fuse(program)
+    program, report.apart = fuse(lower(gm, usable()))
+    report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     program = split_long_rows(program, processors())
     namespace = Namespace({"run": run})

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import torch
+from framejit.backends.loops.ir import Call
 from framejit.backends.lower.build import lower
 from framejit.backends.lower.registry import LOWERINGS
 from framejit.backends.native import decompositions
+from framejit.backends.optimize.fuse import drop_unused
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize
@@ -49,7 +51,7 @@ def called_by(op: OpInfo, sample: SampleInput) -> list[str] | None:
         with torch.no_grad(), FakeTensorMode() as mode, enable_python_dispatcher():
             fakes = [mode.from_tensor(leaves[place]) for place in places]
             gm = make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions()))(*fakes)
-            return lower(gm)[1]
+            return [step.origin for step in drop_unused(lower(gm)).steps if isinstance(step, Call)]
     except Exception:
         return None  # it depends on values, or makes no tensor: not about lowerings
 
