@@ -21,6 +21,7 @@ from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
 from .optimize.simplify import simplify
 from .optimize.split import split_long_rows
+from .passes.attention import join_attention
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
@@ -83,7 +84,7 @@ def native(
         return differentiable(gm, example_inputs, around, report)
     told = Report()
     try:
-        compiled = compile_aten(functional(gm, decompositions()), told)
+        compiled = compile_aten(functional(join_attention(gm), decompositions()), told)
     except NotImplementedError:
         return differentiable(gm, example_inputs, around, report)
     report(f"compiled: {told}")
