@@ -5,9 +5,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .cli import tune
+from .cli import minify, tune
 
-COMMANDS = {"tune": tune}
+COMMANDS = {"minify": minify, "tune": tune}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
