@@ -12,15 +12,20 @@ from .cli import bench, cache, doctor, minify, tune
 COMMANDS = {"bench": bench, "cache": cache, "doctor": doctor, "minify": minify, "tune": tune}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code."""
-    parser = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
-    parser.add_argument("--version", action="version", version=f"framejit {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    made = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
+    made.add_argument("--version", action="version", version=f"framejit {__version__}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         summary = (module.__doc__ or "").strip()
         module.arguments(commands.add_parser(name, help=summary, description=summary))
-    args = parser.parse_args(argv)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code."""
+    args = parser().parse_args(argv)
     try:
         return COMMANDS[args.command].run(args)
     except KeyboardInterrupt:
