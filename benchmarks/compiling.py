@@ -14,6 +14,11 @@ SYSTEMS = ("torch-inductor", "framejit-native", "framejit")
 
 def phases(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     """Runs in a process of its own, in which the system has compiled something small before. "first call" is without an eager call."""
+    with measure.empty_caches():
+        return phases_here(plan, name, system)
+
+
+def phases_here(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     subject = measure.Subject(plan, name)
     warmed, _ = systems.make(system, torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()))
     with torch.no_grad():

@@ -1,16 +1,20 @@
 """Memory: what a call takes at its peak beside what was there, and what is left when a compiled model has gone.
 
-On a CUDA device as torch's allocator counts it, on the CPU the process's resident memory (the kernel resets its peak for us).
+Peaks are what torch's allocators count, on the CPU by way of its profiler. What is left on the CPU is counted as the process's
+resident memory.
 """
 from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from . import measure, systems
 
@@ -23,12 +27,7 @@ def peak(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     """Runs in a process of its own. Bytes of a settled call, and tensors and bytes left by models that are gone."""
     subject = measure.Subject(plan, name)
     model = settled(subject, system)
-    reset_peak(plan.device)
-    before = now(plan.device)
-    for _ in range(CALLS):
-        subject.call(model)
-    subject.wait()
-    found = {"peak": float(highest(plan.device) - before)}
+    found = {"peak": float(peak_of(lambda: subject.call(model), plan.device))}
     del model
     drop(plan.device)
     tensors, bytes_before = live_tensors(), now(plan.device)
@@ -57,15 +56,20 @@ def live_tensors() -> int:
     return sum(type(item) in (torch.Tensor, torch.nn.Parameter) for item in gc.get_objects())
 
 
-def reset_peak(device: str) -> None:
+def peak_of(call: Callable[[], Any], device: str) -> int:
+    """Bytes that a call had allocated at most beside what was there before."""
     if device == "cuda":
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-    else:
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def highest(device: str) -> int:
-    return torch.cuda.max_memory_allocated() if device == "cuda" else status("VmHWM")
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        call()
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return max(itertools.accumulate(sizes, initial=0))
 
 
 def now(device: str) -> int:
