@@ -10,6 +10,7 @@ import gc
 import itertools
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def peak(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     """Runs in a process of its own. Bytes of a settled call, and tensors and bytes left by models that are gone."""
     subject = measure.Subject(plan, name)
     model = settled(subject, system)
-    found = {"peak": float(peak_of(lambda: subject.call(model), plan.device))}
+    found = {"peak": float(peak_of(partial(subject.call, model), plan.device))}
     del model
     drop(plan.device)
     tensors, bytes_before = live_tensors(), now(plan.device)
