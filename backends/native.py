@@ -14,6 +14,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..generated import file_name, keep
 from .eager_gradients import needs_gradient
 from .loops.ir import Call, Kernel, Program
 from .lower.build import lower
@@ -168,8 +169,10 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
         first = gpu().prologue(program, namespace)
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
-    exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)
+    name = file_name("native")
+    exec(compile(report.host, name, "exec"), namespace.objects)
     call: Callable[..., Any] = namespace.objects["call"]
+    keep(name, report.host, call)
     return make_boxed(call) if boxed else call
 
 
