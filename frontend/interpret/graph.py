@@ -281,6 +281,12 @@ class GraphBuilder:
         if all(node.target in MODE_SWITCHES for node in self.nodes):
             self.rollback(0)
 
+    def forget(self) -> None:
+        """Lets go of the program's tensors: torch.utils.swap_tensors refuses one that so much as a weak reference leads to."""
+        describer = self.fake_mode.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.clear()
+        describer.lookup_storage.clear()
+
     # marks
 
     def mark(self) -> int:

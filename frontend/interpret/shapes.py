@@ -39,7 +39,7 @@ from ...options import Options
 from ..values.base import Value
 from ..values.constant import Constant
 from ..values.marks import Mark
-from ..values.symbolic_number import Symbol, SymbolicNumber
+from ..values.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from .oblivious import is_oblivious
 from .recording import Recorded, Recording
 
@@ -220,7 +220,7 @@ class Shapes:
             value.node = graph.number_input(value)
         elif value.function is not None:
             operands = tuple(self.node(o, graph) if isinstance(o, SymbolicNumber) else o.constant() for o in value.operands)
-            value.node = graph.number_call(value.function, operands, value.sym)
+            value.node = graph.number_call(SYMBOLIC.get(value.function, value.function), operands, value.sym)
         else:
             recorder = Recording(graph)
             symbols = {symbol: Recorded(recorder, self.node(self.homes[symbol], graph)) for symbol in self._symbols(value.sym.node.expr)}

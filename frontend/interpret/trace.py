@@ -135,6 +135,7 @@ class Trace:
         self.effects.changed.clear()
         self.effects.outputs.clear()
         self.effects.globals.clear()
+        self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
         """A frame goes back to the start of a loop: left to Python when unrolling it has become too much."""
