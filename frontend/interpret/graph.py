@@ -175,6 +175,8 @@ class GraphBuilder:
         )
         node.meta["line"] = self.tx.where()
         self.nodes.append(node)
+        if self.tx.has_shapes:
+            self.tx.shapes.bind(node, result)
         return self._value(node, result)
 
     def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
@@ -227,6 +229,8 @@ class GraphBuilder:
             node.meta["example_value"] = result
             value = TensorValue(node, result)
             self._by_fake[id(result)] = value
+            if self.tx.has_shapes:
+                self.tx.shapes.measure(value)
             return value
         if result is None:
             return Constant(None)

@@ -171,5 +171,8 @@ ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
 }
 # What takes symbols in a function's place, in the capture and in a graph that a compiler runs on them.
 SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
-    float: torch.sym_float, int: identity, **{function: form for function, (_, form) in FUNCTIONS.items()},
-}  # fmt: skip
+    float: torch.sym_float,
+    int: identity,
+    torch.Tensor.size: torch.ops.aten.sym_size.int,
+    **{function: form for function, (_, form) in FUNCTIONS.items()},
+}

@@ -366,6 +366,27 @@ def test_capture_dynamic_output_shapes():
         assert compiles(f, [(torch.tensor([1.0, 0, 2][:n]),) for n in (3, 2, 1)]) == 2
 
 
+FROM_VALUES = {
+    "a factor": lambda x: x * x.sum().item(),
+    "a size": lambda x: torch.zeros(x[0].int().item()) + 1,
+    "a size of a size": lambda x: torch.zeros(torch.zeros(x[0].int().item()).shape[0] * 2),
+    "an int of a float": lambda x: torch.arange(int(x.sum().item())),
+    "numbers only": lambda x: (x.sum().item() * 2 + 1, x.max().item()),
+    "nonzero": lambda x: torch.zeros(x.nonzero().shape[0]) + x.nonzero().sum(),
+    "a mask": lambda x: x[x > 1] * 2,
+    "unique": lambda x: torch.unique(x) * 2,
+    "a checked size": lambda x: (torch._check(x[0].int().item() > 0), torch.zeros(x[0].int().item()))[1],
+}
+
+
+@pytest.mark.parametrize("function", FROM_VALUES.values(), ids=FROM_VALUES)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_backends_take_what_depends_on_values(function, backend):
+    calls = [(torch.tensor(numbers),) for numbers in ([1.0, 2.0], [3.0, 4.0], [3.0, 4.0, 0.0], [2.0, 2.0])]
+    with framejit.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        assert compiles(function, calls, backend) <= 4
+
+
 def test_a_branch_on_such_a_number_breaks():
     def f(x):
         n = x.sum().item()
