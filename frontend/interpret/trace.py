@@ -225,7 +225,7 @@ class Trace:
         """An object found in a module's or function's globals; a store made by the traced program wins."""
         if self.effects.globals and isinstance(source, DictItem):
             for (_, name), (where, value) in self.effects.globals.items():
-                if name == source.key and where.get(name, self) is obj and value is not None:
+                if name == source.key and isinstance(where, dict) and where.get(name, self) is obj and value is not None:
                     return value
         return self.wrap(obj, source)
 

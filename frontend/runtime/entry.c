@@ -336,7 +336,8 @@ PyTypeObject Entry_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "framejit.frontend.runtime._hook.Entry",
     .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None, direct=None)\n--\n\n"
-              "A guard program and the code it guards; with neither function nor code it says: run eager.",
+              "A guard program and the code it guards; with neither function nor code it says: run eager, with the "
+              "hook off unless it is needed.",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,

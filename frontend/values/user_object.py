@@ -12,7 +12,7 @@ from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
 from .iterator import ItemIterator
-from .klass import MISSING, ClassValue, bind, lookup, property_function, raw_attribute
+from .klass import MISSING, ClassValue, bind, lookup, property_function, raw_attribute, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
 from .tensor import Identity
@@ -85,6 +85,8 @@ class UserObject(Mutable):
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
         """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
+        if stored_in_class(tx, self.cls, name) is not MISSING:
+            return None
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
         if not plain or type(raw) is not property or raw.fget is None:
@@ -114,6 +116,10 @@ class UserObject(Mutable):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         """object.__getattribute__."""
+        stored = stored_in_class(tx, self.cls, name)
+        if stored is not MISSING:  # no descriptor
+            own = self.own_attribute(tx, name)
+            return stored if own is None else own
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if raw is not MISSING:
             if isinstance(raw, property):
