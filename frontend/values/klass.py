@@ -4,6 +4,7 @@ from __future__ import annotations
 import enum
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -107,13 +108,25 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         return MethodValue(cls, tx.wrap(raw, None))
     if kind is property:
         if raw.fget is None:
-            raise tx.throw(AttributeError, "unreadable attribute")
+            raise refused(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
         if type(raw).__module__.split(".")[0] == "torch":
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.wrap(raw, source)
+
+
+def refused(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
+    """What a property without the function that is asked for raises: said by itself, of an object whose class has the same name."""
+    if type(raw) is not property:
+        return GraphBreak("exception-leaves", "AttributeError of a property")
+    alike = type(cls.__name__, (), {"__qualname__": cls.__qualname__, "__module__": cls.__module__})
+    try:
+        use(alike())
+    except AttributeError as error:
+        return tx.throw(AttributeError, *error.args)
+    return GraphBreak("exception-leaves", "AttributeError of a property")
 
 
 def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:

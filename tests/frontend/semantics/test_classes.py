@@ -818,3 +818,59 @@ def test_stores_in_classes_that_are_more_than_that(counted):
         strict_compile(then_raises)(vec(2))
     assert Counted.n == 6
     assert strict_compile(missing)(vec(2))[1] == missing(vec(2))[1]
+
+
+class Doubling(property):
+    """A property that changes what its functions give and get."""
+
+    def __get__(self, obj, cls=None):
+        return self if obj is None else super().__get__(obj, cls) * 2
+
+    def __set__(self, obj, value):
+        super().__set__(obj, value + 1)
+
+
+class WithProperties:
+    kept = 3
+    nothing = property()
+
+    class Inner:
+        write_only = property(None, lambda self, value: None)
+
+        @property
+        def read_only(self):
+            return 1
+
+    @Doubling
+    def doubled(self):
+        return self.kept
+
+    @doubled.setter
+    def doubled(self, value):
+        self.kept = value
+
+
+def test_subclasses_of_property():
+    def f(x):
+        made = WithProperties()
+        first = made.doubled
+        made.doubled = 5
+        return first, made.doubled, made.kept, x * made.doubled
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_what_properties_lack():
+    def f(x):
+        texts = []
+        for use in (
+            lambda: WithProperties.Inner().write_only, lambda: setattr(WithProperties.Inner(), "read_only", 1), lambda: WithProperties().nothing,
+            lambda: delattr(WithProperties.Inner(), "read_only"), lambda: setattr(WithProperties(), "nothing", 1),
+        ):
+            try:
+                use()
+            except AttributeError as error:
+                texts.append(str(error))
+        return x + len(texts), texts
+
+    check(f, vec(2))
