@@ -80,6 +80,19 @@ def native(
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
+    try:
+        return compile_captured(gm, example_inputs, around, report)
+    except Exception as error:
+        if type(error).__name__ != "GuardOnDataDependentSymNode":
+            raise
+    report("runs torch's operators: sizes depend on values")
+    return gm.forward
+
+
+def compile_captured(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Callable[[str], None]
+) -> Callable[..., Any]:
+    """Kernels for a captured graph that has tensors."""
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
         return differentiable(gm, example_inputs, around, report)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...backends.compile_graph import compile_graph
+from ...backends.compile_graph import PASSED_ON, compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
 from ...events import Captured, Reporter, Sink, Specialised
@@ -81,12 +81,13 @@ def convert_here(
     capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
     clock.lap("trace")
     report_break(piece, capture, options, sink)
-    code = rebuilt.code
+    code, direct = rebuilt.code, None
     if rebuilt.outputs or capture.trace.graph.nodes:
         report = Reporter(piece.name, start(piece), sink)
         compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, report)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
+        direct = None if rebuilt.places is None else (compiled, rebuilt.places, PASSED_ON)
     clock.lap("backend")
     report_specialised(piece, capture, options, sink)
     piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
@@ -94,7 +95,7 @@ def convert_here(
     native = program.native()
     clock.lap("guards")
     sink(captured_event(piece, capture, program, clock.laps))
-    entry = make_entry(piece, capture, code, function, native, program)
+    entry = make_entry(piece, capture, code, function, native, program, direct)
     capture.trace.forget()
     return entry
 
@@ -214,14 +215,14 @@ def start(piece: Piece) -> str:
 
 
 def make_entry(
-    piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram
+    piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram, direct: Any
 ) -> Entry:
     if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes and not piece.frames:
         return Entry(native, None, None, False, program)  # no tensor work: the original is as good, but for the end of a frame
     rebuilt: types.FunctionType | None = None
     if piece.frames or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
-    return Entry(native, rebuilt, code, runs_python(capture), program)
+    return Entry(native, rebuilt, code, runs_python(capture), program, direct)
 
 
 def runs_python(capture: Capture) -> bool:
