@@ -23,6 +23,7 @@ from .optimize.fuse import fuse
 from .optimize.simplify import simplify
 from .optimize.split import split_long_rows
 from .passes.attention import join_attention
+from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
@@ -98,7 +99,9 @@ def compile_captured(
         return differentiable(gm, example_inputs, around, report)
     told = Report()
     try:
-        compiled = compile_aten(functional(join_attention(gm), decompositions()), told)
+        aten_graph = functional(join_attention(gm), decompositions())
+        join_epilogues(aten_graph)
+        compiled = compile_aten(aten_graph, told)
     except NotImplementedError:
         return differentiable(gm, example_inputs, around, report)
     report(f"compiled: {told}")
