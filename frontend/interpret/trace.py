@@ -16,6 +16,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
+from ...phases import Clock
 from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from ..values import operate
@@ -68,11 +69,12 @@ class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
     def __init__(
-        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, stop_at: int = -1
+        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, clock: Clock, stop_at: int = -1
     ) -> None:
         ensure_models()
         settle()
         self.options = options
+        self.clock = clock
         self.variation = variation
         self.numbers: dict[Source, Any] = {}  # ints and floats that the program was given
         self._numbers: dict[Source, Value] = {}
