@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 NAMES = {
+    "imports": "loading parts of framejit and torch on their first use",
     "trace": "interpreting the bytecode",
     "fake_tensors": "running operators on fake tensors, for their shapes",
     "rebuild": "writing the new bytecode",

@@ -171,7 +171,8 @@ def differentiable(
         told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
 
-    training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more
+    with report.phase("imports"):
+        training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more
     made: Callable[..., Any] = training.by_parts(gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions())
     return made
 

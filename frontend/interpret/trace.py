@@ -71,8 +71,9 @@ class Trace:
     def __init__(
         self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, clock: Clock, stop_at: int = -1
     ) -> None:
-        ensure_models()
-        settle()
+        with clock.phase("imports"):
+            ensure_models()
+            settle()
         self.options = options
         self.clock = clock
         self.variation = variation
@@ -187,7 +188,8 @@ class Trace:
     def shapes(self) -> Shapes:
         """The symbols of this capture; their module is loaded by the first capture that has any."""
         if self._shapes is None:
-            module = importlib.import_module(".shapes", __package__)
+            with self.clock.phase("imports"):
+                module = importlib.import_module(".shapes", __package__)
             self._shapes = module.Shapes(self.options, self.graph.fake_mode, self.where)
         return self._shapes
 

@@ -1,6 +1,7 @@
 """Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -10,6 +11,7 @@ import types
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
@@ -237,6 +239,25 @@ class Cache:
         """Every place that entries of this handle live in: its function, what follows breaks, frames met there."""
         met = [site for _, site in self.handle.sites() if site is not None and site is not self.root]
         return [self.root, *self._continuations.values(), *met]
+
+    @contextlib.contextmanager
+    def measured(self, probe: Probe) -> Iterator[None]:
+        """Calls inside run entries of their own, which tell `probe`; those there were are put aside and come back."""
+        kept = [(site, site.entries, site.full) for site in self.sites()]
+        outer, self.probe = self.probe, probe
+        for site in self.sites():
+            site.clear()
+            site.full = False
+        try:
+            yield
+        finally:
+            self.probe = outer
+            for site in self.sites():
+                site.clear()
+            for site, entries, was_full in kept:
+                for entry in reversed(entries):
+                    site.add(entry)
+                site.full = was_full
 
     def clear(self) -> None:
         """Forgets every entry; the next calls compile anew."""
