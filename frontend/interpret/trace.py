@@ -74,6 +74,7 @@ class Trace:
         with clock.phase("imports"):
             ensure_models()
             settle()
+            fake_mode = FakeTensorMode()  # the first one loads half of torch
         self.options = options
         self.clock = clock
         self.variation = variation
@@ -81,7 +82,7 @@ class Trace:
         self._numbers: dict[Source, Value] = {}
         self._shapes: Shapes | None = None
         self.function = function  # whose globals are the root frame's
-        self.graph = GraphBuilder(self, FakeTensorMode())
+        self.graph = GraphBuilder(self, fake_mode)
         self.effects = EffectLog()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
