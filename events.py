@@ -75,7 +75,7 @@ class Captured:
     guards: tuple[Any, ...]
     seconds: dict[str, float] = field(default_factory=dict)  # by phase, of framejit.phases.NAMES, up to here
     number: int = 0
-    lines: tuple[str, ...] = ()  # file:line of the operations and calls in it, in their order
+    lines: tuple[str, ...] = ()  # file:line of its operations and of the calls that led to them
     watched: frozenset[int] = frozenset()  # positions of guards that are checked again only when something has changed
 
 

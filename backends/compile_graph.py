@@ -60,7 +60,8 @@ def compile_graph(
     random = draws_random_numbers(captured.nodes)
     origin = ""
     try:
-        backend = lookup(options.backend)
+        with report.phase("imports"):
+            backend = lookup(options.backend)
         origin = backend.origin
         report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with tracing(TracingContext(captured.fake_mode)):

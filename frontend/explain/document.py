@@ -116,6 +116,7 @@ def break_of(one: BreakReport) -> dict[str, Any]:
         "id": one.id,
         "function": one.function,
         "where": one.where,
+        "place": one.place,
         "source": one.source,
         "caret": one.caret,
         "chain": list(one.chain),

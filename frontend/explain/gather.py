@@ -107,7 +107,7 @@ def capture_report(event: Captured, others: Numbered, describe: Describe, probe:
     )
 
 
-def checks(event: Captured, describe: Describe, costs: tuple[float, ...]) -> tuple[Check, ...]:
+def checks(event: Captured, describe: Describe, costs: tuple[float | None, ...]) -> tuple[Check, ...]:
     return tuple(
         Check(describe(guard), getattr(guard, "line", ""), costs[place] if place < len(costs) else None, place in event.watched)
         for place, guard in enumerate(event.guards)

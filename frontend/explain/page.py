@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -12,6 +13,7 @@ from pygments.lexers import get_lexer_by_name
 
 from ...phases import NAMES
 from . import drawing, plain
+from .source import source_line
 
 if TYPE_CHECKING:
     from .report import Report, TimelineSpan
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 LIGHT, DARK = "default", "github-dark"  # pygments' styles
 LEXERS = {"triton": "python"}
 ABOUT = {"graphs": "compiled code at work", "python": "Python in and around the statements at breaks"}
-HUES = 8  # colours of captures, which then begin again
+HUES = 8  # colours of captures, which then begin again; phases have more
+PHASES = ("graphs", "trace", "tuning", "c_compile", "lowering", "backend", "fake_tensors", "guards", "imports", "rebuild", "measuring",
+          "python", "triton_compile")  # by their colours
 SHORTEST_SHARE = 0.0005  # of the timeline: what is shorter is not drawn
 
 _environment = jinja2.Environment(
@@ -35,10 +39,12 @@ def html(report: Report) -> str:
         report=report,
         plain=plain,
         near=near,
+        source_line=source_line,
         about=NAMES | ABOUT,
         colours=colours,
         places=places,
-        parts=[(part, lines_of(part)) for part in report.sources],
+        files=[(file, [(part, lines_of(part)) for part in parts]) for file, parts in groupby(report.sources, lambda part: part.file)],
+        hue=hue,
         drawing=lambda capture: Markup(drawing.svg(capture.nodes)),
         code=lambda text, language: Markup(highlight(text, lexer(language), HtmlFormatter(nowrap=True))),
         phases=sorted(report.times.parts.items(), key=lambda pair: -pair[1]),
@@ -47,6 +53,11 @@ def html(report: Report) -> str:
         light=Markup(HtmlFormatter(style=LIGHT).get_style_defs(".code")),
         dark=Markup(HtmlFormatter(style=DARK).get_style_defs(':root[data-theme="dark"] .code')),
     )
+
+
+def hue(phase: str) -> int:
+    """The number of a phase's colour."""
+    return PHASES.index(phase) if phase in PHASES else len(PHASES) - 1
 
 
 def lexer(language: str) -> Any:

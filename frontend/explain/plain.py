@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .source import source_line
+
 if TYPE_CHECKING:
     from .report import BreakReport, CaptureReport, Check, Report
 
@@ -89,7 +91,7 @@ def break_lines(report: Report) -> Iterator[str]:
         yield f"    {item.where}: {item.source}"
         if item.caret:
             yield f"    {' ' * len(item.where)}  {item.caret}"
-        yield from (f"    called from {where}" for where in item.chain[1:])
+        yield from (f"    called from {where}: {source_line(where)}".rstrip(": ") for where in item.chain[1:])
         if cost(item):
             yield f"    cost: {cost(item)}"
         yield f"    hint: {item.hint}"

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 
 from ...events import Chosen, Input, Kernels, Miss, Note, Recorded, Skipped, Specialised
 from . import document, plain, table
-from .source import SourcePart
+from .source import SourcePart, is_users
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,11 @@ class BreakReport:
     passes: int | None = None  # how often calls came by
     lost: float | None = None  # seconds each time, around the statement
     work: float | None = None  # seconds each time, in it
+
+    @property
+    def place(self) -> str:
+        """file:line of the user's own line: the innermost of `chain` that is in no library."""
+        return next(filter(is_users, self.chain), self.where)
 
     @property
     def page(self) -> str:

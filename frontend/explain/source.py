@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import linecache
+import os
+import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,6 +29,14 @@ class SourcePart:
 
     file: str
     lines: tuple[SourceLine, ...]
+
+
+LIBRARIES = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def is_users(where: str) -> bool:
+    """Whether a place is in the user's code, not in a library's."""
+    return not where.startswith(LIBRARIES) and not where.startswith("<")
 
 
 def split(where: str) -> tuple[str, int]:
@@ -64,7 +74,7 @@ def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
                 found.setdefault(name, {}).setdefault(line, (set(), set()))[which].add(number)
     made: list[SourcePart] = []
     room = MOST_LINES
-    for name, marked in found.items():
+    for name, marked in sorted(found.items(), key=lambda pair: not is_users(pair[0])):
         length = len(linecache.getlines(name))
         for first, last in windows(sorted(marked), length):
             if room <= 0:

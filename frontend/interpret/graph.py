@@ -177,7 +177,8 @@ class GraphBuilder:
         node = self.graph.create_node(
             kind, target, tuple(pair[0] for pair in pairs), {name: pair[0] for name, pair in named.items()}
         )
-        node.meta["line"] = self.tx.where()
+        node.meta["lines"] = self.tx.whole_where()
+        node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
         return self._value(node, result)
 

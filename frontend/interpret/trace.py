@@ -183,6 +183,10 @@ class Trace:
         """The user's line being interpreted."""
         return self.frames[-1].where() if self.frames else ""
 
+    def whole_where(self) -> tuple[str, ...]:
+        """The same of each frame, innermost first."""
+        return tuple(frame.where() for frame in reversed(self.frames))
+
     # numbers that vary
 
     @property

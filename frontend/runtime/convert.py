@@ -218,7 +218,7 @@ def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
 
 def captured_event(capture: Capture, program: GuardProgram, observer: Observer) -> Captured:
     graph = capture.trace.graph
-    lines = tuple(node.meta.get("line", "") for node in graph.nodes)
+    lines = tuple(dict.fromkeys(line for node in graph.nodes for line in node.meta.get("lines", ())))
     return Captured(
         observer.function, observer.where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards,
         dict(observer.clock.seconds), observer.number, lines, program.watched,
