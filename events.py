@@ -246,8 +246,9 @@ class Reporter:
         self.send(Given(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
-        self, part: str, kernels: tuple[Kernel, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...], host: str
-    ) -> None:
+        self, part: str, kernels: tuple[Kernel, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
+        host: str,
+    ) -> None:  # fmt: skip
         self.send(Kernels(self.function, self.where, part, kernels, called, apart, host, self.number))
 
     def recorded(self, recorded: bool, text: str) -> None:

@@ -156,9 +156,7 @@ def tell(report: Any, args: argparse.Namespace) -> None:
         else:
             print(report)
     if not report.seen:
-        print(
-            "framejit explain: nothing was compiled: decorate a function with framejit.compile, or name one with --function", file=sys.stderr
-        )
+        print("framejit explain: nothing was compiled: decorate a function with framejit.compile, or say --function", file=sys.stderr)
 
 
 def found_in(report: Any, args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input or the user's line."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-import platform
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +21,7 @@ def as_json(report: Report) -> str:
 def as_dict(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "versions": {"python": sys.version.split()[0], "torch": torch.__version__},
         "title": report.title,
         "summary": {
             "frames_seen": report.seen, "captures": len(report.captures), "graphs": len(report.graphs), "ops": report.ops,

@@ -168,7 +168,7 @@ def break_report(event: Break, count: int, probe: Measured | None) -> BreakRepor
         times=count,
         caret=caret(event.where, event.position),
         ops_lost=event.ops,
-        passes=None if tally is None else tally.work.all_times,
+        passes=tally.work.all_times if tally is not None else None if probe is None else 0,
         lost=None if tally is None or not tally.lost.all_times else max(0.0, tally.lost.each),
         work=None if tally is None or not tally.work.all_times else max(0.0, tally.work.each),
     )

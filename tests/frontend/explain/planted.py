@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import indent
 
+
 @dataclass(frozen=True)
 class Plant:
     """A statement that breaks, the id that the break must have, and lines around it: `before` it, and `inside` of what it stands."""
