@@ -98,7 +98,7 @@ def decorate(tree: ast.Module, name: str, path: Path) -> None:
         found = next((node for node in reversed(body) if isinstance(node, kinds) and node.name == part), None)
         if found is None:
             break
-        body = found.body  # type: ignore[attr-defined]
+        body = found.body
     if not isinstance(found, ast.FunctionDef):
         raise ProgramError(f"{path} defines no function {name!r} at its top level or in a class")
     call = ast.parse(f"__import__('framejit').{DECORATOR.rpartition('.')[2]}", mode="eval").body

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .source import source_line
 
 if TYPE_CHECKING:
+    from ...events import Note, Recorded
     from .report import BreakReport, CaptureReport, Check, Report
 
 GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
@@ -114,7 +115,8 @@ def other_lines(report: Report) -> Iterator[str]:
     for capture in report.captures:
         for choice in capture.choices:
             yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
-    for note in (*report.notes, *report.recordings):
+    told: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
+    for note in told:
         yield f"the graph of {note.function} from {note.where}: {note.text}"
     for skipped in report.skipped:
         yield f"left to Python: {skipped.function} at {skipped.where}: {skipped.reason}"

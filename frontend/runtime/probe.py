@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 from ...guards.program import GuardProgram
@@ -101,7 +101,7 @@ class Chain:
     def __init__(self, start: float) -> None:
         self.start = self.last = start
         self.piece: Marked | None = None  # running, or the one whose break was left
-        self.at: tuple[int, CodeType] | None = None  # the frame in which a statement runs
+        self.at: tuple[int, int] | None = None  # the frame in which a statement runs, and its code, by id: codes may not hash
         self.left: Marked | None = None  # whose break is done, and whose loss is not counted yet
         self.before = 0.0  # lost by it so far
         self.since = 0.0  # when the statement or graph began, on the clock that never stands still
@@ -239,7 +239,7 @@ class Marked:
             chain.cold = self.runs == 1
             chain.last, chain.since = now, time.perf_counter()
             frame = sys._getframe(2)
-            chain.at = id(frame), frame.f_code
+            chain.at = id(frame), id(frame.f_code)
 
     def _resume(self, now: float) -> None:
         probe = self.probe
@@ -274,10 +274,10 @@ def drop_dead(chains: list[Chain]) -> None:
         chains.pop()
     if not chains:
         return
-    running: set[tuple[int, CodeType]] = set()
+    running: set[tuple[int, int]] = set()
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
-        running.add((id(frame), frame.f_code))
+        running.add((id(frame), id(frame.f_code)))
         frame = frame.f_back
     chains[:] = [chain for chain in chains if chain.at in running][-MOST_CHAINS:]
 
