@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -85,10 +86,12 @@ def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: st
     first: dict[str, Kernel] = {}
     for text, kernel in texts:
         first.setdefault(text, kernel)
-    return [
-        KernelRecord(names.format(number), language, tuple(map(short, kernel.origins)), text.replace("NAME", names.format(number)))
-        for number, (text, kernel) in enumerate(first.items())
-    ]
+    made = []
+    for number, (text, kernel) in enumerate(first.items()):
+        name = names.format(number)
+        ops = tuple(op for op, _ in groupby(map(short, kernel.origins)))
+        made.append(KernelRecord(name, language, ops, text.replace("NAME", name)))
+    return made
 
 
 @register_backend("native")

@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -27,9 +27,9 @@ class Program:
 
     path: Path
     folder: str
+    argv: Sequence[str]
     spec: ModuleSpec | None = None
     package: str | None = None
-    args: Sequence[str] = field(default=())
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Program:
         module = types.ModuleType(MAIN)
         vars(module).update(__file__=str(self.path), __builtins__=__builtins__, __spec__=self.spec, __package__=self.package)
         before = sys.argv, sys.modules[MAIN]
-        sys.argv, sys.modules[MAIN] = [str(self.path), *self.args], module
+        sys.argv, sys.modules[MAIN] = list(self.argv), module
         try:
             exec(code, vars(module))
         except SystemExit as leaving:
@@ -70,10 +70,10 @@ def script(path: str, args: Sequence[str]) -> Program:
     """Raises ProgramError where there is no such file."""
     found = Path(path)
     if found.is_dir() and (found / "__main__.py").exists():
-        return Program(found / "__main__.py", str(found), args=args)
+        return Program((found / "__main__.py").absolute(), str(found.absolute()), [path, *args])
     if not found.is_file():
         raise ProgramError(f"no script {path!r} in {os.getcwd()}; for a module, say -m {path.removesuffix('.py').replace('/', '.')}")
-    return Program(found, str(found.resolve().parent), args=args)
+    return Program(found.absolute(), str(found.resolve().parent), [path, *args])
 
 
 def module(name: str, args: Sequence[str]) -> Program:
@@ -86,7 +86,7 @@ def module(name: str, args: Sequence[str]) -> Program:
         raise ProgramError(f"no module {name!r}: {error}") from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ProgramError(f"no module {name!r} that can be run; is it on sys.path, and a package with a __main__.py?")
-    return Program(Path(spec.origin), os.getcwd(), spec, spec.parent, args)
+    return Program(Path(spec.origin), os.getcwd(), [spec.origin, *args], spec, spec.parent)
 
 
 def decorate(tree: ast.Module, name: str, path: Path) -> None:
@@ -100,7 +100,7 @@ def decorate(tree: ast.Module, name: str, path: Path) -> None:
             break
         body = found.body
     if not isinstance(found, ast.FunctionDef):
-        raise ProgramError(f"{path} defines no function {name!r} at its top level or in a class")
+        raise ProgramError(f"{path.name} defines no function {name!r} at its top level or in a class")
     call = ast.parse(f"__import__('framejit').{DECORATOR.rpartition('.')[2]}", mode="eval").body
     for node in ast.walk(call):
         ast.copy_location(node, found)

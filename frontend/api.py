@@ -116,6 +116,7 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     handle = cache.handle
     functools.update_wrapper(handle, function)
     handle.framejit = Control(cache)
+    handle.explain = handle.framejit.explain
     handle.wait = cache.wait
     _caches.add(cache)
     return handle

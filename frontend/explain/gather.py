@@ -11,7 +11,7 @@ from ...events import Break, Captured, Chosen, Event, Full, Given, Kernels, Miss
 from .report import BreakReport, CaptureReport, Check, Node, Report, TimelineSpan, Times
 from .source import caret, parts, source_line
 
-MOST_SPANS = 1200
+MOST_SPANS = 800  # of either kind
 Describe = Callable[[Any], str]
 T = TypeVar("T")
 
@@ -196,14 +196,12 @@ def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None)
 
 
 def timeline(events: tuple[Event, ...], probe: Measured | None) -> tuple[TimelineSpan, ...]:
-    found = [
+    compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
         for event in events if isinstance(event, Spent) for span in event.spans
     ]  # fmt: skip
-    if probe is not None:
-        found += [TimelineSpan("run", span.kind, span.number, span.start, span.end, 0) for span in probe.spans]
-    found.sort(key=lambda span: span.start)
-    found = found[:MOST_SPANS]
+    running = [] if probe is None else [TimelineSpan("run", span.kind, span.number, span.start, span.end, 0) for span in probe.spans]
+    found = sorted((*compiling[:MOST_SPANS], *running[:MOST_SPANS]), key=lambda span: span.start)
     first = found[0].start if found else 0.0
     return tuple(
         TimelineSpan(one.row, one.phase, one.number, one.start - first, one.end - first, one.depth) for one in found
