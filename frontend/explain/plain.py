@@ -103,7 +103,8 @@ def cost(item: BreakReport) -> str:
     """What a break costs, in words; "" where nothing was measured."""
     said = []
     if item.lost is not None:
-        said.append(f"{duration(item.lost)} each of {item.passes} times ({duration(item.lost_in_all)} in all)")
+        passes = "in its first pass" if item.passes == 1 else f"a pass, {duration(item.lost_in_all)} in {item.passes} passes"
+        said.append(f"{duration(item.lost)} {passes}")
     if item.work is not None:
         said.append(f"{duration(item.work)} in the statement itself")
     if item.ops_lost:

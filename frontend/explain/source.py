@@ -7,6 +7,8 @@ import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
+
 from ...events import Position
 
 AROUND = 4  # lines shown before and after those that matter
@@ -32,11 +34,17 @@ class SourcePart:
 
 
 LIBRARIES = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
 def is_users(where: str) -> bool:
     """Whether a place is in the user's code, not in a library's."""
     return not where.startswith(LIBRARIES) and not where.startswith("<")
+
+
+def rank(file: str) -> int:
+    """For an order of files: the user's, libraries', torch's."""
+    return 2 if file.startswith(TORCH) else 0 if is_users(file) else 1
 
 
 def split(where: str) -> tuple[str, int]:
@@ -74,7 +82,7 @@ def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
                 found.setdefault(name, {}).setdefault(line, (set(), set()))[which].add(number)
     made: list[SourcePart] = []
     room = MOST_LINES
-    for name, marked in sorted(found.items(), key=lambda pair: not is_users(pair[0])):
+    for name, marked in sorted(found.items(), key=lambda pair: rank(pair[0])):
         length = len(linecache.getlines(name))
         for first, last in windows(sorted(marked), length):
             if room <= 0:

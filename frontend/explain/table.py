@@ -40,22 +40,17 @@ def phases(report: Report) -> Table:
 
 
 def captures(report: Report) -> Table:
-    made = Table("#", "captured", Column("from", overflow="fold"), title="captures", title_justify="left")
-    made.add_column("runs on")
-    for name in ("ops", "kernels", "guards", "checked in", "compiled in", "runs", "each"):
+    made = Table("#", Column("captured", overflow="fold"), "runs on", title="captures", title_justify="left")
+    for name in ("ops", "kernels", "guards", "compiled in", "runs"):
         made.add_column(name, justify="right")
     for number, item in enumerate(report.captures, 1):
-        kernels = sum(len(one.kernels) for one in item.kernels)
-        cells = (
-            item.function, near(item.where), item.backend, item.ops, kernels or "", len(item.checks), optional(item.check_seconds),
-            plain.duration(sum(item.seconds.values())), item.runs or "", optional(item.run_seconds),
-        )  # fmt: skip
-        made.add_row(str(number), *(Text(str(cell)) for cell in cells))
+        captured = Text(f"{item.function}\n") + Text(near(item.where), style="dim")
+        kernels = str(sum(len(one.kernels) for one in item.kernels) or "")
+        guards = str(len(item.checks)) + ("" if item.check_seconds is None else f"\n{plain.duration(item.check_seconds)}")
+        runs = "" if item.runs is None else f"{item.runs} ×\n{plain.duration(item.run_seconds or 0.0)}"
+        compiled = plain.duration(sum(item.seconds.values()))
+        made.add_row(str(number), captured, item.backend, str(item.ops), kernels, guards, compiled, runs)
     return made
-
-
-def optional(seconds: float | None) -> str:
-    return "" if seconds is None else plain.duration(max(seconds, 0.0))
 
 
 def breaks(report: Report) -> Table:
