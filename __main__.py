@@ -2,12 +2,25 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from .cli import explain, tune
+from . import __version__
+from .cli import bench, cache, doctor, explain, minify, tune
 
-COMMANDS = {"explain": explain, "tune": tune}
+COMMANDS = {"bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify, "tune": tune}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    made = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
+    made.add_argument("--version", action="version", version=f"framejit {__version__}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        summary = (module.__doc__ or "").strip()
+        module.arguments(commands.add_parser(name, help=summary, description=summary))
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -15,13 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["explain"]:  # the program's own arguments look like ours
         words[1:] = explain.sorted_out(words[1:])
-    parser = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in COMMANDS.items():
-        summary = (module.__doc__ or "").strip()
-        module.arguments(commands.add_parser(name, help=summary, description=summary))
-    args = parser.parse_args(words)
-    return COMMANDS[args.command].run(args)
+    args = parser().parse_args(words)
+    try:
+        return COMMANDS[args.command].run(args)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # what reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ NODE = "CompiledFunctionBackward"
 NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, and read none of them while training
 
 
+MOST_FLOATS = 32  # that one graph has to find out about one by one
 # What a compiler may raise for a backward pass that depends on values, or that has no functional form.
 UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
 
@@ -31,7 +32,7 @@ def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., An
     if checks_in_backward(gm) or changes_leaves(gm):
         return gm.forward
     try:
-        compiled = build()
+        compiled = build_again(build)
     except UNTRACEABLE:
         return gm.forward
     except Exception:
@@ -39,6 +40,18 @@ def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., An
             return gm.forward  # it may have freed what a backward pass through the outputs needs; then that raises, later
         raise
     return like_eager(gm, compiled, random_like_eager)
+
+
+def build_again(build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """What `build` compiles. aot_autograd gives up where it finds a float that varied and is relied on after all, and gets by the next
+    time, since it has written the float down."""
+    for _ in range(MOST_FLOATS):
+        try:
+            return build()
+        except Exception as error:
+            if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+                raise
+    return build()
 
 
 def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool) -> Callable[..., Any]:

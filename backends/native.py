@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..events import UNREPORTED, Reporter
 from ..events import Kernel as KernelRecord
+from ..generated import file_name, keep
 from ..phases import Clock
 from .eager_gradients import needs_gradient
 from .loops.ir import Call, Kernel, Program
@@ -25,6 +26,8 @@ from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
 from .optimize.simplify import simplify
 from .optimize.split import split_long_rows
+from .passes.attention import join_attention
+from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
@@ -104,13 +107,28 @@ def native(
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
+    try:
+        return compile_captured(gm, example_inputs, around, report)
+    except Exception as error:
+        if type(error).__name__ != "GuardOnDataDependentSymNode":
+            raise
+    report("runs torch's operators: sizes depend on values")
+    return gm.forward
+
+
+def compile_captured(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Reporter
+) -> Callable[..., Any]:
+    """Kernels for a captured graph that has tensors."""
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
         return differentiable(gm, example_inputs, around, report)
     told = Report(report.clock)
     try:
         with report.phase("lowering"):
-            compiled = compile_aten(functional(gm, decompositions()), told)
+            aten_graph = functional(join_attention(gm), decompositions())
+            join_epilogues(aten_graph)
+            compiled = compile_aten(aten_graph, told)
     except NotImplementedError:
         return differentiable(gm, example_inputs, around, report)
     report(f"compiled: {told}")
@@ -201,8 +219,10 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
         first = gpu().prologue(program, namespace)
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
-    exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)
+    name = file_name("native")
+    exec(compile(report.host, name, "exec"), namespace.objects)
     call: Callable[..., Any] = namespace.objects["call"]
+    keep(name, report.host, call)
     return make_boxed(call) if boxed else call
 
 

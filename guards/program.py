@@ -4,6 +4,7 @@ In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, w
 """
 from __future__ import annotations
 
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -311,6 +312,7 @@ LOADS: dict[type[Source], LoadKind] = {
     s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
     s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
     s.IteratorItem: LoadKind(300, lambda source: Encoded("CALL", partial(peek, index=source.index), runs_python=True)),
+    s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
     s.TensorProperty: LoadKind(5, lambda source: Encoded(
         f"TENSOR_{source.what.upper()}", TENSOR_PROPERTIES[source.what], source.dim, runs_python=True
     )),
@@ -329,7 +331,7 @@ def numbered(load: Load) -> str:
 ARGUMENTS: dict[str, Callable[[Load], str]] = {
     **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM"), numbered),
     "CONSTANT": lambda load: load.source.name,
-    "CALL": lambda load: str(load.object.keywords["index"]),
+    "CALL": lambda load: str(load.object.keywords["index"]) if isinstance(load.object, partial) else "",
     **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CellType, FunctionType
@@ -133,6 +134,10 @@ def iterator_item(source: s.IteratorItem, frame: FrameView) -> Any:
     return peek(load(source.of, frame), source.index)
 
 
+def referent(source: s.Referent, frame: FrameView) -> Any:
+    return weakref.ReferenceType.__call__(load(source.of, frame))
+
+
 def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
     """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
     of = load(source.of, frame)
@@ -231,6 +236,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.CellContents: cell_contents,
     s.AttrSource: attribute,
     s.IteratorItem: iterator_item,
+    s.Referent: referent,
     s.InstanceDict: instance_dict,
     s.TypeOf: type_of,
     s.ClassDict: class_dict,

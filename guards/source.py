@@ -24,6 +24,7 @@ def path(cls: type) -> type:
     return made
 
 
+KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(None)})
 MODULE_TABLES = ("_modules", "_parameters", "_buffers")  # where torch.nn.Module keeps what reads as an attribute
 
 
@@ -186,7 +187,7 @@ class MroItem(Source):
 
 @path
 class DictItem(Source):
-    """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a tuple of such)."""
+    """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a tuple of such), or an object as itself."""
 
     of: Source
     key: Any
@@ -209,7 +210,7 @@ class DictItem(Source):
         return (
             isinstance(other, DictItem)
             and type(self.key) is type(other.key)
-            and self.key == other.key
+            and (self.key is other.key or (type(self.key) in KEYS_BY_VALUE and self.key == other.key))
             and self.of == other.of
         )
 
@@ -248,6 +249,17 @@ class IteratorItem(Source):
     @property
     def name(self) -> str:
         return f"next({self.of.name})" if self.index == 0 else f"next({self.of.name}, after {self.index})"
+
+
+@path
+class Referent(Source):
+    """What the weak reference `of` leads to; None once that is gone."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}()"
 
 
 @path

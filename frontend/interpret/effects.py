@@ -11,6 +11,8 @@ from ..values.base import Value
 from ..values.mutable import Mutable
 from ..values.output import Output
 
+Namespace = dict[str, Any] | type
+
 
 class EffectLog:
     """Changes of one capture. `changed` holds the values changed so far, in the order of their first change."""
@@ -18,11 +20,11 @@ class EffectLog:
     def __init__(self) -> None:
         self.epoch = 1
         self.changed: dict[Mutable, None] = {}
-        self.globals: dict[tuple[int, str], tuple[dict[str, Any], Value | None]] = {}  # (id, name): (dict, value or deleted)
+        self.globals: dict[tuple[int, str], tuple[Namespace, Value | None]] = {}  # (id, name): (namespace or class, value or deleted)
         self.outputs: list[Output] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self._saved: list[tuple[Mutable, int, Any]] = []
-        self._saved_globals: dict[tuple[int, str], tuple[dict[str, Any], Value | None]] | None = None
+        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
@@ -31,8 +33,8 @@ class EffectLog:
             value.epoch = self.epoch
             self.changed.setdefault(value, None)
 
-    def set_global(self, where: dict[str, Any], name: str, value: Value | None) -> None:
-        """A global variable is bound, or deleted (None)."""
+    def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
+        """A global variable, or an attribute of a class, is bound, or deleted (None)."""
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)

@@ -180,6 +180,8 @@ class GraphBuilder:
         node.meta["lines"] = self.tx.whole_where()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
+        if self.tx.has_shapes:
+            self.tx.shapes.bind(node, result)
         return self._value(node, result)
 
     def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
@@ -234,6 +236,8 @@ class GraphBuilder:
             node.meta["example_value"] = result
             value = TensorValue(node, result)
             self._by_fake[id(result)] = value
+            if self.tx.has_shapes:
+                self.tx.shapes.measure(value)
             return value
         if result is None:
             return Constant(None)
@@ -287,6 +291,12 @@ class GraphBuilder:
         """Empties a graph that does nothing but switch modes."""
         if all(node.target in MODE_SWITCHES for node in self.nodes):
             self.rollback(0)
+
+    def forget(self) -> None:
+        """Lets go of the program's tensors: torch.utils.swap_tensors refuses one that so much as a weak reference leads to."""
+        describer = self.fake_mode.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.clear()
+        describer.lookup_storage.clear()
 
     # marks
 

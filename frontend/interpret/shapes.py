@@ -22,8 +22,10 @@ from torch.fx.experimental.symbolic_shapes import (
     ConstraintViolationError,
     DimDynamic,
     GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
     ShapeEnv,
     StatelessSymbolicContext,
+    compute_unbacked_bindings,
 )
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.numbers import int_oo
@@ -39,7 +41,8 @@ from ...options import Options
 from ..values.base import Value
 from ..values.constant import Constant
 from ..values.marks import Mark
-from ..values.symbolic_number import Symbol, SymbolicNumber
+from ..values.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
+from ..values.tensor import TensorValue
 from .oblivious import is_oblivious
 from .recording import Recorded, Recording
 
@@ -180,7 +183,27 @@ class Shapes:
         if fixed is not None:
             return Constant(fixed)
         home = self.homes.get(result.node.expr) if function is None and node is None else None
-        return home or SymbolicNumber(self, result, None, function, operands, node)
+        value = home or SymbolicNumber(self, result, None, function, operands, node)
+        if node is not None and isinstance(result.node.expr, sympy.Symbol):
+            self.homes.setdefault(result.node.expr, value)
+        return value
+
+    def bind(self, node: torch.fx.Node, result: Any) -> None:
+        """Writes down which symbols for numbers that only the run knows come into being with a node: who runs the graph on
+        fake tensors again has to know."""
+        try:
+            fresh = compute_unbacked_bindings(self.env, result)
+        except PendingUnbackedSymbolNotFound:  # the operator made one and did not use it
+            self.env.pending_fresh_unbacked_symbols.clear()
+            return
+        if fresh:
+            node.meta["unbacked_bindings"] = fresh
+
+    def measure(self, tensor: TensorValue) -> None:
+        """Makes a tensor of the graph the home of the symbols that its sizes are and that are found nowhere else."""
+        for dim, size in enumerate(tensor.fake.shape):
+            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol) and size.node.expr not in self.homes:
+                self.homes[size.node.expr] = SymbolicNumber(self, size, None, torch.Tensor.size, (tensor, Constant(dim)))
 
     def decide(self, sym: Symbol) -> bool:
         return bool(self._ask(sym, bool))
@@ -219,8 +242,8 @@ class Shapes:
         if value.source is not None:
             value.node = graph.number_input(value)
         elif value.function is not None:
-            operands = tuple(self.node(o, graph) if isinstance(o, SymbolicNumber) else o.constant() for o in value.operands)
-            value.node = graph.number_call(value.function, operands, value.sym)
+            operands = tuple(graph.argument(operand)[0] for operand in value.operands)
+            value.node = graph.number_call(SYMBOLIC.get(value.function, value.function), operands, value.sym)
         else:
             recorder = Recording(graph)
             symbols = {symbol: Recorded(recorder, self.node(self.homes[symbol], graph)) for symbol in self._symbols(value.sym.node.expr)}
@@ -274,7 +297,7 @@ class Shapes:
 
     def _known(self, expr: sympy.Basic) -> bool:
         """Whether each symbol has a place where its number is found; the others are checked by the operators themselves."""
-        return all(symbol in self.homes for symbol in expr.free_symbols)
+        return all(symbol in self.homes and self.homes[symbol].source is not None for symbol in expr.free_symbols)
 
     def _relation(self, expr: Any, line: str, places: dict[str, Source] | None = None) -> Guard:
         sources = dict(places or {})

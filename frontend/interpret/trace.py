@@ -21,6 +21,7 @@ from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from ..values import operate
 from ..values.base import Lazy, Observed, Value
+from ..values.comparison_key import ComparisonKey
 from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
@@ -63,6 +64,22 @@ class Turns:
     work: int
     place: int
     count: int = 0
+
+
+class Compared:
+    """An item of a sort: compared, in the order in which Python's own sort does it, by what the program says of its key."""
+
+    def __init__(self, tx: Trace, key: Value, of: Value) -> None:
+        self.tx, self.key, self.of = tx, key, of
+
+    def __lt__(self, other: Compared) -> bool:
+        try:
+            if isinstance(self.key, ComparisonKey) and isinstance(other.key, ComparisonKey):
+                answer = self.key.compare.call(self.tx, [self.key.of, other.key.of], {})
+                return operate.compare(self.tx, "<", answer, Constant(0)).truth(self.tx)
+            return operate.compare(self.tx, "<", self.key, other.key).truth(self.tx)
+        except Observed as error:
+            raise GraphBreak("unknown-call", "a sort that fails half-way") from error
 
 
 class Trace:
@@ -139,6 +156,7 @@ class Trace:
         self.effects.changed.clear()
         self.effects.outputs.clear()
         self.effects.globals.clear()
+        self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
         """A frame goes back to the start of a loop: left to Python when unrolling it has become too much."""
@@ -233,7 +251,7 @@ class Trace:
         """An object found in a module's or function's globals; a store made by the traced program wins."""
         if self.effects.globals and isinstance(source, DictItem):
             for (_, name), (where, value) in self.effects.globals.items():
-                if name == source.key and where.get(name, self) is obj and value is not None:
+                if name == source.key and isinstance(where, dict) and where.get(name, self) is obj and value is not None:
                     return value
         return self.wrap(obj, source)
 
@@ -446,10 +464,12 @@ class Trace:
         """sorted(items, key=key, reverse=reverse)."""
         by_value = key is None or (key.is_constant() and key.constant() is None)
         keys = items if by_value else [key.call(self, [item], {}) for item in items]
-        decorated = [(k.constant(), i) for i, k in enumerate(keys)]
         backwards = reverse is not None and reverse.truth(self)
+        if not all(key.is_constant() for key in keys):
+            return [item.of for item in sorted((Compared(self, k, i) for k, i in zip(keys, items, strict=True)), reverse=backwards)]
+        decorated = [key.constant() for key in keys]
         try:
-            order = sorted(range(len(items)), key=lambda i: decorated[i][0], reverse=backwards)
+            order = sorted(range(len(items)), key=decorated.__getitem__, reverse=backwards)
         except TypeError as error:
             raise self.throw(TypeError, *error.args) from None
         return [items[i] for i in order]

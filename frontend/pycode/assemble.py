@@ -135,6 +135,11 @@ class CodeBuilder:
             raise IndexError(f"no slot {index} in {self._code.co_qualname}")
         return index
 
+    @property
+    def size(self) -> int:
+        """How many instructions there are so far."""
+        return len(self._units)
+
     def temp(self) -> int:
         """A new local, unbound."""
         self._temps += 1

@@ -14,12 +14,13 @@ import torch.fx
 
 from ...backends.compile_graph import PASSED_ON
 from ...errors import Rerun
-from ...guards.source import Source
+from ...guards.source import SlotSource, Source
 from ..interpret.capture import Break, Capture, Return
 from ..pycode.assemble import CodeBuilder
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import Suspended
 from ..values.context_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
+from ..values.tensor import TensorValue
 from .reload import Reloader
 from .replay import replay
 from .stub import Marks, emit_break
@@ -38,6 +39,7 @@ class Rebuilt:
     inputs: tuple[torch.fx.Node, ...]
     outputs: tuple[torch.fx.Node, ...]
     lifted: tuple[Source, ...]
+    places: tuple[int, ...] | None  # where the code only calls the graph and returns its one result: its arguments, as an Entry has them
 
     def bind(self, compiled: Any) -> CodeType:
         consts = tuple(compiled if const is self.slot else const for const in self.code.co_consts)
@@ -80,8 +82,10 @@ class Emission:
         if self.marks is not None:
             self.b.notify(self.marks.begin)
         inputs = self._graph()
+        before = self.b.size
         replay(self.r, trace.effects)
         self._modes(trace.modes)
+        only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
         if isinstance(exit_, Return):
             self.r.reload(exit_.value)
             if self.marks is not None:
@@ -90,7 +94,20 @@ class Emission:
         else:
             self._enter_modes(trace.modes)
             emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
-        return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted))
+        return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted), self._places() if only else None)
+
+    def _places(self) -> tuple[int, ...] | None:
+        """Where the graph's arguments are found, if it has one result and that is returned."""
+        exit_, outputs = self.capture.exit, list(self.r.outputs)
+        used = [item for item in self.capture.trace.graph.inputs if item.value.node.users]
+        returned = isinstance(exit_, Return) and isinstance(exit_.value, TensorValue) and exit_.value.source is None
+        if not returned or self.capture.entry != "args" or outputs != [exit_.value.node] or any(item.mutated for item in used):  # type: ignore[union-attr]
+            return None
+        lifted, cells = list(self.r.lifted), self.b.decoded.cells
+        return tuple(
+            item.source.index if isinstance(item.source, SlotSource) and item.source.index not in cells else -1 - lifted.index(item.source)
+            for item in used
+        )
 
     def _modes(self, modes: Modes) -> None:
         """The modes that the program leaves behind, as they are under those that it has open."""

@@ -15,6 +15,7 @@ from ...guards.iterators import advance
 from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder, dummy_closure
 from ..pycode.resume import ResumePoint, Unresumable, generator_code
+from ..values.annotation import Annotation
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
@@ -471,6 +472,11 @@ def make_null_manager(r: Reloader, value: NullManager) -> None:
 def make_null_method(r: Reloader, value: NullMethod) -> None:
     r.reload(value.manager)
     r.b.load_attr(value.name)
+
+
+@makes(Annotation)
+def make_annotation(r: Reloader, value: Annotation) -> None:
+    r.call(torch.ops.profiler._record_function_enter_new, [r.push(value.name), r.push(value.arguments)])
 
 
 # iterators

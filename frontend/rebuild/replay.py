@@ -29,6 +29,9 @@ def replay(r: Reloader, effects: EffectLog) -> None:
         if rule is not None and (value.source is not None or isinstance(value, CellValue)):
             rule(r, value)
     for (_, name), (where, value) in effects.globals.items():
+        if isinstance(where, type):
+            replay_class(r, where, name, value)
+            continue
         if value is None:
             r.call(where.pop, [r.const(name), r.const(None)])
             r.b.pop_top()
@@ -40,6 +43,17 @@ def replay(r: Reloader, effects: EffectLog) -> None:
     for output in effects.outputs:
         r.call(output.function, [r.push(arg) for arg in output.args])
         r.b.pop_top()
+
+
+def replay_class(r: Reloader, cls: type, name: str, value: Value | None) -> None:
+    """An attribute of a class is bound, or deleted if it is there."""
+    if value is not None:
+        r.call(setattr, [r.const(cls), r.const(name), r.push(value)])
+    elif name in cls.__dict__:
+        r.call(delattr, [r.const(cls), r.const(name)])
+    else:
+        return
+    r.b.pop_top()
 
 
 def replay_list(r: Reloader, value: ListValue) -> None:

@@ -12,6 +12,7 @@ class Entry:
     needs_hook: bool
     hits: int
     data: Any
+    graph: Callable[..., Any] | None
     def __init__(
         self,
         program: Any = None,
@@ -19,6 +20,7 @@ class Entry:
         code: CodeType | None = None,
         needs_hook: bool = False,
         data: Any = None,
+        direct: tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], ...]] | None = None,
     ) -> None: ...
 
 class Site:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...backends.compile_graph import compile_graph
+from ...backends.compile_graph import PASSED_ON, compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
 from ...events import Captured, Specialised
@@ -87,7 +87,7 @@ def convert_here(
     clock, marks = observer.clock, observer.marks()
     capture, rebuilt = capture_and_rebuild(piece, function, slots, options, observer, marks, continuations)
     report_break(piece, capture, options, observer, marks)
-    code = rebuilt.code
+    code, direct = rebuilt.code, None
     if rebuilt.outputs or capture.trace.graph.nodes:
         with clock.phase("backend"):
             compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter())
@@ -95,13 +95,14 @@ def convert_here(
             compiled = marks.timed(compiled)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
+        direct = None if rebuilt.places is None else (compiled, rebuilt.places, PASSED_ON)
     with clock.phase("guards"):
         report_specialised(piece, capture, options, observer)
         piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
         program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
         native = program.native()
     observer.send(captured_event(capture, program, observer))
-    entry = make_entry(piece, capture, code, function, native, program)
+    entry = make_entry(piece, capture, code, function, native, program, direct)
     capture.trace.forget()
     return entry
 
@@ -234,14 +235,14 @@ def start(piece: Piece) -> str:
 
 
 def make_entry(
-    piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram
+    piece: Piece, capture: Capture, code: types.CodeType, function: types.FunctionType, native: Any, program: GuardProgram, direct: Any
 ) -> Entry:
     if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes and not piece.frames:
         return Entry(native, None, None, False, program)  # no tensor work: the original is as good, but for the end of a frame
     rebuilt: types.FunctionType | None = None
     if piece.frames or function.__closure__ is None:
         rebuilt = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
-    return Entry(native, rebuilt, code, runs_python(capture), program)
+    return Entry(native, rebuilt, code, runs_python(capture), program, direct)
 
 
 def runs_python(capture: Capture) -> bool:

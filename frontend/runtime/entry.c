@@ -120,10 +120,64 @@ call_with_lifted(PyThreadState *tstate, Handle *on, PyObject *function, PyObject
     return result;
 }
 
+/* The only item of what a graph returned, which is taken over. */
+static PyObject *
+only_result(PyObject *results)
+{
+    PyObject *only = NULL;
+    if (results != NULL && PyTuple_CheckExact(results) && PyTuple_GET_SIZE(results) == 1) {
+        only = Py_NewRef(PyTuple_GET_ITEM(results, 0));
+    }
+    else if (results != NULL) {
+        PyObject *sequence = PySequence_Tuple(results);
+        if (sequence != NULL && PyTuple_GET_SIZE(sequence) == 1) {
+            only = Py_NewRef(PyTuple_GET_ITEM(sequence, 0));
+        }
+        Py_XDECREF(sequence);
+    }
+    Py_XDECREF(results);
+    return only;
+}
+
+/* What the entry's code would return, without running it; NULL where that has to be run after all, or with an exception. */
+static PyObject *
+call_graph(PyThreadState *tstate, Entry *entry, PyObject *const *slots, PyObject *lifted)
+{
+    PyObject *few[FEW + 1];
+    PyObject **arguments = entry->nplaces <= FEW ? few : PyMem_New(PyObject *, entry->nplaces + 1);
+    if (arguments == NULL) {
+        return NULL;
+    }
+    arguments[0] = NULL;
+    for (Py_ssize_t i = 0; i < entry->nplaces; i++) {
+        int place = entry->places[i];
+        arguments[i + 1] = place >= 0 ? slots[place] : PyTuple_GET_ITEM(lifted, -1 - place);
+    }
+    PyObject *graph = Py_NewRef(entry->graph);
+    size_t nargsf = entry->nplaces | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    PyObject *result = only_result(call_in_mode(tstate, NULL, graph, arguments + 1, nargsf, NULL));
+    Py_DECREF(graph);
+    if (arguments != few) {
+        PyMem_Free(arguments);
+    }
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception)
+        && !(entry->passed_on != NULL && PyErr_ExceptionMatches(entry->passed_on))) {
+        PyErr_Clear();
+    }
+    return result;
+}
+
 PyObject *
 entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like, PyObject *const *slots, size_t nslotsf,
            PyObject *lifted)
 {
+    if (entry->graph != NULL) {
+        PyObject *found = call_graph(tstate, entry, slots, lifted);
+        if (found != NULL || PyErr_Occurred()) {
+            Py_XDECREF(lifted);
+            return found;
+        }
+    }
     Handle *on = entry->needs_hook ? handle : NULL;
     PyObject *function = entry->function != NULL ? Py_NewRef(entry->function) : make_function(entry, like);
     PyObject *result = NULL;
@@ -171,13 +225,43 @@ check_program(PyObject *program)
     return 1;
 }
 
+/* How the graph is called: (graph, places, passed_on). */
+static int
+set_direct(Entry *self, PyObject *direct)
+{
+    PyObject *graph, *places, *passed_on;
+    if (!PyTuple_Check(direct)) {
+        PyErr_SetString(PyExc_TypeError, "direct must be a tuple or None");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(direct, "OO!O!:direct", &graph, &PyTuple_Type, &places, &PyTuple_Type, &passed_on)) {
+        return -1;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(places);
+    if ((self->places = PyMem_New(int, count + 1)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        self->places[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(places, i));
+        if (PyErr_Occurred()) {
+            return -1;
+        }
+    }
+    self->nplaces = count;
+    self->passed_on = Py_NewRef(passed_on);
+    self->graph = Py_NewRef(graph);
+    return 0;
+}
+
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"program", "function", "code", "needs_hook", "data", NULL};
-    PyObject *program = Py_None, *function = Py_None, *code = Py_None, *data = Py_None;
+    static char *names[] = {"program", "function", "code", "needs_hook", "data", "direct", NULL};
+    PyObject *program = Py_None, *function = Py_None, *code = Py_None, *data = Py_None, *direct = Py_None;
     int needs_hook = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpO:Entry", names, &program, &function, &code, &needs_hook, &data)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpOO:Entry", names, &program, &function, &code, &needs_hook, &data,
+                                     &direct)) {
         return NULL;
     }
     if (function != Py_None && !PyCallable_Check(function)) {
@@ -194,6 +278,9 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->code = code == Py_None ? NULL : (PyCodeObject *)Py_NewRef(code);
         self->data = Py_NewRef(data);
         self->needs_hook = (char)needs_hook;
+        if (direct != Py_None && set_direct(self, direct) < 0) {
+            Py_CLEAR(self);
+        }
     }
     return (PyObject *)self;
 }
@@ -206,6 +293,8 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->code);
     Py_VISIT(self->flat);
     Py_VISIT(self->data);
+    Py_VISIT(self->graph);
+    Py_VISIT(self->passed_on);
     return 0;
 }
 
@@ -217,6 +306,8 @@ entry_clear(Entry *self)
     Py_CLEAR(self->code);
     Py_CLEAR(self->flat);
     Py_CLEAR(self->data);
+    Py_CLEAR(self->graph);
+    Py_CLEAR(self->passed_on);
     return 0;
 }
 
@@ -226,6 +317,7 @@ entry_dealloc(Entry *self)
     PyObject_GC_UnTrack(self);
     entry_clear(self);
     Py_CLEAR(self->program);
+    PyMem_Free(self->places);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -233,6 +325,7 @@ static PyMemberDef entry_members[] = {
     {"program", T_OBJECT, offsetof(Entry, program), READONLY, "the guard program, or None: always hits"},
     {"function", T_OBJECT, offsetof(Entry, function), READONLY, "takes the slots, and the lifted tuple, by position"},
     {"code", T_OBJECT, offsetof(Entry, code), READONLY, "the rebuilt code object"},
+    {"graph", T_OBJECT, offsetof(Entry, graph), READONLY, "what is called instead of the code, where that only calls a graph"},
     {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY, "whether the hook is on while it runs"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), 0, "calls it served"},
     {"data", T_OBJECT, offsetof(Entry, data), 0, "whatever its maker keeps with it"},
@@ -242,8 +335,9 @@ static PyMemberDef entry_members[] = {
 PyTypeObject Entry_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "framejit.frontend.runtime._hook.Entry",
-    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None)\n--\n\n"
-              "A guard program and the code it guards; with neither function nor code it says: run eager.",
+    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None, direct=None)\n--\n\n"
+              "A guard program and the code it guards; with neither function nor code it says: run eager, with the "
+              "hook off unless it is needed.",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,

@@ -160,7 +160,9 @@ dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
     PyObject *result;
     if (entry_is_eager(entry)) {
         Py_XDECREF(lifted);
+        mode_set_current(&thread_mode, entry->needs_hook ? handle : NULL);
         result = evaluate(tstate, frame, 0);
+        mode_set_current(&thread_mode, handle);
     }
     else {
         result = run_in_place_of(tstate, handle, frame, entry, site->nslots, lifted);

@@ -154,9 +154,9 @@ typedef struct {
 } Call;
 
 static inline PyObject *
-run_eager(Handle *self, const Call *call)
+run_eager(Handle *self, Handle *on, const Call *call)
 {
-    return call_in_mode(call->tstate, self, (PyObject *)self->function, call->args, call->nargsf, call->kwnames);
+    return call_in_mode(call->tstate, on, (PyObject *)self->function, call->args, call->nargsf, call->kwnames);
 }
 
 static PyObject *
@@ -165,11 +165,11 @@ run_slots(Handle *self, PyObject *const *slots, size_t nslotsf, const Call *call
     PyObject *lifted, *result, *function = (PyObject *)self->function;
     Entry *entry = site_choose(self->root, slots, PyVectorcall_NARGS(nslotsf), function, &lifted);
     if (entry == NULL) {
-        return PyErr_Occurred() ? NULL : run_eager(self, call);
+        return PyErr_Occurred() ? NULL : run_eager(self, self, call);
     }
     if (entry_is_eager(entry)) {
         Py_XDECREF(lifted);
-        result = run_eager(self, call);
+        result = run_eager(self, entry->needs_hook ? self : NULL, call);
     }
     else {
         result = entry_call(call->tstate, entry, self, function, slots, nslotsf, lifted);
@@ -184,7 +184,7 @@ run_bound(Handle *self, const Call *call)
 {
     Bound bound;
     if (!bind(&bound, self, call->args, PyVectorcall_NARGS(call->nargsf), call->kwnames)) {
-        return run_eager(self, call);
+        return run_eager(self, self, call);
     }
     PyObject *result = run_slots(self, bound.slots, bound.count | PY_VECTORCALL_ARGUMENTS_OFFSET, call);
     bound_release(&bound);
@@ -207,7 +207,7 @@ handle_call(Handle *self, PyObject *const *args, size_t nargsf, PyObject *kwname
         return call_vector((PyObject *)self->function, args, nargsf, kwnames);
     }
     if (self->root->skip) {
-        return run_eager(self, &call);
+        return run_eager(self, self, &call);
     }
     if (kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->simple_nargs) {
         return run_slots(self, args, nargsf, &call);

@@ -28,6 +28,10 @@ typedef struct {
     PyCodeObject *code; /* the same for a frame's own closure, or NULL */
     PyCodeObject *flat; /* `code` with positional arguments only, made when first needed */
     PyObject *data;
+    PyObject *graph; /* where the code does nothing but call a graph of one result: that, else NULL */
+    PyObject *passed_on; /* exceptions of the graph that leave; for others the code is run, which knows what to do */
+    int *places;     /* the graph's arguments: slots, or from -1 downwards items of the lifted tuple */
+    Py_ssize_t nplaces;
     unsigned long long hits;
     char needs_hook;
 } Entry;

@@ -118,7 +118,9 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
     try:
         literals, named = [a.literal(tx) for a in args], {k: v.literal(tx) for k, v in kwargs.items()}
     except GraphBreak as error:
-        unknown = next(a for a in (*args, *kwargs.values()) if not a.is_constant())
+        unknown = next((a for a in (*args, *kwargs.values()) if not a.is_constant()), None)
+        if unknown is None:  # a number that only the run knows
+            raise
         name = getattr(function, "__name__", function)
         raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {name}") from error
     try:

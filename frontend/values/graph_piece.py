@@ -73,7 +73,7 @@ class NoEffects:
     def output(self, output: Any) -> None:
         raise GraphBreak("output", "a call that is differentiated as one")
 
-    def set_global(self, where: dict[str, Any], name: str, value: Value | None) -> None:
+    def set_global(self, where: Any, name: str, value: Value | None) -> None:
         raise GraphBreak("unsupported-mutation", f"of global '{name}' in a call that is differentiated as one")
 
 

@@ -191,11 +191,24 @@ class Zip(Iterator):
         for inner in self.inners:
             item = inner.next(tx)
             if item is None:
-                if self.strict and (items or any(other.next(tx) is not None for other in self.inners[1:])):
-                    raise tx.throw(ValueError, "zip() arguments have different lengths")
+                self._ends_together(tx, len(items))
                 return None
             items.append(item)
         return tx.build_tuple(items) if items else None
+
+    def _ends_together(self, tx: TraceContext, ended: int) -> None:
+        """The inner iterator of this number has ended, those before it have not: raises what strict=True asks for."""
+        if not self.strict:
+            return
+        if ended:
+            raise tx.throw(ValueError, f"zip() argument {ended + 1} is shorter than argument{those_before(ended)}")
+        for number, other in enumerate(self.inners[1:], 1):
+            if other.next(tx) is not None:
+                raise tx.throw(ValueError, f"zip() argument {number + 1} is longer than argument{those_before(number)}")
+
+
+def those_before(number: int) -> str:
+    return " 1" if number == 1 else f"s 1-{number}"
 
 
 class Map(Iterator):

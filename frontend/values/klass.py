@@ -4,6 +4,7 @@ from __future__ import annotations
 import enum
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 MISSING = object()
+HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
 
 
 def lookup(cls: type, name: str) -> tuple[type | None, Any]:
@@ -59,9 +61,30 @@ def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | Non
     return path if by_name is None else by_name
 
 
+def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
+    """The value that the traced program stored under a name of a class, if that is what the class has there now; else MISSING."""
+    if not tx.effects.globals:
+        return MISSING
+    deleted = False
+    for owner in cls.__mro__:
+        stored = tx.effects.globals.get((id(owner), name))
+        if stored is not None and stored[1] is not None:
+            return stored[1]
+        deleted = deleted or stored is not None
+        if name in owner.__dict__:
+            break
+    else:
+        return MISSING
+    if deleted:
+        raise GraphBreak("unsupported-value", f"attribute {name} of a class that it was deleted from")
+    return MISSING
+
+
 def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
     """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
     owner, raw = lookup(cls, name)
+    if stored_in_class(tx, cls, name) is not MISSING:
+        raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
     of = class_path(tx, cls, path)
     source = of and ClassAttribute(of, name)
     if owner is None:
@@ -85,13 +108,25 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         return MethodValue(cls, tx.wrap(raw, None))
     if kind is property:
         if raw.fget is None:
-            raise tx.throw(AttributeError, "unreadable attribute")
+            raise refused(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
         if type(raw).__module__.split(".")[0] == "torch":
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.wrap(raw, source)
+
+
+def refused(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
+    """What a property without the function that is asked for raises: said by itself, of an object whose class has the same name."""
+    if type(raw) is not property:
+        return GraphBreak("exception-leaves", "AttributeError of a property")
+    alike = type(cls.__name__, (), {"__qualname__": cls.__qualname__, "__module__": cls.__module__})
+    try:
+        use(alike())
+    except AttributeError as error:
+        return tx.throw(AttributeError, *error.args)
+    return GraphBreak("exception-leaves", "AttributeError of a property")
 
 
 def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:
@@ -137,6 +172,9 @@ class ClassValue(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
             return tx.wrap(getattr(self.cls, name), None)
+        stored = stored_in_class(tx, self.cls, name)
+        if stored is not MISSING:
+            return stored
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             meta, _ = lookup(type(self.cls), name)
@@ -159,7 +197,30 @@ class ClassValue(Value):
         return tx.wrap(raw, source)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if not self._holds_plainly(tx, name) or hasattr(value.python_type(), "__get__"):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        tx.effects.set_global(self.cls, name, value)
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        stored = tx.effects.globals.get((id(self.cls), name))
+        bound = stored[1] is not None if stored is not None else name in self.cls.__dict__
+        path = class_path(tx, self.cls, self.source)
+        if not bound or path is None or not self._holds_plainly(tx, name):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        tx.guard(ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name)
+        tx.effects.set_global(self.cls, name, None)
+
+    def _holds_plainly(self, tx: TraceContext, name: str) -> bool:
+        """Whether what the class has under a name, if anything, is just a value, and storing another one does no more than that."""
+        meta = type(self.cls)
+        if meta.__setattr__ is not type.__setattr__ or meta.__delattr__ is not type.__delattr__ or name.startswith("__"):
+            return False
+        if self.cls.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) != HEAP_TYPE or lookup(meta, name)[0] is not None:
+            return False
+        if (id(self.cls), name) in tx.effects.globals or stored_in_class(tx, self.cls, name) is not MISSING:
+            return True
+        raw, _ = raw_attribute(tx, self.cls, name, self.path(tx))
+        return raw is MISSING or not hasattr(type(raw), "__get__")
 
     def of_metaclass(self, tx: TraceContext, name: str) -> Value | None:
         """A special method that the class's own class defines in Python, bound."""

@@ -12,7 +12,7 @@ from ...guards.guard import Kind
 from ...guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
 from ..pycode.through import Through
 from .base import Call, Value
-from .klass import ClassValue, lookup, raw_attribute
+from .klass import MISSING, ClassValue, lookup, raw_attribute, stored_in_class
 from .mapping import DictValue
 from .user_object import UserObject, instance_dict
 
@@ -26,6 +26,11 @@ OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backwa
 GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
 
 
+def has_attribute(tx: TraceContext, cls: type, name: str) -> bool:
+    """Whether a class has a name, in the program's eyes."""
+    return lookup(cls, name)[0] is not None or stored_in_class(tx, cls, name) is not MISSING
+
+
 class ModuleValue(UserObject):
     """A module that existed before the frame, or one made in it (then everything lives in its overlay)."""
 
@@ -33,7 +38,7 @@ class ModuleValue(UserObject):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         own = instance_dict(self.real)
-        if own is None or name in own or name in self.attrs or lookup(self.cls, name)[0] is not None:
+        if own is None or name in own or name in self.attrs or has_attribute(tx, self.cls, name):
             return super().generic_attribute(tx, name)
         for table in TABLES:
             if name in own[table]:

@@ -5,6 +5,7 @@ Each entry is a module-level function under a decorator; a second one for the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from types import FunctionType
 from typing import Any
 
 
@@ -38,7 +39,7 @@ _models = Registry("models")
 _methods = Registry("methods")
 
 wraps = _wraps.register  # @wraps(range): (tx, obj, source) -> Value
-models = _models.register  # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values
+models = _models.register  # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values; by module and name what loads late
 wrap_rule = _wraps.get
 
 
@@ -50,7 +51,10 @@ def method(cls: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..
 def model_of(function: Any) -> Callable[..., Any] | None:
     """The model of a callable, if it has one."""
     try:
-        return _models.get(function)
+        found = _models.get(function)
+        if found is None and type(function) is FunctionType:
+            found = _models.get((function.__module__, function.__qualname__))
+        return found
     except TypeError:  # unhashable callable
         return None
 

@@ -9,7 +9,7 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.source import Source
-from .base import Lazy, Value
+from .base import Lazy, Observed, Value
 from .constant import Constant
 from .iterator import SequenceIterator
 from .mutable import Mutable
@@ -340,9 +340,17 @@ def list_copy(tx: TraceContext, self: ListValue) -> Value:
 
 @method(list, "sort")
 def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    ordered = tx.sort(self.all(tx), key, reverse)
+    items = self.all(tx)
     tx.effects.change(self)
-    self.items = ordered
+    self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
+    try:
+        ordered = tx.sort(items, key, reverse)
+    except Observed:
+        self.items = items
+        raise
+    modified, self.items = bool(self.items), ordered
+    if modified:
+        raise tx.throw(ValueError, "list modified during sort")
     return Constant(None)
 
 

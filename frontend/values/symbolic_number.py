@@ -4,7 +4,9 @@ Where Python needs the number itself (a key, the length of a loop), it is specia
 """
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -123,6 +125,16 @@ def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) ->
     return bool(relation(value.constant(), 0))
 
 
+def within(low: float, high: float) -> Callable[..., bool]:
+    """Where a function of one number is defined: what is outside, or no number at all, is specialised."""
+
+    def lies_within(tx: TraceContext, value: Value) -> bool:
+        assert isinstance(value, SymbolicNumber)
+        return value.owner.decide(value.sym >= low) and value.owner.decide(value.sym <= high)
+
+    return lies_within
+
+
 def is_int(tx: TraceContext, value: Value) -> bool:
     return value.python_type() is int
 
@@ -131,6 +143,21 @@ def identity(number: Any) -> Any:
     return number
 
 
+FINITE = within(-sys.float_info.max, sys.float_info.max)
+# Functions of math's that cannot raise within some bounds, and torch's form of them, which takes symbols too.
+FUNCTIONS: dict[Callable[[float], float], tuple[Callable[..., bool], Callable[..., Any]]] = {
+    math.sqrt: (within(0.0, sys.float_info.max), torch._sym_sqrt),  # type: ignore[attr-defined]
+    math.cos: (FINITE, torch._sym_cos),  # type: ignore[attr-defined]
+    math.sin: (FINITE, torch._sym_sin),  # type: ignore[attr-defined]
+    math.tan: (FINITE, torch._sym_tan),  # type: ignore[attr-defined]
+    math.tanh: (FINITE, torch._sym_tanh),  # type: ignore[attr-defined]
+    math.atan: (FINITE, torch._sym_atan),  # type: ignore[attr-defined]
+    math.cosh: (within(-700.0, 700.0), torch._sym_cosh),  # type: ignore[attr-defined]
+    math.sinh: (within(-700.0, 700.0), torch._sym_sinh),  # type: ignore[attr-defined]
+    math.acos: (within(-1.0, 1.0), torch._sym_acos),  # type: ignore[attr-defined]
+    math.asin: (within(-1.0, 1.0), torch._sym_asin),  # type: ignore[attr-defined]
+    math.log2: (within(sys.float_info.min, sys.float_info.max), torch._sym_log2),  # type: ignore[attr-defined]
+}
 ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
     **dict.fromkeys((operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs), always),
     **dict.fromkeys((operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge), always),
@@ -140,5 +167,12 @@ ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
     operator.pow: tame_power,
     float: always,
     int: is_int,
+    **{function: allowed for function, (allowed, _) in FUNCTIONS.items()},
 }
-SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {float: torch.sym_float, int: identity}
+# What takes symbols in a function's place, in the capture and in a graph that a compiler runs on them.
+SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
+    float: torch.sym_float,
+    int: identity,
+    torch.Tensor.size: torch.ops.aten.sym_size.int,
+    **{function: form for function, (_, form) in FUNCTIONS.items()},
+}

@@ -12,7 +12,7 @@ from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
 from .iterator import ItemIterator
-from .klass import MISSING, ClassValue, bind, lookup, property_function, raw_attribute
+from .klass import MISSING, ClassValue, bind, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
 from .tensor import Identity
@@ -85,6 +85,8 @@ class UserObject(Mutable):
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
         """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
+        if stored_in_class(tx, self.cls, name) is not MISSING:
+            return None
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
         if not plain or type(raw) is not property or raw.fget is None:
@@ -114,11 +116,15 @@ class UserObject(Mutable):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         """object.__getattribute__."""
+        stored = stored_in_class(tx, self.cls, name)
+        if stored is not MISSING:  # no descriptor
+            own = self.own_attribute(tx, name)
+            return stored if own is None else own
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if raw is not MISSING:
-            if isinstance(raw, property):
+            if isinstance(raw, property) and type(raw).__get__ is property.__get__:
                 if raw.fget is None:
-                    raise tx.throw(AttributeError, f"unreadable attribute '{name}'")
+                    raise refused(tx, raw, self.cls, lambda obj: raw.__get__(obj))
                 return property_function(tx, raw, source, "fget").call(tx, [self], {})
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
@@ -172,9 +178,9 @@ class UserObject(Mutable):
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         """object.__setattr__."""
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
-        if isinstance(raw, property):
+        if isinstance(raw, property) and type(raw).__set__ is property.__set__:
             if raw.fset is None:
-                raise tx.throw(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
+                raise refused(tx, raw, self.cls, lambda obj: raw.__set__(obj, None))
             property_function(tx, raw, source, "fset").call(tx, [self, value], {})
             return
         if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, types.MemberDescriptorType):
@@ -221,7 +227,9 @@ class UserObject(Mutable):
     def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
         """object.__delattr__."""
         raw = lookup(self.cls, name)[1]
-        if isinstance(raw, property) and raw.fdel is not None:
+        if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
+            if raw.fdel is None:
+                raise refused(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
             tx.wrap(raw.fdel, None).call(tx, [self], {})
             return
         if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
@@ -382,7 +390,7 @@ class SuperValue(Value):
 
     def _found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
         raw, source = raw_attribute(tx, owner, name, None)
-        if isinstance(raw, property) and not of_class:
+        if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)

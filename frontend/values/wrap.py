@@ -37,6 +37,7 @@ from .registry import wrap_rule, wraps
 from .sequence import ListValue, SliceValue, TupleValue
 from .symbolic_number import Symbol
 from .user_object import UserObject
+from .weak_reference import WeakReference
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -134,7 +135,7 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
 @wraps(
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.CodeType, property,
-    torch._ops.OpOverload, torch._ops.OpOverloadPacket, functools._lru_cache_wrapper,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.TorchBindOpOverload, functools._lru_cache_wrapper,
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if isinstance(obj, functools._lru_cache_wrapper) and isinstance(obj.__wrapped__, types.FunctionType):
@@ -279,6 +280,14 @@ def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
 @wraps(weakref.ProxyType, weakref.CallableProxyType)
 def wrap_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     raise GraphBreak("unsupported-value", "a weak proxy")
+
+
+@wraps(weakref.ReferenceType)
+def wrap_reference(tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
+    tx.guard(source, Kind.TYPE, weakref.ReferenceType)
+    return WeakReference(obj, source)
 
 
 @wraps(range)

@@ -113,10 +113,10 @@ def hook_everything() -> None:
     framejit_files = os.path.dirname(framejit.__file__) + os.sep
     made = convert.make_entry
 
-    def always_rebuilt(piece: Any, capture: Any, code: Any, function: Any, native: Any, program: Any) -> Any:
+    def always_rebuilt(piece: Any, capture: Any, *rest: Any) -> Any:
         had, capture.trace.graph.nodes = capture.trace.graph.nodes, [None]  # as if there were tensor work
         try:
-            return made(piece, capture, code, function, native, program)
+            return made(piece, capture, *rest)
         finally:
             capture.trace.graph.nodes = had
 

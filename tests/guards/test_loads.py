@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from types import FunctionType, SimpleNamespace
 
@@ -153,6 +154,10 @@ CASES = {
     "namedtuple item": (s.SequenceItem(X, 1), Pair(1, 2), 2),
     "item of no sequence": (s.SequenceItem(X, 0), "abc", GONE),
     "cell of no cell": (s.CellContents(X), 3, GONE),
+    "referent": (s.Referent(X), weakref.ref(Plain), Plain),
+    "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
+    "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),
+    "referent of no reference": (s.Referent(X), 3, GONE),
     "size": (s.TensorProperty(X, "size", 1), TENSOR, 7),
     "size negative": (s.TensorProperty(X, "size", -1), TENSOR, 7),
     "size outside": (s.TensorProperty(X, "size", 2), TENSOR, GONE),

@@ -9,7 +9,7 @@ from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.completion import DROPPED
 from ...pycode.instr import Instr, Op
-from ...values.base import NULL, Value
+from ...values.base import NULL, Observed, Value
 from ...values.function import CellValue
 from ...values.user_object import SuperValue, UserObject
 from .calls import call_value
@@ -180,10 +180,19 @@ def import_name(frame: Interpreter, instr: Instr) -> None:
         full = package.rsplit(".", level - 1)[0] + ("." + instr.arg if instr.arg else "")
     if full not in sys.modules:
         raise GraphBreak("unknown-call", f"the first import of {full}")
-    frame.push(frame.tx.wrap(sys.modules[full if fromlist else full.partition(".")[0]], None))
+    found = sys.modules[full if fromlist else full.partition(".")[0]]
+    for name in fromlist or ():
+        if name != "*" and hasattr(found, "__path__") and not hasattr(found, name) and f"{full}.{name}" not in sys.modules:
+            raise GraphBreak("unknown-call", f"the first import of {full}.{name}")
+    frame.push(frame.tx.wrap(found, None))
 
 
 @handles(Op.IMPORT_FROM)
 def import_from(frame: Interpreter, instr: Instr) -> None:
     module = frame.peek()
-    frame.push(module.attribute(frame.tx, instr.arg))
+    try:
+        frame.push(module.attribute(frame.tx, instr.arg))
+    except Observed as error:
+        if not issubclass(error.cls, AttributeError):
+            raise
+        raise GraphBreak("exception-leaves", f"ImportError: no '{instr.arg}' in {module.describe()}") from None

@@ -19,6 +19,12 @@ def break_here(tx: TraceContext, message: Value | None = None) -> Value:
     raise GraphBreak("requested", f": {text}" if text else "")
 
 
+@models(("torch._dynamo.decorators", "graph_break"))
+def not_here(tx: TraceContext) -> Value:
+    """torch.compile is asked to break, as torch's optimizers do; eager does nothing."""
+    return Constant(None)
+
+
 @models(is_compiling)
 def yes(tx: TraceContext) -> Value:
     return Constant(True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..comparison_key import KeyMaker
 from ..function import FunctionValue, PartialValue
 from ..registry import models
 
@@ -51,3 +52,8 @@ COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"
 @models(functools.wraps)
 def wraps(tx: TraceContext, wrapped: Value, **kwargs: Value) -> Value:
     return PartialValue(tx.wrap(functools.update_wrapper, None), [], {"wrapped": wrapped})
+
+
+@models(functools.cmp_to_key)
+def cmp_to_key(tx: TraceContext, compare: Value) -> Value:
+    return KeyMaker(compare)

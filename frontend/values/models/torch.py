@@ -12,7 +12,7 @@ from ..base import Value
 from ..constant import Constant, fold
 from ..context_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
-from ..sequence import TupleValue
+from ..sequence import Sequence, TupleValue
 from ..tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -212,6 +212,35 @@ def tensor_requires_grad(tx: TraceContext, self: TensorValue, requires_grad: Val
     if self.source is not None or not self.fake.is_leaf:
         raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")
     return tx.graph.call("call_method", "requires_grad_", [self, Constant(wanted)], {})
+
+
+@method(torch.Tensor, "addcdiv_")
+def tensor_addcdiv(tx: TraceContext, self: TensorValue, tensor1: Value, tensor2: Value, *, value: Value | None = None) -> Value:
+    """A tensor as `value`, which eager makes a number of, is a factor; the order is that of the CPU's kernel."""
+    named = {} if value is None else {"value": value}
+    parts = [self, tensor1, tensor2, value]
+    if not isinstance(value, TensorValue) or not all(isinstance(part, TensorValue) for part in parts):
+        return tx.graph.call("call_method", "addcdiv_", [self, tensor1, tensor2], named)
+    fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
+    gradients = torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes)
+    alike = {fake.dtype for fake in fakes}, {fake.device for fake in fakes if fake is not value.fake or fake.device.type != "cpu"}
+    if max(map(len, alike)) > 1 or gradients or value.fake.dim() or self.fake.dtype not in (torch.float32, torch.float64):
+        return tx.graph.call("call_method", "addcdiv_", parts[:3], named)  # type: ignore[arg-type]
+    scaled = tx.graph.call("call_function", torch.mul, [value, tensor1], {})
+    return tx.graph.call("call_method", "add_", [self, tx.graph.call("call_function", torch.div, [scaled, tensor2], {})], {})
+
+
+@models(torch._foreach_addcdiv_)
+def foreach_addcdiv(tx: TraceContext, selves: Value, tensors1: Value, tensors2: Value, scalars: Value) -> Value:
+    factors = tx.unpack(scalars) if isinstance(scalars, Sequence | TensorValue) else []
+    if not any(isinstance(factor, TensorValue) for factor in factors):
+        return tx.graph.call("call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, scalars], {})
+    columns = [tx.unpack(part) for part in (selves, tensors1, tensors2)]
+    if any(len(column) != len(factors) for column in columns):
+        raise GraphBreak("exception-leaves", "RuntimeError of _foreach_addcdiv_")
+    for tensor, first, second, factor in zip(*columns, factors, strict=True):
+        tensor.method(tx, "addcdiv_", [first, second], {"value": factor})
+    return Constant(None)
 
 
 @method(torch.Tensor, "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",

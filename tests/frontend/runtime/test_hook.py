@@ -183,6 +183,9 @@ def test_site_lists_adds_and_removes():
         lambda: hook.Entry(object(), inner),
         lambda: hook.Entry(None, 3),
         lambda: hook.Entry(None, None, 3),
+        lambda: hook.Entry(None, inner_compiled, direct=3),
+        lambda: hook.Entry(None, inner_compiled, direct=(len, [0], ())),
+        lambda: hook.Entry(None, inner_compiled, direct=(len, ("a",), ())),
         lambda: hook.Site(3, 1),
         lambda: hook.Site(inner, 1, 3),
         lambda: hook.Handle(len, hook.Site(inner, 1)),
@@ -226,6 +229,26 @@ def test_an_entry_of_code_takes_the_sites_closure():
     assert compiled(f, hook.Entry(code=code))(1, 2, a=3) == ("compiled", 1, (2,), {"a": 3}, "mine")
     with pytest.raises(SystemError, match="free variables"):
         compiled(inner, hook.Entry(code=code))(1)
+
+
+@pytest.mark.parametrize("make", [tuple, list, iter])
+def test_a_graph_of_one_result_is_called_instead_of_the_code(make):
+    entry = hook.Entry(None, lambda a, b: "code", direct=(lambda *args: make([("graph", *args)]), (1, 0, 1), ()))
+    assert compiled(plain, entry)("x", "y") == ("graph", "y", "x", "y")
+
+
+def test_such_a_graph_may_fail():
+    def graph(a):
+        raise {"value": ValueError, "passed on": LookupError, "exit": KeyboardInterrupt}[a](a)
+
+    handle = compiled(inner, hook.Entry(None, lambda a: "code", direct=(graph, (0,), (LookupError,))))
+    assert handle("value") == "code"
+    for error in (KeyError, LookupError, KeyboardInterrupt):
+        with pytest.raises(error):
+            handle({KeyError: "unknown", LookupError: "passed on", KeyboardInterrupt: "exit"}[error])
+    for wrong in ((), (1, 2), 3):
+        handle = compiled(inner, hook.Entry(None, lambda a: "code", direct=(lambda a, wrong=wrong: wrong, (0,), ())))
+        assert handle(1) == "code"
 
 
 # ---- binding ----

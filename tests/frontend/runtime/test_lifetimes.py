@@ -88,3 +88,21 @@ def test_a_parameter_that_was_replaced_is_not_kept():
     model.weight = torch.nn.Parameter(torch.zeros(3, 3))
     assert alive([gone]) == []
     assert torch.equal(model(X), torch.nn.functional.linear(X, model.weight, model.bias))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameters_can_be_swapped(backend):
+    """torch.utils.swap_tensors takes no tensor that a weak reference leads to."""
+    module = framejit.compile(torch.nn.Linear(3, 2), backend=backend)
+    module(X)
+    before = module.weight
+    torch.utils.swap_tensors(module.weight, torch.nn.Parameter(torch.full((2, 3), 2.0)))
+    assert module.weight is before
+    assert torch.equal(module(X), torch.full((2,), 6.0) + module.bias)
+    with torch.no_grad():
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            module.double()
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+        assert module(X.double()).dtype is torch.double

@@ -6,9 +6,10 @@ import dataclasses
 import enum
 import functools
 
+import pytest
 import torch
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 
 class Color(enum.Enum):
@@ -701,3 +702,175 @@ def test_a_repr_that_watches_for_itself():
     node = Node(1)
     node.next = Node(2, node)
     check(f, vec(2), node, graphs=None, breaks=None)
+
+
+class Counted:
+    """A class whose attributes the tests change."""
+
+    n = 1
+    held = None
+
+    @property
+    def computed(self):
+        return 3
+
+
+class Heir(Counted):
+    pass
+
+
+@pytest.fixture
+def counted():
+    """The class as it is written, put back afterwards."""
+    yield Counted
+    for cls in (Counted, Heir):
+        for name in ("n", "held", "made", "computed"):
+            if name in vars(cls):
+                delattr(cls, name)
+    Counted.n, Counted.held, Counted.computed = 1, None, property(lambda self: 3)
+
+
+def stores_and_reads(x):
+    Counted.n += 2
+    y = x * Counted.n + Heir.n
+    Heir.n = 10
+    return y + Counted.n + Heir.n, Heir().n, Counted().n
+
+
+def stores_a_new_name(x):
+    before = hasattr(Counted, "made")
+    Counted.made = x * 2
+    y = Counted.made + 1, Heir().made
+    setattr(Counted, "held", [1])
+    Counted.held.append(2)
+    return before, hasattr(Heir(), "made"), y, Counted.held
+
+
+def deletes_what_it_stored(x):
+    Counted.made = 3
+    y = x + Counted.made
+    del Counted.made
+    return y, hasattr(Counted, "made"), getattr(Counted, "made", 7)
+
+
+def counts_in_a_loop(x):
+    for i in range(4):
+        Counted.n += i
+        x = x * Counted.n
+    return x
+
+
+def own_attributes_come_first(x):
+    counted = Counted()
+    counted.made = 1
+    Counted.made = 2
+    return counted.made, Counted().made, x + 1
+
+
+@pytest.mark.parametrize("function", [stores_and_reads, stores_a_new_name, deletes_what_it_stored, counts_in_a_loop, own_attributes_come_first])
+def test_attributes_of_classes_are_stored(function, counted):
+    compiled = strict_compile(function, fullgraph=True)
+    outcomes = []
+    for do in (function, compiled):
+        for name in ("made", "n"):
+            if name in vars(Heir):
+                delattr(Heir, name)
+        if "made" in vars(Counted):
+            del Counted.made
+        Counted.n, Counted.held = 1, None
+        outcomes.append([do(vec(2)) for _ in range(3)] + [{k: v for k, v in vars(cls).items() if k in ("n", "held", "made")} for cls in (Counted, Heir)])
+    torch.testing.assert_close(outcomes[1], outcomes[0], rtol=0, atol=0)
+
+
+def test_a_counter_in_a_class_compiles_twice(counted):
+    def f(x):
+        Counted.n += 1
+        return x * Counted.n
+
+    compiled = strict_compile(f)
+    for n in range(2, 12):
+        assert torch.equal(compiled(vec(2)), vec(2) * n) and Counted.n == n
+    assert compiled.framejit.compiles == 2
+
+
+def test_stores_in_classes_that_are_more_than_that(counted):
+    def over_a_property(x):
+        Counted.computed = 3
+        return x * Counted().computed
+
+    def a_function(x):
+        Counted.made = lambda self, y: y * 2
+        return Counted().made(x)
+
+    def then_raises(x):
+        Counted.n = 6
+        raise ValueError(x.shape)
+
+    def missing(x):
+        try:
+            del Heir.n
+        except AttributeError as error:
+            return x, str(error)
+
+    assert torch.equal(strict_compile(over_a_property)(vec(2)), vec(2) * 3)
+    assert torch.equal(strict_compile(a_function)(vec(2)), vec(2) * 2)
+    with pytest.raises(ValueError):
+        strict_compile(then_raises)(vec(2))
+    assert Counted.n == 6
+    assert strict_compile(missing)(vec(2))[1] == missing(vec(2))[1]
+
+
+class Doubling(property):
+    """A property that changes what its functions give and get."""
+
+    def __get__(self, obj, cls=None):
+        return self if obj is None else super().__get__(obj, cls) * 2
+
+    def __set__(self, obj, value):
+        super().__set__(obj, value + 1)
+
+
+class WithProperties:
+    kept = 3
+    nothing = property()
+
+    class Inner:
+        write_only = property(None, lambda self, value: None)
+
+        @property
+        def read_only(self):
+            return 1
+
+    @Doubling
+    def doubled(self):
+        return self.kept
+
+    @doubled.setter
+    def doubled(self, value):
+        self.kept = value
+
+
+def test_subclasses_of_property():
+    def f(x):
+        made = WithProperties()
+        first = made.doubled
+        made.doubled = 5
+        return first, made.doubled, made.kept, x * made.doubled
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_what_properties_lack():
+    def f(x):
+        texts = []
+        for use in (
+            lambda: WithProperties.Inner().write_only, lambda: setattr(WithProperties.Inner(), "read_only", 1), lambda: WithProperties().nothing,
+            lambda: delattr(WithProperties.Inner(), "read_only"), lambda: setattr(WithProperties(), "nothing", 1),
+        ):
+            try:
+                use()
+            except AttributeError as error:
+                texts.append(str(error))
+        return x + len(texts), texts
+
+    check(f, vec(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import heapq
 import types
+import weakref
 
 import pytest
 import torch
@@ -171,3 +172,48 @@ def test_a_tensor_subclass_with_torch_function():
         result = call(vec(2), vec(2).as_subclass(Logged))
         outcomes.append((type(result), result.as_subclass(torch.Tensor).tolist(), list(Logged.calls)))
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_submodule_that_was_not_imported_yet(tmp_path, monkeypatch):
+    package = tmp_path / "a_package_of_the_tests"
+    package.mkdir()
+    (package / "__init__.py").write_text("A = 3")
+    (package / "inner.py").write_text("B = 4")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def f(x):
+        y = x + 1
+        try:
+            from a_package_of_the_tests import missing  # noqa: F401
+        except AttributeError:
+            y = y * 100
+        except ImportError as error:
+            y = y * len(error.name)
+        from a_package_of_the_tests import A, inner
+
+        return y * inner.B + A
+
+    __import__("a_package_of_the_tests")
+    compiled = strict_compile(f)
+    got = [compiled(vec(2)), compiled(vec(2))]
+    assert torch.equal(got[0], f(vec(2))) and torch.equal(got[1], f(vec(2)))
+
+
+def test_weak_references():
+    class Thing:
+        scale = 2.0
+
+    thing = Thing()
+    there, gone = weakref.ref(thing), weakref.ref(Thing())
+
+    def f(x):
+        found = there()
+        return x * found.scale if gone() is None else x, found is there(), bool(gone)
+
+    compiled = strict_compile(f)
+    assert compiled(vec(2))[1:] == (True, True) and len(compiled.framejit.explain().captures) == 1 and torch.equal(compiled(vec(2))[0], vec(2) * 2)
+    thing.scale = 3.0
+    assert torch.equal(compiled(vec(2))[0], vec(2) * 3)
+    del thing
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'scale'"):
+        compiled(vec(2))

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
 from typing import NamedTuple
 
+import pytest
 import torch
 
 from .harness import check, strict_compile, vec
@@ -591,3 +593,90 @@ def test_itertools_outlive_a_break():
         return *outcome[:2], [list(itertools.islice(one, 9)) for one in outcome[2]]
 
     assert str(rest(strict_compile(f)(vec(2), [4, 5, 6]))) == str(rest(f(vec(2), [4, 5, 6])))
+
+
+class Ranked:
+    """Ordered by __lt__, which writes down what it is asked."""
+
+    def __init__(self, rank, asked, tensor=None):
+        self.rank, self.asked, self.tensor = rank, asked, tensor
+
+    def __lt__(self, other):
+        self.asked.append((self.rank, other.rank))
+        return self.rank < other.rank
+
+
+@pytest.mark.parametrize("ranks", [(5, 3, 9, 1, 1, 7, 2), (1, 2), (2, 1), (3,), ()])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_sorting_asks_what_python_asks(ranks, backwards):
+    def f(x):
+        asked = []
+        made = [Ranked(rank, asked, x * rank) for rank in ranks]
+        made.sort(reverse=backwards)
+        pairs = sorted([(1, Ranked(rank, asked)) for rank in ranks])
+        compared = sorted(ranks, key=functools.cmp_to_key(lambda a, b: asked.append((a, b)) or b - a))
+        return [one.tensor for one in made], x + 1, asked, [one.rank for _, one in pairs], compared
+
+    check(f, vec(2))
+
+
+def test_a_list_is_empty_while_it_is_sorted():
+    def f(x):
+        items, seen = [3, 1, 2], []
+
+        def key(item):
+            seen.append(len(items))
+            return item
+
+        items.sort(key=key)
+        try:
+            items.sort(key=lambda item: items.append(item) or -item)
+        except ValueError as error:
+            seen.append(str(error))
+        return x + 1, items, seen
+
+    check(f, vec(2))
+
+
+def test_a_sort_that_fails():
+    def f(x):
+        items = [3, 1, 2]
+        try:
+            items.sort(key=lambda item: 1 / (item - 2))
+        except ZeroDivisionError as error:
+            return x + 1, items, str(error)
+
+    check(f, vec(2))
+
+
+def test_a_comparison_that_fails():
+    class Picky:
+        def __init__(self, n):
+            self.n = n
+
+        def __lt__(self, other):
+            if self.n == 2:
+                raise ValueError("two")
+            return self.n < other.n
+
+    def f(x):
+        items = [Picky(3), Picky(2), Picky(1)]
+        try:
+            items.sort()
+        except ValueError as error:
+            return x + 1, [item.n for item in items], str(error)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_zip_strict():
+    def f(x):
+        told = []
+        for parts in (([1], [1, 2]), ([1, 2], [1]), ([1, 2], [1, 2], [1]), ([], [1]), ([1], [1], [1, 2]), ([], [], [2]), ([1], [2])):
+            try:
+                told.append(list(zip(*parts, strict=True)))
+            except ValueError as error:
+                told.append(str(error))
+        return x + 1, told
+
+    check(f, vec(2))

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 import torch
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 
 @pytest.mark.parametrize("name", ["no_grad", "enable_grad", "inference_mode"])
@@ -339,3 +339,58 @@ def test_user_manager_with_a_break_inside():
         return z
 
     check(f, vec(2), Scope(), graphs=None, breaks=None)
+
+
+def test_ranges_of_the_profiler():
+    @torch.profiler.record_function("whole")
+    def f(x):
+        with torch.profiler.record_function("range") as entered:
+            y = x.sin()
+        return y, type(entered).__name__, entered.name
+
+    check(f, vec(2))
+
+
+def test_a_break_inside_a_range():
+    def f(x):
+        with torch.profiler.record_function("range"):
+            y = x.sin()
+            print("inside")
+            y = y.cos()
+        return y
+
+    check(f, vec(2), graphs=2, breaks=None)
+
+
+def test_a_range_while_the_profiler_runs():
+    def f(x):
+        with torch.profiler.record_function("mine"):
+            return x.sin() + 1
+
+    compiled = strict_compile(f)
+    compiled(vec(2))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        wanted = compiled(vec(2))
+    assert "mine" in {event.name for event in profiler.events()}
+    assert torch.equal(wanted, f(vec(2)))
+
+
+def test_without_dispatch_to_subclasses():
+    def f(x, breaks):
+        with torch._C.DisableTorchFunctionSubclass():
+            y = x.sin()
+            if breaks:
+                print("inside")
+        return y.cos()
+
+    check(f, vec(2), False)
+    check(f, vec(2), True, graphs=None, breaks=None)
+
+
+def test_torch_compile_is_asked_for_a_break():
+    def f(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    check(f, vec(2))

@@ -1,5 +1,6 @@
 """Numbers that vary: what differs between two calls becomes a symbol, only that, and every result is eager's."""
 import copy
+import math
 import warnings
 
 import framejit
@@ -365,6 +366,27 @@ def test_capture_dynamic_output_shapes():
         assert compiles(f, [(torch.tensor([1.0, 0, 2][:n]),) for n in (3, 2, 1)]) == 2
 
 
+FROM_VALUES = {
+    "a factor": lambda x: x * x.sum().item(),
+    "a size": lambda x: torch.zeros(x[0].int().item()) + 1,
+    "a size of a size": lambda x: torch.zeros(torch.zeros(x[0].int().item()).shape[0] * 2),
+    "an int of a float": lambda x: torch.arange(int(x.sum().item())),
+    "numbers only": lambda x: (x.sum().item() * 2 + 1, x.max().item()),
+    "nonzero": lambda x: torch.zeros(x.nonzero().shape[0]) + x.nonzero().sum(),
+    "a mask": lambda x: x[x > 1] * 2,
+    "unique": lambda x: torch.unique(x) * 2,
+    "a checked size": lambda x: (torch._check(x[0].int().item() > 0), torch.zeros(x[0].int().item()))[1],
+}
+
+
+@pytest.mark.parametrize("function", FROM_VALUES.values(), ids=FROM_VALUES)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_backends_take_what_depends_on_values(function, backend):
+    calls = [(torch.tensor(numbers),) for numbers in ([1.0, 2.0], [3.0, 4.0], [3.0, 4.0, 0.0], [2.0, 2.0])]
+    with framejit.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        assert compiles(function, calls, backend) <= 4
+
+
 def test_a_branch_on_such_a_number_breaks():
     def f(x):
         n = x.sum().item()
@@ -374,27 +396,79 @@ def test_a_branch_on_such_a_number_breaks():
         assert compiles(f, [(torch.ones(n),) for n in (2, 3, 7)]) <= 8
 
 
-@pytest.mark.parametrize("foreach", [True, False])
-def test_an_optimizer_with_a_scheduler(foreach):
-    """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors, which rounds otherwise."""
-    models = [copy.deepcopy(LINEAR), copy.deepcopy(LINEAR)]
-    optimizers = [torch.optim.AdamW(model.parameters(), lr=0.1, foreach=foreach) for model in models]
-    schedulers = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99) for optimizer in optimizers]
+FUNCTIONS = [math.sqrt, math.cos, math.sin, math.tan, math.tanh, math.atan, math.cosh, math.sinh, math.acos, math.asin, math.log2]
 
-    def step(optimizer=optimizers[1]):
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_functions_of_numbers_that_vary(function, backend):
+    numbers = [(torch.ones(3), number) for number in (0.25, 0.5, 0.75, 0.125, 0.625)]
+    assert compiles(lambda x, number: (x * function(number), function(number) + 1), numbers, backend) == 2
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_functions_where_they_are_not_defined(function):
+    def f(x, number):
+        try:
+            return x + function(number)
+        except (ValueError, OverflowError) as error:
+            return x, str(error)
+
+    compiles(f, [(torch.ones(3), number) for number in (0.25, 0.5, math.inf, -math.inf, 2.0, -1.0, 800.0, 0.0, 0.75)])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_float_that_was_to_vary_and_cannot(backend):
+    numbers = [(torch.ones(3), number) for number in (0.25, 0.5, 0.75)]
+    assert compiles(lambda x, number: x * math.exp(number), numbers, backend) == 3
+
+
+OPTIMIZERS = {
+    "AdamW": {}, "AdamW, many at once": {"foreach": True}, "Adam": {"amsgrad": True}, "NAdam": {}, "Adagrad": {}, "SGD": {"momentum": 0.9},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_with_a_scheduler(name):
+    """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors, which rounds otherwise."""
+    models = [torch.nn.Sequential(copy.deepcopy(LINEAR), *(torch.nn.Linear(4, 4) for _ in range(4)))]
+    models.append(copy.deepcopy(models[0]))
+    made: list = []
+    for model in models:
+        optimizer = getattr(torch.optim, name.partition(",")[0])(model.parameters(), lr=0.01, **OPTIMIZERS[name])
+        made.append((model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)))
+
+    def step(optimizer, scheduler):
         optimizer.step()
+        scheduler.step()
 
     with framejit.config.patch(strict=True):
         compiled = framejit.compile(step)
-    x, made = torch.randn(3, 4), []
-    for _ in range(100):
-        for model, do in zip(models, (optimizers[0].step, compiled), strict=True):
+    x = torch.randn(3, 4)
+    for _ in range(30):
+        for (model, optimizer, scheduler), do in zip(made, (step, compiled), strict=True):
             model.zero_grad()
             model(x).square().mean().backward()
-            do()
-        for scheduler in schedulers:
-            scheduler.step()
-        made.append(compiled.framejit.compiles)
-    assert made[2] == made[-1]
+            do(optimizer, scheduler)
+    # what is new in the first step is the state, in the second the numbers that vary
     assert all(len(site.entries) <= 2 for site in compiled.framejit.cache.sites())
     torch.testing.assert_close(list(models[1].parameters()), list(models[0].parameters()))
+    assert made[0][2].get_last_lr() == made[1][2].get_last_lr()
+
+
+def test_an_optimizers_step_is_one_graph():
+    model = copy.deepcopy(LINEAR)
+    optimizer = torch.optim.AdamW(model.parameters())
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)
+    model(torch.ones(4)).sum().backward()
+    optimizer.step()  # makes its state
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(lambda: optimizer.step(), fullgraph=True)
+    compiled()
+    compiled()
+    assert compiled.framejit.compiles == 1
+    scheduler.step()
+    compiled()
+    scheduler.step()
+    compiled()
+    assert compiled.framejit.compiles == 2

@@ -1,0 +1,25 @@
+"""math: functions of numbers that vary, where torch's symbols know them. Of literals they are folded like other pure functions."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..base import Value
+from ..constant import fold
+from ..registry import models
+from ..symbolic_number import FUNCTIONS, SymbolicNumber, calculate
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+def _function(function: Callable[[float], float]) -> None:
+    @models(function)
+    def apply(tx: TraceContext, number: Value) -> Value:
+        if isinstance(number, SymbolicNumber):
+            return calculate(tx, function, number) or number
+        return fold(tx, function, [number], {})
+
+
+for _f in FUNCTIONS:
+    _function(_f)

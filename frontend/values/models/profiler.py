@@ -1,0 +1,55 @@
+"""torch.profiler.record_function while no profiler runs, and the switches around it."""
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import torch
+import torch.autograd.profiler
+
+from ....errors import GraphBreak
+from ....guards.source import DictItem, InstanceDict, ModuleSource
+from ..annotation import Annotation, DispatchWithoutSubclasses
+from ..base import Value
+from ..constant import Constant
+from ..registry import models
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+MONITOR = InstanceDict(ModuleSource("torch.profiler._cupti_monitor"))
+PROFILER = InstanceDict(ModuleSource("torch.autograd.profiler"))
+
+
+def without_profiler(tx: TraceContext) -> None:
+    """Relies on that nobody looks at the ranges."""
+    enabled = torch.autograd.profiler._is_profiler_enabled
+    if tx.wrap(enabled, DictItem(PROFILER, "_is_profiler_enabled")).truth(tx) or torch.autograd._profiler_enabled():
+        raise GraphBreak("unknown-call", "a range of a profiler that runs")
+
+
+@models(torch.ops.profiler._record_function_enter_new)
+def enter(tx: TraceContext, name: Value, arguments: Value | None = None) -> Value:
+    without_profiler(tx)
+    return Annotation(name, arguments or Constant(None))
+
+
+@models(torch.ops.profiler._record_function_exit._RecordFunction)
+def leave(tx: TraceContext, annotation: Value) -> Value:
+    if not isinstance(annotation, Annotation):  # opened before a break
+        raise GraphBreak("unknown-call", "the end of a profiler's range")
+    without_profiler(tx)
+    return Constant(None)
+
+
+@models(("torch.profiler._cupti_monitor", "push_user_annotation"))
+def push_user_annotation(tx: TraceContext, name: Value) -> Value:
+    monitor = sys.modules["torch.profiler._cupti_monitor"]._monitor_singleton  # type: ignore[attr-defined]
+    if monitor is not None:
+        raise GraphBreak("unknown-call", "a range of a profiler that runs")
+    return tx.wrap(monitor, DictItem(MONITOR, "_monitor_singleton"))
+
+
+@models(torch._C.DisableTorchFunctionSubclass)
+def dispatch_without_subclasses(tx: TraceContext) -> Value:
+    return DispatchWithoutSubclasses(tx.place())
