@@ -23,12 +23,17 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What a command line says. Raises SystemExit as argparse does."""
+    words = list(words)
     if words[:1] == ["explain"]:  # the program's own arguments look like ours
         words[1:] = explain.sorted_out(words[1:])
-    args = parser().parse_args(words)
+    return parser().parse_args(words)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code."""
+    args = parsed(sys.argv[1:] if argv is None else argv)
     try:
         return COMMANDS[args.command].run(args)
     except KeyboardInterrupt:

@@ -28,7 +28,7 @@ PLANTS = (
     Plant("fake-tensor", "opaque(y)"),
     Plant("class-made", "class Made: factor = 3"),
     Plant("generator", "waiting(1)"),
-    Plant("unknown-call", "zlib.crc32(b'six')"),
+    Plant("unknown-call", "os.getcwd()"),
     Plant("output", "print('in a loop', file=sink)", inside="for turn in range(2):"),
     Plant("output", "print('in a with', file=sink)", inside="with torch.no_grad():"),
     Plant("requested", "framejit.graph_break()", inside="try:"),
@@ -44,9 +44,9 @@ PLANTS = (
 HEAD = '''\
 """Twenty stages of arithmetic. One of them after the other."""
 import io
+import os
 import sys
 import time
-import zlib
 
 import framejit
 import torch
