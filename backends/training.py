@@ -8,7 +8,7 @@ from typing import Any
 
 import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
-from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 
 from .eager_gradients import ahead_of_time
 from .registry import Backend, register_backend
@@ -40,7 +40,12 @@ def by_parts(
 
     def partition(joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Any:
         results.append(num_fwd_outputs)
-        return min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+        for split in (min_cut_rematerialization_partition, default_partition):
+            try:
+                return split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+            except AssertionError:  # a float that varies, say, which backward needs and forward cannot keep
+                continue
+        raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
     def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         return make_boxed_func(compile_part(Part(part, examples, False, results[-1] if results else None)))

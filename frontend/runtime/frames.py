@@ -13,7 +13,10 @@ GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
-OURS = tuple(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends"))
+OURS = (
+    *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
+    *(PACKAGE + name + ".py" for name in ("errors", "events", "generated", "options", "phases")),
+)
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
 )  # fmt: skip

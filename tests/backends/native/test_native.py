@@ -50,6 +50,8 @@ CASES = {
     "cat": Case(lambda x, y: torch.cat([x, y + 1], 1).relu(), lambda: (rows(4, 3), rows(4, 5)), 1),
     "slices": Case(lambda x: x[:, 1:] - x[:, :-1], lambda: (rows(5, 9),), 1),
     "transposed": Case(lambda x: x.t() * 2, lambda: (rows(5, 9),), 1),
+    "a number spread out": Case(lambda x: x.sum().expand(2, 3), lambda: (rows(5, 9),), 1),
+    "an input spread out": Case(lambda x: x.expand(2, 3), lambda: (rows(),), 0),
     "a view of an input": Case(lambda x: x.t(), lambda: (rows(5, 9),), 0),
     "a write into an input": Case(written, lambda: (rows(5, 9), rows(5, 9)), 1),
     "integers": Case(lambda x: (x // 3, x % 3, (x > 2).sum(), x.argmax(1)), lambda: (torch.arange(-6, 6).view(3, 4),), 3),
