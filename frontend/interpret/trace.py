@@ -478,7 +478,7 @@ class Trace:
             entries[key.key()] = (old[0] if old else key, value)
         return DictValue(entries)
 
-    def namespace(self, of: UserObject) -> Value:
+    def namespace(self, of: UserObject | FunctionValue) -> Value:
         return Namespace(of)
 
     def table(self, module: ModuleValue, name: str) -> DictValue:

@@ -166,7 +166,7 @@ class TraceContext(Protocol):
     def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
         """A new dictionary."""
 
-    def namespace(self, of: UserObject) -> Value:
+    def namespace(self, of: UserObject | FunctionValue) -> Value:
         """An object's __dict__."""
 
     def table(self, module: ModuleValue, name: str) -> DictValue:
