@@ -8,6 +8,7 @@ if usable():
     from .frontend.api import (
         allow_in_graph,
         compile,
+        debug,
         disable,
         explain,
         graph_break,
@@ -22,6 +23,7 @@ else:  # the same names, which do less
     from .frontend.eager_only import (  # type: ignore[assignment]
         allow_in_graph,
         compile,
+        debug,
         disable,
         explain,
         graph_break,
@@ -39,6 +41,6 @@ else:  # the same names, which do less
 __version__ = "0.1.0"
 __all__ = [
     "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError", "RecompileLimitError", "RequirementError",
-    "allow_in_graph", "compile", "config", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
+    "allow_in_graph", "compile", "config", "debug", "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
     "mark_static", "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
 ]  # fmt: skip

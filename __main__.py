@@ -2,23 +2,37 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from .cli import tune
+from . import __version__
+from .cli import bench, cache, doctor, minify, tune
 
-COMMANDS = {"tune": tune}
+COMMANDS = {"bench": bench, "cache": cache, "doctor": doctor, "minify": minify, "tune": tune}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    made = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
+    made.add_argument("--version", action="version", version=f"framejit {__version__}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        summary = (module.__doc__ or "").strip()
+        module.arguments(commands.add_parser(name, help=summary, description=summary))
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    parser = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in COMMANDS.items():
-        summary = (module.__doc__ or "").strip()
-        module.arguments(commands.add_parser(name, help=summary, description=summary))
-    args = parser.parse_args(argv)
-    return COMMANDS[args.command].run(args)
+    args = parser().parse_args(argv)
+    try:
+        return COMMANDS[args.command].run(args)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # what reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

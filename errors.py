@@ -30,7 +30,7 @@ REASONS = {
         BreakReason(
             "data-dependent-branch",
             "a branch on the value of a tensor{}",
-            "use torch.where or torch.cond, or decide before the compiled region",
+            "use torch.where, or decide before the compiled region",
         ),
         BreakReason(
             "data-dependent-value",

@@ -7,13 +7,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+LOGS = ("breaks", "recompiles", "guards", "graphs", "kernels", "tune")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -24,6 +25,15 @@ def _flag(name: str, default: bool) -> bool:
 def _cache_dir() -> Path:
     chosen = os.environ.get("FRAMEJIT_CACHE_DIR")
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("framejit"))
+
+
+def log_names(asked: str | Iterable[str], who: str = "config.log") -> tuple[str, ...]:
+    """Names of LOGS from "breaks,guards" or a sequence of them, "all" for all. Raises ValueError naming the known ones."""
+    names = tuple(name.strip() for name in (asked.split(",") if isinstance(asked, str) else asked) if name.strip())
+    unknown = [name for name in names if name not in (*LOGS, "all")]
+    if unknown:
+        raise ValueError(f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are {', '.join(LOGS)}, or all")
+    return LOGS if "all" in names else names
 
 
 @dataclass(frozen=True)
@@ -63,11 +73,13 @@ class Config:
     """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while.
 
     cache_dir: where decisions and what goes with them are kept. progress: whether a terminal shows what is being tried.
+    log: what is told to Python's logging, by names of LOGS ("breaks,guards" is taken too).
     """
 
     backend: str | Callable[..., Any] = field(default_factory=lambda: os.environ.get("FRAMEJIT_BACKEND") or "autotune")
     cache_dir: Path = field(default_factory=lambda: _cache_dir())
     progress: bool = field(default_factory=lambda: _flag("FRAMEJIT_PROGRESS", True))
+    log: tuple[str, ...] = field(default_factory=lambda: log_names(os.environ.get("FRAMEJIT_LOG", ""), "FRAMEJIT_LOG"))
     strict: bool = field(default_factory=lambda: _flag("FRAMEJIT_STRICT", False))
     suppress_errors: bool | None = None
     recompile_limit: int = 8
@@ -89,7 +101,7 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
             raise AttributeError(f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}")
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, log_names(value) if name == "log" else value)
 
     def defaults(self) -> dict[str, Any]:
         """The values that an Options takes over."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
-folders = find_packages(".", include=["frontend*", "guards*", "backends*", "cli*"])
+folders = find_packages(".", include=["frontend*", "guards*", "backends*", "cli*", "benchmarks*"])
 runtime = ["continuation", "entry", "eval_hook", "frame_hook", "handle", "links", "mode", "module_call", "site"]
 internal = [f"{sysconfig.get_path('include')}/internal"]
 # FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env `native`)

@@ -14,8 +14,6 @@ from .value_errors import is_foreign, name_of
 
 COLLECTIVES = ("c10d", "distributed", "dtensor", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
-PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
-
 
 def device_types(gm: torch.fx.GraphModule) -> set[str]:
     """The types of devices that a graph's tensors lie on."""
@@ -54,7 +52,7 @@ def is_opaque(node: torch.fx.Node) -> bool:
     """Whether a node calls a function that is neither torch's nor Python's own: it may do anything."""
     if node.op != "call_function" or isinstance(node.target, CustomFunction | Checkpointed):
         return False
-    return is_foreign(node) and getattr(node.target, "__module__", None) not in PYTHONS
+    return is_foreign(node)
 
 
 def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:

@@ -14,12 +14,16 @@ import torch.fx
 from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..generated import file_name, keep
 from .eager_gradients import needs_gradient
-from .loops.ir import Kernel, Program
+from .loops.ir import Call, Kernel, Program
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
 from .optimize.simplify import simplify
+from .optimize.split import split_long_rows
+from .passes.attention import join_attention
+from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
@@ -95,7 +99,9 @@ def compile_captured(
         return differentiable(gm, example_inputs, around, report)
     told = Report()
     try:
-        compiled = compile_aten(functional(gm, decompositions()), told)
+        aten_graph = functional(join_attention(gm), decompositions())
+        join_epilogues(aten_graph)
+        compiled = compile_aten(aten_graph, told)
     except NotImplementedError:
         return differentiable(gm, example_inputs, around, report)
     report(f"compiled: {told}")
@@ -125,6 +131,14 @@ def usable() -> frozenset[str]:
     return frozenset(found)
 
 
+def processors() -> dict[str, int]:
+    """By type of device, how many rows a kernel should have at least to keep it busy."""
+    found = {"cpu": torch.get_num_threads()}
+    if "cuda" in usable():
+        found["cuda"] = 2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    return found
+
+
 def warn(text: str) -> None:
     warnings.warn(f"framejit: {text}", RuntimeWarning, stacklevel=2)
 
@@ -144,7 +158,7 @@ def differentiable(
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told = Report()
-        compiled = compile_aten(part.gm, told)
+        compiled = compile_aten(part.gm, told, boxed=part.backward and around is None)
         report(f"compiled {'backward' if part.backward else 'forward'}: {told}")
         return compiled if around is None else around(part, compiled)
 
@@ -153,12 +167,13 @@ def differentiable(
     return made
 
 
-def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Callable[..., Any]:
-    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs."""
+def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False) -> Callable[..., Any]:
+    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list)."""
     report = report or Report()
-    program, report.called = lower(gm, usable())
-    program, report.apart = fuse(program)
+    program, report.apart = fuse(lower(gm, usable()))
+    report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
+    program = split_long_rows(program, processors())
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
     kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
@@ -169,9 +184,18 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None) -> Call
         launches |= gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
         first = gpu().prologue(program, namespace)
     namespace.objects |= program.constants
-    report.host = Host(program, launches, namespace, first).text()
-    exec(compile(report.host, "<framejit native>", "exec"), namespace.objects)
-    return namespace.objects["call"]
+    report.host = Host(program, launches, namespace, first, boxed=boxed).text()
+    name = file_name("native")
+    exec(compile(report.host, name, "exec"), namespace.objects)
+    call: Callable[..., Any] = namespace.objects["call"]
+    keep(name, report.host, call)
+    return make_boxed(call) if boxed else call
+
+
+def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for it."""
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, report: Report) -> dict[int, Launch]:

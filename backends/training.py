@@ -32,8 +32,9 @@ def by_parts(
     gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A captured graph through aot_autograd, its forward and its backward graph compiled by `compile_part`. What that returns
-    takes the graph's inputs one by one. random_like_eager: the parts draw the numbers that gm itself would draw.
+    """A captured graph through aot_autograd, its forward and its backward graph compiled by `compile_part`. What that returns takes
+    the graph's inputs one by one; for the backward graph, with the mark `_boxed_call`, as a list that it empties.
+    random_like_eager: the parts draw the numbers that gm itself would draw.
     keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
     results: list[int] = []
 
@@ -45,7 +46,8 @@ def by_parts(
         return make_boxed_func(compile_part(Part(part, examples, False, results[-1] if results else None)))
 
     def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_part(Part(part, examples, True)))
+        compiled = compile_part(Part(part, examples, True))
+        return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
     def build() -> Callable[..., Any]:
         return aot_module_simplified(

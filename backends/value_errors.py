@@ -19,6 +19,7 @@ ALWAYS = (
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
 OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())  # `x += y` is operator.iadd
+PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
 )  # fmt: skip
@@ -49,8 +50,9 @@ def may_write(node: torch.fx.Node) -> bool:
 
 
 def is_foreign(node: torch.fx.Node) -> bool:
-    """Whether a node calls something that is not torch's: nothing is known of it."""
-    return not isinstance(node.target, str) and "torch" not in str(getattr(node.target, "__module__", "torch"))
+    """Whether a node calls something that is neither torch's nor Python's: nothing is known of it."""
+    home = "torch" if isinstance(node.target, str) else str(getattr(node.target, "__module__", "torch"))
+    return "torch" not in home and home not in PYTHONS
 
 
 def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:

@@ -1,1 +1,1 @@
-"""Benchmarks of framejit beside eager and torch.compile; run with `python -m benchmarks`. Not installed."""
+"""Benchmarks of framejit beside eager, torch.compile and others; run with `framejit bench`."""

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .measure import Result
 
@@ -71,6 +71,55 @@ def trace_cell(found: Mapping[str, float] | str) -> str:
     if isinstance(found, str):
         return found.replace("|", "/")
     return f"{found['ms']:.2f} ms, {found['graphs']:.0f} / {found['ops']:.0f}"
+
+
+Figures = Mapping[str, Mapping[str, Mapping[str, float] | str]]  # model, system: figures, or why there are none
+
+
+def phases_table(models: Figures) -> str:
+    """A row a model: the first call less an eager one, milliseconds of that an operator where they are counted, and seconds by phase."""
+
+    def told(found: Mapping[str, float]) -> str:
+        an_op = f" ({found['first call'] * 1e3 / found['ops']:.2f} ms an op)" if found.get("ops") else ""
+        parts = [f"{phase} {spent:.2f}" for phase, spent in found.items() if phase not in ("first call", "ops") and spent >= 0.005]
+        return f"{found['first call']:.2f} s{an_op}: {', '.join(parts)}"
+
+    return figures_table("first call", models, told)
+
+
+def graphs_table(models: Figures) -> str:
+    """A row a model: graphs, operations in them, and how many of the operators of a call run in graphs; last the mean share."""
+
+    def told(found: Mapping[str, float]) -> str:
+        return f"{found['graphs']:.0f} / {found['ops']:.0f}, {100 * found['share']:.1f} % of {found['called']:.0f}"
+
+    columns = list(next(iter(models.values())))
+    means = []
+    for column in columns:
+        shares = [one["share"] for one in (row[column] for row in models.values()) if not isinstance(one, str)]
+        means.append(f"{100 * statistics.mean(shares):.1f} %" if shares else "")
+    return figures_table("captured", models, told, [["mean share", *means]])
+
+
+def memory_table(models: Figures) -> str:
+    """A row a model: bytes that a call takes at its peak, and what models that are gone have left."""
+
+    def told(found: Mapping[str, float]) -> str:
+        left = f"{found['tensors left']:+.0f} tensors, {found['bytes left'] / 1e6:+.1f} MB left"
+        return f"peak {found['peak'] / 1e6:.1f} MB; {left}"
+
+    return figures_table("memory", models, told)
+
+
+def figures_table(
+    what: str, models: Figures, told: Callable[[Mapping[str, float]], str], more: Sequence[Sequence[str]] = ()
+) -> str:
+    columns = list(next(iter(models.values())))
+
+    def cell(found: Mapping[str, float] | str) -> str:
+        return found.replace("|", "/") if isinstance(found, str) else told(found)
+
+    return table([what, *columns], [*([name, *(cell(row[column]) for column in columns)] for name, row in models.items()), *more])
 
 
 def fifth_percentile(values: Sequence[float]) -> float:

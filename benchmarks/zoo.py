@@ -199,3 +199,9 @@ def build(name: str, scale: Scale) -> tuple[nn.Module, Call]:
 
 ALL_TRANSFORMERS = tuple(f"hf:{name}" for name in TRANSFORMERS)
 ALL_SYNTHETIC = tuple(f"syn:{name}" for name in SYNTHETIC)
+VISION = ("timm:mobilenetv3_large_100", "timm:resnet18", "tv:resnet50", "tv:mobilenet_v3_small")
+
+
+def usual(families: set[str]) -> list[str]:
+    """The models measured where nobody names any: those of the families that can be built here."""
+    return [name for name in (*ALL_SYNTHETIC, *ALL_TRANSFORMERS, *VISION) if name.partition(":")[0] in families]

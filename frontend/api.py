@@ -15,17 +15,19 @@ from ..events import Recorder
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config
+from .explain.log import Log
 from .explain.report import Report, make_report
 from .explain.stats import Stats, make_stats
 from .runtime import _hook
 from .runtime.cache import Cache
+from .runtime.listing import Listing, listings
 from .runtime.module import compile_module
-from .runtime.stance import set_stance
+from .runtime.stance import debug, set_stance
 from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling
 
 __all__ = [
-    "allow_in_graph", "compile", "disable", "explain", "graph_break", "is_compiling", "list_backends", "reset",
+    "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling", "list_backends", "reset",
     "set_stance", "stats",
 ]  # fmt: skip
 
@@ -108,6 +110,7 @@ def make_options(
 def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     """A compiled handle of a function; `handle.framejit` is what can be asked of it."""
     cache = Cache(function, options)
+    cache.sinks.append(_log)
     handle = cache.handle
     functools.update_wrapper(handle, function)
     handle.framejit = Control(cache)
@@ -127,6 +130,10 @@ class Control:
     def explain(self) -> Report:
         """What was captured so far, where it broke and why; nothing is run or compiled again for it."""
         return make_report(self.history.events, guard_text)
+
+    def generated(self) -> list[Listing]:
+        """Guards and code of each live entry as Python text, which linecache (so tracebacks and debuggers too) finds by its name."""
+        return list(listings(self.cache))
 
     def wait(self) -> None:
         """Returns when nothing compiles in the background."""
@@ -191,6 +198,9 @@ def guard_text(guard: Guard) -> str:
     """A guard as a person would write it, and the line that asked for it."""
     line = f"  # {guard.line}" if guard.line else ""
     return kind_of(guard).expression(guard) + line
+
+
+_log = Log(guard_text)
 
 
 def disable(function: T | None = None, recursive: bool = True) -> Any:

@@ -61,6 +61,12 @@ class set_stance:  # a function to its users
         return function
 
 
+class debug(set_stance):  # a function to its users
+    """Does nothing, also as a context manager or decorator."""
+
+    def __init__(self) -> None: ...
+
+
 def stats() -> str:
     """Nothing is compiled, so there is nothing to count."""
     return "nothing compiled"

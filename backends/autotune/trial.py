@@ -38,10 +38,15 @@ class Ran:
 class Trial:
     """The inputs of one graph for a while. `forget` drops them."""
 
-    def __init__(self, gm: torch.fx.GraphModule, args: Sequence[Any]) -> None:
-        placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-        self.training = torch.is_grad_enabled() and wants_gradients(gm)
-        self.written = {index for index, node in enumerate(placeholders) if node.meta.get("mutated")}
+    def __init__(self, gm: torch.fx.GraphModule | None, args: Sequence[Any]) -> None:
+        """gm: None for what is no captured graph; then every input may be written to, and gradients flow where inputs want them."""
+        if gm is None:
+            self.training = torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in args)
+            self.written = set(range(len(args)))
+        else:
+            placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+            self.training = torch.is_grad_enabled() and wants_gradients(gm)
+            self.written = {index for index, node in enumerate(placeholders) if node.meta.get("mutated")}
         self.originals = list(args)
         self.tangents: list[torch.Tensor] | None = None
 

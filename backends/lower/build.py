@@ -25,15 +25,15 @@ NOTHING = {"sum": 0, "prod": 1, "any": False}  # of no values
 Body = Callable[[Sequence[Index]], Scalar]
 
 
-def lower(gm: torch.fx.GraphModule, devices: Collection[str] = ("cpu", "cuda")) -> tuple[Program, list[str]]:
-    """The graph as a Program, and the operators that it calls. Nodes need their fake results in meta["val"].
+def lower(gm: torch.fx.GraphModule, devices: Collection[str] = ("cpu", "cuda")) -> Program:
+    """The graph as a Program. Nodes need their fake results in meta["val"].
 
     devices: types of devices that there are kernels for; on others all operators are called."""
     builder = Builder(gm, devices)
     for node in gm.graph.nodes:
         builder.add(node)
     builder.bind_sizes()
-    return builder.program, builder.called
+    return builder.program
 
 
 class Builder:
@@ -44,7 +44,6 @@ class Builder:
         self.program = Program({}, [], [], [])
         self.sizes = Sizes()
         self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
-        self.called: list[str] = []
 
     # --- the graph ---
 
@@ -193,7 +192,6 @@ class Builder:
         schema = getattr(node.target, "_schema", None)
         effect = schema is None or not schema.returns or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
         self.program.steps.append(Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect))  # type: ignore[arg-type]
-        self.called.append(str(node.target))
         return values[0] if single else values
 
     def number(self, node: torch.fx.Node, result: Any) -> Index:

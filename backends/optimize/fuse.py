@@ -56,6 +56,8 @@ class Fusion:
             for name in writes(step):
                 self.producer[name] = number
             self.index(number)
+        effects = [number for number, step in self.steps.items() if isinstance(step, Call) and step.effect]
+        self.effect_before = dict(zip(effects[1:], effects, strict=False))  # they stay in their order: random numbers, say
         self.before: dict[int, int] = {}  # ancestors, as bits
         self.count()
         self.reasons: dict[tuple[str, str], str] = {}
@@ -72,6 +74,8 @@ class Fusion:
         while todo:
             number = todo[-1]
             parents = {self.producer[name] for name in self.reads[number] if name in self.producer}
+            if number in self.effect_before:
+                parents.add(self.effect_before[number])
             missing = [] if number in self.before else [parent for parent in parents if parent not in self.before]
             todo += missing
             if not missing:

@@ -44,12 +44,17 @@ class Launch:
 
 
 class Host:
-    """Writes the function. `launches`: by position of a step, its kernel's Launch; a kernel without one has nothing to compute."""
+    """Writes the function. `launches`: by position of a step, its kernel's Launch; a kernel without one has nothing to compute.
+    boxed: it takes one list of the inputs and empties it, so that each input's memory is free once it was read for the last time."""
 
-    def __init__(self, program: Program, launches: Mapping[int, Launch], namespace: Namespace, first: Sequence[str] = ()) -> None:
-        self.program, self.launches, self.namespace, self.first = program, launches, namespace, first
+    def __init__(
+        self, program: Program, launches: Mapping[int, Launch], namespace: Namespace, first: Sequence[str] = (), *, boxed: bool = False
+    ) -> None:
+        self.program, self.launches, self.namespace, self.first, self.boxed = program, launches, namespace, first, boxed
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
+        self.read = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        self.read = self.read.union(*(reads(step) for step in program.steps))
         namespace.objects |= {
             "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
@@ -58,35 +63,46 @@ class Host:
         }  # fmt: skip
 
     def text(self) -> str:
-        last = self.last_uses()
-        again = f"with no_autocast(): return call({', '.join(self.program.inputs)})"  # what it casts is cast in the graph already
-        self.lines = ["if autocasts():", f"    {again}", *self.first]
+        inputs = self.program.inputs
+        given = "args" if self.boxed else ", ".join(inputs)
+        # what the caller's autocast would cast is cast in the graph already
+        self.lines = ["if autocasts():", f"    with no_autocast(): return call({given})"]
+        if self.boxed and inputs:
+            self.lines += [f"{', '.join(inputs)}, = args", "args.clear()"]
+        self.lines += self.first
         self.lines += [f"{name} = {expression}" for name, expression in self.program.sizes.items()]
+        dead = self.last_uses()
+        self.drop(dead.get(-1, []))
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Kernel):
                 self.kernel(step, self.launches.get(position))
             else:
                 self.call(step)
-            dead = [
-                name
-                for name, end in last.items()
-                if end == position and name not in self.program.inputs and name not in self.program.constants
-            ]
-            if dead:
-                self.lines.append(f"del {', '.join(dead)}")
+            self.drop(dead.get(position, []))
         for target, source in self.program.writes:
             self.lines.append(f"{self.tensor(target)}.copy_({self.tensor(source)})")
         self.lines.append(f"return ({''.join(self.output(item) + ', ' for item in self.program.outputs)})")
-        return "\n".join([f"def call({', '.join(self.program.inputs)}):", *(f"    {line}" for line in self.lines), ""])
+        return "\n".join([f"def call({given}):", *(f"    {line}" for line in self.lines), ""])
 
-    def last_uses(self) -> dict[str, int]:
-        """By buffer, the last step that reads or writes it, where nothing behind the steps does."""
-        found: dict[str, int] = {}
+    def drop(self, names: Sequence[str]) -> None:
+        if names:
+            self.lines.append(f"del {', '.join(names)}")
+
+    def last_uses(self) -> dict[int, list[str]]:
+        """By position of a step (-1: before the first), the names that nothing needs behind it."""
+        last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
-            found |= {name: position for name in (*writes(step), *reads(step))}
-        for view in views_in([self.program.outputs, [list(pair) for pair in self.program.writes]]):
-            found.pop(view.buffer, None)
-        return found
+            last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, Kernel)}
+        program = self.program
+        kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        kept |= {item.name for item in program.outputs if isinstance(item, Same)} | set(program.constants)
+        if not self.boxed:
+            kept |= set(program.inputs)
+        dead: dict[int, list[str]] = {}
+        for name, position in last.items():
+            if name not in kept and name not in program.sizes:
+                dead.setdefault(position, []).append(name)
+        return dead
 
     # --- steps ---
 
@@ -111,13 +127,13 @@ class Host:
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
-            names = [name or "_" for name in step.results]
+            names = [name if name in self.read else "_" for name in step.results]  # what nobody reads may not be there at all
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
         if step.function in EXACT:
             self.ours |= {name for name in step.results if name}
             return
         for name in step.results:
-            if name is not None and self.program.buffers[name].size:
+            if name in self.read and self.program.buffers[name].size:
                 buffer = self.program.buffers[name]
                 stride = _tuple(buffer.stride)
                 self.lines.append(f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})")

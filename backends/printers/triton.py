@@ -352,8 +352,8 @@ class Function(Emitter):
         source = f"{self.pointers[node.attr.buffer]} + ({self.index(node.attr.index, args[1:])})"
         if not masks:
             return f"tl.load({source})"
-        if not depends:
-            source += " + tl.zeros([1], tl.int32)"
+        if not node.attr.index.variables():
+            source += " + tl.zeros([1], tl.int32)"  # one address has no shape that a mask could be given for
         return f"tl.load({source}, {' & '.join(masks)}, other=0)"
 
     def atom(self, item: object, holes: Sequence[str]) -> str:

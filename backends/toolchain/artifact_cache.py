@@ -4,11 +4,14 @@ A file is written under a temporary name and renamed, so that nobody reads half 
 """
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from filelock import FileLock
@@ -19,11 +22,34 @@ LIMIT = 2 << 30  # bytes; the files that were not used for the longest time go f
 DIGEST = 32
 
 
+def cache_folder(kind: str) -> Path:
+    """A folder of config.cache_dir, made; where that cannot be written to, one for this process, with a warning."""
+    return _folder(config.cache_dir) / kind
+
+
+@lru_cache
+def _folder(wanted: Path) -> Path:
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=wanted).close()
+        return wanted
+    except OSError as error:
+        warnings.warn(
+            f"framejit: the cache folder cannot be written to ({error}); what is compiled is kept for this process only. "
+            "Set FRAMEJIT_CACHE_DIR to a folder that can",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        own = tempfile.mkdtemp(prefix="framejit-")
+        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        return Path(own)
+
+
 class ArtifactCache:
     """Files by key under one folder. `kind` names the folder in config.cache_dir."""
 
     def __init__(self, kind: str, limit: int = LIMIT) -> None:
-        self.folder = config.cache_dir / kind
+        self.folder = cache_folder(kind)
         self.limit = limit
 
     def path(self, key: str) -> Path:

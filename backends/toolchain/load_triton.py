@@ -17,9 +17,8 @@ from typing import Any
 import torch
 import triton
 
-from ...options import config
 from . import triton_worker
-from .artifact_cache import key_of
+from .artifact_cache import cache_folder, key_of
 
 MOST_WORKERS = 12
 
@@ -85,14 +84,14 @@ class Workers:
 def workers() -> Workers:
     """The processes, started by the first call."""
     if "FRAMEJIT_CACHE_DIR" in os.environ:
-        triton.knobs.cache.dir = str(config.cache_dir / "triton")
+        triton.knobs.cache.dir = str(cache_folder("triton"))
     return Workers(max(1, min(MOST_WORKERS, (os.cpu_count() or 2) - 1)))
 
 
 def as_message(job: Job, device: int) -> dict[str, Any]:
     """A job as what a worker reads; writes the module's file."""
     key = key_of(job.text)
-    path = config.cache_dir / "triton_text" / f"kernel_{key[:32]}.py"
+    path = cache_folder("triton_text") / f"kernel_{key[:32]}.py"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")

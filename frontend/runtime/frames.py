@@ -14,7 +14,9 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 OURS = tuple(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends"))
-LIBRARIES = ("numpy", "sympy", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas")
+LIBRARIES = (
+    "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
+)  # fmt: skip
 
 
 def written_by_library(function: types.FunctionType) -> bool:

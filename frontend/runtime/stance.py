@@ -1,4 +1,4 @@
-"""set_stance: what calls of compiled functions do from now on, decided in C at each call."""
+"""set_stance and debug: what calls of compiled functions do from now on, decided in C at each call."""
 from __future__ import annotations
 
 import functools
@@ -45,3 +45,14 @@ class set_stance:  # a function to its users, as torch's is
         if self._before is not None:
             set_native(self._before, False)
             self._before = None
+
+
+class debug(set_stance):  # a function to its users
+    """Lets debuggers, coverage, tracers and profilers see each of the user's lines: nothing compiled is used or made.
+
+    `framejit.debug()` does so for the process until set_stance("default"); `with framejit.debug():` for a block and one thread;
+    `@framejit.debug()` for the calls of one function.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("force_eager")

@@ -1,28 +1,60 @@
-"""The one command runs, and its tables hold what they should."""
+"""The one command runs, and its tables and plots hold what they should."""
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+from framejit.__main__ import main
+from framejit.benchmarks import compiling, graphs, measure, memory, plots, tables
+
 ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments):
-    done = subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "framejit", "bench", *arguments], cwd=ROOT, capture_output=True, text=True)
     return done, [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")]
 
 
 def test_a_model_under_two_systems(tmp_path):
-    out = tmp_path / "table.md"
     command = "models --models syn:mlp-tiny,syn:breaks --systems eager-again,framejit-eager --seconds 0.05"
-    done, rows = run(*command.split(), "--out", str(out))
+    done, rows = run(*command.split(), "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert out.read_text().strip() == done.stdout.strip()
+    assert (tmp_path / "results.md").read_text().strip() == done.stdout.strip()
+    plots = ("speed", "first_call")
+    assert all((tmp_path / f"{name}.svg").read_text().count("<path") > 10 and f"]({name}.svg)" in done.stdout for name in plots)
     head, _, mlp, breaks = rows[:4]
     assert head == ["model", "eager ms", "eager-again", "framejit-eager"]
     assert "1 / 3, equal" in mlp[3] and "equal" in breaks[3] and "later" not in breaks[3]
     assert rows[-1][:2] == ["framejit-eager", "2 of 2"]
+
+
+def test_torchscript_and_lazy_tensors():
+    done, rows = run(*"models --models syn:mlp-tiny --systems torchscript,lazy --seconds 0.05".split())
+    assert done.returncode == 0, done.stderr
+    assert [row[:2] for row in rows[-2:]] == [["torchscript", "1 of 1"], ["lazy", "1 of 1"]]
+
+
+@pytest.mark.parametrize(
+    "measure_one, render, words",
+    [
+        (compiling.phases, tables.phases_table, ("ms an op)", "trace")),
+        (graphs.captured, tables.graphs_table, ("3 / 8, 80.0 % of 20", "mean share")),
+        (memory.peak, tables.memory_table, ("peak ", "+0 tensors")),
+    ],
+    ids=("compiling", "graphs", "memory"),
+)
+def test_parts_of_one_process(measure_one, render, words):
+    found = measure_one(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
+    text = render({"syn:breaks": {"framejit-eager": found}})
+    assert all(word in text for word in words), text
+
+
+def test_what_a_graph_does_not_hold_is_counted():
+    found = graphs.captured(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
+    assert found["called"] > found["share"] * found["called"] > found["called"] / 2  # item() stays outside
 
 
 def test_training():
@@ -41,9 +73,16 @@ def test_what_guards_cost():
     assert all(float(hits[0][column].split()[0]) > 0 for column in (4, 5))
 
 
-def test_an_unknown_system_is_refused():
-    done, _ = run("models", "--systems", "eager,other")
-    assert done.returncode == 2 and "known ones" in done.stderr
+def test_what_makes_no_sense_is_refused(capsys, monkeypatch):
+    assert main(["bench", "models", "--systems", "eager,other"]) == 2 and "known ones" in capsys.readouterr().err
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(["bench", "--device", "cuda"]) == 2 and "framejit doctor" in capsys.readouterr().err
+
+
+def test_without_matplotlib_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(plots.importlib.util, "find_spec", lambda name: None)
+    (said,) = plots.write([plots.Picture("x", "X", lambda axes: None)], tmp_path)
+    assert "pip install 'framejit[bench]'" in said
 
 
 def test_a_model_that_cannot_be_built_is_a_failed_row():

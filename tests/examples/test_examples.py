@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from framejit.options import Options, config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -50,3 +51,41 @@ def test_train_fails_on_a_wrong_loss(monkeypatch, capsys):
     losses = iter((1.0, 1.1))
     monkeypatch.setattr(module.Training, "step", lambda self, *batch: (next(losses), 0.0))
     assert module.main() == 1
+
+
+def test_dynamic_shapes(monkeypatch, capsys):
+    module = run("dynamic_shapes", monkeypatch)
+    monkeypatch.setattr(module, "LENGTHS", (7, 12, 5))
+    assert module.main() == 0
+    rows = [line.split("│")[2].strip() for line in capsys.readouterr().out.splitlines() if "│ yes" in line]
+    assert rows == ["2", "1", "3", "3"]
+
+
+def test_graph_breaks(monkeypatch, capsys):
+    assert run("graph_breaks", monkeypatch).main() == 0
+    told = capsys.readouterr().out
+    assert "4 graphs" in told and "5 breaks" in told and "1 graph, 8 ops, 0 breaks" in told
+
+
+def test_custom_backend(monkeypatch, capsys, register):
+    assert run("custom_backend", monkeypatch).main() == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "2 operations that do nothing were dropped" in told and "def forward(self, x): sin = x.sin()" in told
+
+
+def test_decode_loop(monkeypatch, capsys):
+    assert run("decode_loop", monkeypatch, "--tokens", "8").main() == 0
+    told = capsys.readouterr().out
+    assert "1 compile(s)" in told and "the tokens are equal" in told
+    assert torch.cuda.is_available() or "no CUDA device is usable here" in told
+
+
+def test_hf_generate(monkeypatch, capsys):
+    assert run("hf_generate", monkeypatch, "--tokens", "5").main() == 0
+    told = capsys.readouterr().out
+    assert "3 compiles, 0 graph breaks" in told and "the tokens are equal" in told
+
+
+def test_every_example_is_run_here():
+    tested = Path(__file__).read_text()
+    assert [path.stem for path in EXAMPLES.glob("*.py") if f'run("{path.stem}"' not in tested] == []

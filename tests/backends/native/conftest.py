@@ -3,4 +3,21 @@ from __future__ import annotations
 
 import importlib.util
 
+import pytest
+from framejit.backends import native
+
 collect_ignore = [] if importlib.util.find_spec("triton") else ["test_triton_printer.py"]
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """What the compiler reported of each graph."""
+    found: list[native.Report] = []
+    original = native.compile_aten
+
+    def compile_aten(gm, report, **more):
+        found.append(report)
+        return original(gm, report, **more)
+
+    monkeypatch.setattr(native, "compile_aten", compile_aten)
+    return found

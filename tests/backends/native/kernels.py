@@ -130,6 +130,16 @@ def masked() -> Case:
     return Case(Kernel((x, y), (), (Store("out", atom(x) * 9 + atom(y), value),), ("pad",)), memory)
 
 
+def shifted() -> Case:
+    """A row moved on by one, with one element put in front: what is read at one address, under a mask that varies."""
+    (x,) = loops([index(9)], "x")
+    behind = scalar("ge", position(atom(x)), position(index(1)))
+    front = scalar("lt", position(atom(x)), position(index(1)))
+    moved = load("in0", atom(x) - 1, torch.float32, mask=behind)
+    value = scalar("where", behind, moved, load("in0", index(3), torch.float32, mask=front))
+    return Case(Kernel((x,), (), (Store("out", atom(x), value),), ("cat",)), {"in0": numbers(8, torch.float32), "out": torch.zeros(9)})
+
+
 def computed() -> Case:
     """A lookup: the row comes from another buffer."""
     x, y = loops([index(6), index(9)], "x")
@@ -159,7 +169,7 @@ def symbolic(rows: int, columns: int) -> Case:
 
 
 def all_cases() -> dict[str, Case]:
-    named = {"softmax": softmax(), "masked": masked(), "computed": computed(), "divided": divided()}
+    named = {"softmax": softmax(), "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
     sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
     return {**dict(operations()), **dict(casts()), **dict(reductions()), **named, **sizes}
 

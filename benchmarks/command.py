@@ -1,0 +1,187 @@
+"""Tables of framejit beside eager and torch.compile, measured in one run, as markdown.
+
+    framejit bench                                    # everything: 18 transformers, and each part below
+    framejit bench models --train                     # forward + backward through aot_autograd
+    framejit bench models --models hf:bert,syn:breaks --device cuda --size full
+    framejit bench dispatch                           # microseconds of a call before any kernel runs
+    framejit bench guards                             # checks a microsecond, and the guards' share of a hit
+    framejit bench trace                              # milliseconds to capture an operator, sizes static and dynamic
+    framejit bench compiling                          # seconds of a first call, by phase
+    framejit bench graphs                             # graphs a model, share of its operators in them
+    framejit bench memory                             # peak of a call, and what is left of a model that has gone
+
+Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from . import compiling, dispatch, graphs, guards, measure, memory, plots, systems, tables, trace, zoo
+
+DISPATCH = ("eager", "torch-eager", "framejit-eager")
+PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "memory")
+FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = __doc__
+    parser.add_argument("part", nargs="?", default="all", choices=("all", *PARTS))
+    parser.add_argument("--models", help="comma-separated; families hf, syn, timm, tv (default: those installed)")
+    parser.add_argument("--systems", help=f"comma-separated, of: {', '.join(systems.SYSTEMS)}")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--size", default="small", choices=("small", "full"))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "bfloat16", "float64"))
+    parser.add_argument("--train", action="store_true", help="forward and backward")
+    parser.add_argument("--seconds", type=float, default=2, help="of steady state, a model and system")
+    parser.add_argument("--limit", type=float, default=300, help="seconds after which one process is given up")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)")
+    parser.add_argument("--rounds", type=int, default=200, help="of the dispatch cases")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write results.md and plots there too")
+
+
+def completed(chosen: argparse.Namespace) -> str:
+    """Fills in what was left open; returns what is wrong with the rest."""
+    if chosen.threads is None:
+        chosen.threads = 1 if chosen.size == "small" else 0
+    chosen.models = chosen.models.split(",") if chosen.models else zoo.usual(installed())
+    names = chosen.systems.split(",") if chosen.systems else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
+    unknown = [name for name in names if name not in systems.SYSTEMS]
+    chosen.systems = ("eager", *(name for name in names if name != "eager"))
+    if unknown:
+        return f"unknown systems {unknown}; known ones: {', '.join(systems.SYSTEMS)}"
+    if chosen.device == "cuda" and not torch.cuda.is_available():
+        return "--device cuda: no CUDA device is usable here (framejit doctor says more)"
+    return ""
+
+
+def installed() -> set[str]:
+    """Families of models that can be built here."""
+    return {"syn", *(family for family, package in FAMILIES.items() if importlib.util.find_spec(package) is not None)}
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Returns the exit code: 1 if a system failed on a model, 2 for arguments that make no sense."""
+    wrong = completed(chosen)
+    if wrong:
+        print(f"framejit bench: {wrong}", file=sys.stderr)
+        return 2
+    device = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} of {platform.machine()}'s threads"
+    versions = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {device}"
+    texts = [f"{versions}; {chosen.size}, {chosen.dtype}, {'training' if chosen.train else 'inference'}"]
+    pictures: list[plots.Picture] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    failed = False
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        for part in PARTS if chosen.part == "all" else (chosen.part,):
+            told, drawn, bad = RUN[part](chosen, progress)
+            texts += told
+            pictures += drawn
+            failed = failed or bad
+    if chosen.out:
+        texts += plots.write(pictures, chosen.out)
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        (chosen.out / "results.md").write_text("\n\n".join(texts) + "\n")
+    print("\n\n".join(texts))
+    return 1 if failed else 0
+
+
+Told = tuple[list[str], list["plots.Picture"], bool]  # tables, plots, whether something failed
+
+
+def plan_of(chosen: argparse.Namespace, train: bool) -> measure.Plan:
+    """What the parts about models measure."""
+    size = (chosen.size, chosen.device, chosen.dtype)
+    if any(name.startswith("hf:") for name in chosen.models):
+        import transformers.models.auto.modeling_auto  # noqa: F401, PLC0415 - once, before the forks
+    return measure.Plan(chosen.systems, *size, train, chosen.seconds, chosen.limit, chosen.threads)
+
+
+def each_model(
+    chosen: argparse.Namespace, progress: Progress, part: str, measure_one: Callable[[measure.Plan, str], dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """By model: what a part measures of it, inference."""
+    plan = plan_of(chosen, False)
+    say, advance = reporter(progress, len(chosen.models))
+    found = {}
+    for name in chosen.models:
+        say(f"{part}: {name}")
+        found[name] = measure_one(plan, name)
+        advance()
+    return found
+
+
+def run_models(chosen: argparse.Namespace, progress: Progress) -> Told:
+    plan = plan_of(chosen, chosen.train)
+    say, advance = reporter(progress, len(chosen.models))
+    models = {}
+    for name in chosen.models:
+        models[name] = measure.measure(plan, name, say)
+        advance()
+    failed = any(result.failure for row in models.values() for result in row.values())
+    texts = [tables.models_table(models, chosen.systems), tables.summary_table(models, chosen.systems)]
+    return texts, [plots.speed(models, chosen.systems), plots.first_calls(models, chosen.systems)], failed
+
+
+def run_trace(chosen: argparse.Namespace, progress: Progress) -> Told:
+    return [tables.trace_table(each_model(chosen, progress, "trace", trace.measure_model))], [], False
+
+
+def run_compiling(chosen: argparse.Namespace, progress: Progress) -> Told:
+    found = each_model(chosen, progress, "compiling", compiling.measure_model)
+    return [tables.phases_table(found)], [plots.phases(found)], False
+
+
+def run_graphs(chosen: argparse.Namespace, progress: Progress) -> Told:
+    found = each_model(chosen, progress, "graphs", graphs.measure_model)
+    return [tables.graphs_table(found)], [], False
+
+
+def run_memory(chosen: argparse.Namespace, progress: Progress) -> Told:
+    return [tables.memory_table(each_model(chosen, progress, "memory", memory.measure_model))], [], False
+
+
+def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
+    say, advance = reporter(progress, len(dispatch.CASES))
+    cases = {}
+    for case in dispatch.CASES:
+        say(f"dispatch: {case.__name__}")
+        result = measure.in_child(chosen.limit, dispatch.measure_case, case, DISPATCH, chosen.rounds)
+        cases[case.__name__] = result if isinstance(result, dict) else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
+        advance()
+    return [tables.dispatch_table(cases, DISPATCH)], [plots.dispatch(cases, DISPATCH)], False
+
+
+def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
+    say, advance = reporter(progress, 1 + len(guards.MODELS))
+    say("guards: how many")
+    counts = measure.in_child(chosen.limit, guards.measure_counts)
+    advance()
+    hits = {}
+    for name in guards.MODELS:
+        say(f"guards: {name}")
+        hits[name] = measure.in_child(chosen.limit, guards.measure_hit, name)
+        advance()
+    return [tables.guards_table(counts), tables.hits_table(hits, tuple(guards.WAYS))], [], False
+
+
+def reporter(progress: Progress, total: int) -> tuple[Callable[[str], None], Callable[[], None]]:
+    """Two callables: one says what is done now, one moves the bar on."""
+    task = progress.add_task("", total=total)
+    return lambda text: progress.update(task, description=text), lambda: progress.advance(task)
+
+
+RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
+    "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
+    "graphs": run_graphs, "memory": run_memory,
+}  # fmt: skip

@@ -1,0 +1,91 @@
+"""Event records -> lines of Python's logging, under "framejit.breaks", "framejit.guards" and so on, as config.log asks.
+
+A table says which records a name is about and how one reads. Where the program has set up no logging, lines go to stderr.
+"""
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ...events import Break, Captured, Chosen, Event, Full, Miss, Note, Skipped, Specialised
+from ...options import config
+
+Line = Callable[[Any, Callable[[Any], str]], str]  # of a record, and of what puts a guard into words; "" for nothing to say
+
+
+def broke(event: Break, describe: Callable[[Any], str]) -> str:
+    called = "".join(f"\n    called from {where}" for where in event.chain[1:])
+    return f"{event.function} at {event.where}: {event.sentence} [{event.reason_id}]\n    hint: {event.hint}{called}"
+
+
+def skipped(event: Skipped, describe: Callable[[Any], str]) -> str:
+    return f"{event.function} at {event.where} is left to Python: {event.reason}"
+
+
+def missed(event: Miss, describe: Callable[[Any], str]) -> str:
+    reasons = "".join(f"\n    {failure}" for failure in event.failures)
+    return f"{event.function} at {event.where}: nothing compiled serves this call{reasons}"
+
+
+def full(event: Full, describe: Callable[[Any], str]) -> str:
+    return f"{event.function} at {event.where} has {event.limit} entries (config.recompile_limit); other calls run in eager"
+
+
+def specialised(event: Specialised, describe: Callable[[Any], str]) -> str:
+    return f"{event.function}: {event.source} varies, but {event.where or 'the code'} needs it to be {event.number}"
+
+
+def guards(event: Captured, describe: Callable[[Any], str]) -> str:
+    return "\n    ".join([f"{event.function} from {event.where}: {len(event.guards)} guards", *map(describe, event.guards)])
+
+
+def graph(event: Captured, describe: Callable[[Any], str]) -> str:
+    if event.graph is None:
+        return ""
+    code = event.graph.python_code("self").src.strip()
+    return f"{event.function} from {event.where}: {event.ops} ops\n{code}"
+
+
+def note(event: Note, describe: Callable[[Any], str]) -> str:
+    return f"the graph of {event.function} from {event.where}: {event.text}"
+
+
+def chosen(event: Chosen, describe: Callable[[Any], str]) -> str:
+    return f"the graph of {event.function} from {event.where} {event.sentence}"
+
+
+LINES: dict[str, dict[type, Line]] = {
+    "breaks": {Break: broke, Skipped: skipped},
+    "recompiles": {Miss: missed, Full: full, Specialised: specialised},
+    "guards": {Captured: guards},
+    "graphs": {Captured: graph},
+    "kernels": {Note: note},
+    "tune": {Chosen: chosen},
+}
+
+
+class Log:
+    """A sink. `describe` puts a guard into words."""
+
+    def __init__(self, describe: Callable[[Any], str]) -> None:
+        self.describe = describe
+
+    def __call__(self, event: Event) -> None:
+        for name in config.log:
+            line = LINES[name].get(type(event))
+            text = line(event, self.describe) if line is not None else ""
+            if text:
+                logger_of(name).info("%s", text)
+
+
+def logger_of(name: str) -> logging.Logger:
+    """A logger that lets these lines through: who asks for them wants to see them."""
+    root = logging.getLogger("framejit")
+    if root.level == logging.NOTSET:
+        root.setLevel(logging.INFO)
+    if not root.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+        root.addHandler(handler)
+    return logging.getLogger(f"framejit.{name}")

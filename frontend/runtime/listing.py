@@ -1,0 +1,94 @@
+"""Live entries as text: the guards and the code of each as a Python function, which linecache finds by the entry's name."""
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...generated import file_name, keep
+from ...guards.kinds.registry import kind_of
+from ...guards.program import GuardProgram
+from ..pycode.readable import plain_name, readable
+from ._hook import ContinuationMaker, Entry, Quiet, Site
+
+if TYPE_CHECKING:
+    from .cache import Cache
+
+_files: weakref.WeakKeyDictionary[GuardProgram, str] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One entry. `file`: what linecache knows its text by."""
+
+    file: str
+    text: str
+
+
+def listings(cache: Cache) -> Iterator[Listing]:
+    """Those of all entries that live now."""
+    for site in cache.sites():
+        yield from (listing(site, entry) for entry in site.entries)
+
+
+def listing(site: Site, entry: Entry) -> Listing:
+    """An entry's text, which linecache keeps as long as the entry lives."""
+    program: GuardProgram | None = entry.data
+    text = guards_text(site, program) + "\n\n\n" + code_text(site, entry)
+    if program is None:
+        return Listing("", text)
+    name = _files.get(program)
+    if name is None:
+        name = _files[program] = file_name(site.data.name)
+        keep(name, text, program)
+    return Listing(name, text)
+
+
+def arguments(site: Site) -> str:
+    piece = site.data
+    return "state" if piece.frames else ", ".join(piece.decoded.slots[: piece.decoded.nargs])
+
+
+def guards_text(site: Site, program: GuardProgram | None) -> str:
+    """All guards as one function, in the order in which C checks them; beside each the line that asked for it."""
+    checks = []
+    for guard in program.guards if program is not None else ():
+        line = f"  # {guard.line}" if guard.line else ""
+        checks.append(f"        {parsed(kind_of(guard).expression(guard))} and{line}\n")
+    body = "".join(checks)
+    return f"def may_run({arguments(site)}):\n    return (\n{body}        True\n    )"
+
+
+def parsed(expression: str) -> str:
+    """An expression that names things Python has no words for becomes one that says so."""
+    try:
+        ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return f"holds({expression!r})"
+    return expression
+
+
+def code_text(site: Site, entry: Entry) -> str:
+    """What runs instead of the function."""
+    name = site.data.decoded.code.co_name
+    head = f"def {name if name.isidentifier() else 'rest'}({arguments(site)}):"
+    if site.data.frames and entry.code is not None:
+        first = entry.code.co_varnames[0]
+        head = head.replace("(state)", f"({first})") + f"  # what is left of it: {first} is the state at the break"
+    if entry.code is None or entry.code is site.data.decoded.code:
+        return f"{head}\n    ...  # as it stands: nothing in it was worth compiling\n"
+    body = readable(entry.code, constant_name)
+    return "\n".join([head, *(f"    {line}" for line in body.splitlines())]) + "\n"
+
+
+def constant_name(constant: Any) -> str:
+    """How constants of rebuilt code are written."""
+    if isinstance(constant, ContinuationMaker):
+        return "in_eager" if constant.eager else "rest"
+    if isinstance(constant, Quiet) or type(constant).__module__.startswith("framejit.backends"):
+        return "graph"
+    if callable(constant) and getattr(constant, "__name__", "") in ("forward", "call") and not isinstance(constant, type):
+        return "graph"
+    return plain_name(constant)

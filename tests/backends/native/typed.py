@@ -1,0 +1,63 @@
+"""Kernels as Triton through its front end for CUDA, without a GPU: it holds shapes and types, which the interpreter lets pass.
+A script: Triton must not be in interpreting mode. Prints what is refused and how many passed; ends with 1 if any was."""
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.triton import POINTERS, PREAMBLE, Tiles, print_triton
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.compiler.compiler import make_backend
+
+sys.path.insert(0, str(Path(__file__).parent))
+import kernels
+
+LOOPED = Tiles(4, 16, 1, False)
+TARGET = GPUTarget("cuda", 90, 32)
+
+
+def refused(case: kernels.Case, tiles: Tiles | None, path: Path) -> str:
+    """What Triton's front end says against a kernel, "" if nothing."""
+    text, parameters, tiles = print_triton(simplify(case.kernel), case.buffers, tiles)
+    path.write_text(PREAMBLE + text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    names = [f"in{n}" for n in range(len(parameters.loaded))] + [f"out{n}" for n in range(len(parameters.stored))]
+    signature = {name: POINTERS[case.buffers[buffer].dtype] for name, buffer in zip(names, parameters.buffers, strict=True)}
+    signature |= dict.fromkeys(parameters.sizes, "i64")
+    blocks = {"XBLOCK": tiles.xblock} | ({"RBLOCK": tiles.rblock} if "RBLOCK" in text else {})
+    signature |= dict.fromkeys(blocks, "constexpr")
+    constants = {(list(signature).index(name),): value for name, value in blocks.items()}
+    backend, context = make_backend(TARGET), ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    options = backend.parse_options({"debug": True})
+    try:
+        source = ASTSource(module.kernel, signature=signature, constexprs=constants)
+        made = source.make_ir(TARGET, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+        return "" if made.verify() else "the module does not verify"
+    except Exception as error:
+        return f"{error}\n{text}"
+
+
+def main() -> int:
+    told, passed = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, case in kernels.all_cases().items():
+            for tiles in (None, LOOPED) if case.kernel.inner else (None,):
+                reason = refused(case, tiles, Path(folder) / f"kernel{passed + len(told)}.py")
+                told += [f"{name} {tiles}: {reason}"] if reason else []
+                passed += not reason
+    print("\n".join(told))
+    print(f"{passed} kernels passed, {len(told)} refused")
+    return 1 if told else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

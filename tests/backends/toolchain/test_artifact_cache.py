@@ -1,0 +1,109 @@
+"""Compiled artifacts on disk: damaged, too many, built by two at once, nowhere to put them."""
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+
+import framejit
+import pytest
+import torch
+from framejit import config
+from framejit.backends.toolchain import compile_c
+from framejit.backends.toolchain.artifact_cache import ArtifactCache, cache_folder, key_of
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path):
+    with config.patch(cache_dir=tmp_path):
+        yield tmp_path
+
+
+def writer(data, log=None):
+    def build(path):
+        path.write_bytes(data)
+        if log is not None:
+            log.append(data)
+
+    return build
+
+
+def test_built_once_and_found_again():
+    log = []
+    first = ArtifactCache("c").make("abcd", writer(b"1", log))
+    assert ArtifactCache("c").make("abcd", writer(b"2", log)) == first and first.read_bytes() == b"1" and log == [b"1"]
+
+
+def test_a_damaged_file_is_made_again_with_a_warning():
+    cache = ArtifactCache("c")
+    cache.make("abcd", writer(b"right")).write_bytes(b"wrong")
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        assert cache.make("abcd", writer(b"right")).read_bytes() == b"right"
+
+
+def test_a_build_that_fails_leaves_nothing():
+    def fails(path):
+        path.write_bytes(b"half")
+        raise RuntimeError("no")
+
+    cache = ArtifactCache("c")
+    with pytest.raises(RuntimeError, match="no"):
+        cache.make("abcd", fails)
+    assert cache.get("abcd") is None and [path.name for path in cache.path("abcd").parent.iterdir()] == ["abcd.lock"]
+    assert cache.make("abcd", writer(b"whole")).read_bytes() == b"whole"
+
+
+def test_what_was_used_longest_ago_goes_first():
+    cache = ArtifactCache("c", limit=25)
+    for number, key in enumerate(("aaaa", "bbbb")):
+        path = cache.make(key, writer(bytes(10)))
+        os.utime(path, (number + 1, number + 1))
+    assert cache.get("aaaa") is not None  # used just now
+    cache.make("cccc", writer(bytes(10)))
+    assert cache.get("bbbb") is None and cache.get("aaaa") is not None and cache.get("cccc") is not None
+
+
+def slow_build(folder, barrier, results):
+    def build(path):
+        with open(folder / "log", "a") as log:
+            log.write("built\n")
+        time.sleep(0.2)
+        path.write_text("whole")
+
+    barrier.wait(timeout=60)
+    results.put(ArtifactCache("c").make("abcd", build).read_text())
+
+
+def test_two_processes_build_once(folder):
+    forked = multiprocessing.get_context("fork")
+    barrier, results = forked.Barrier(2), forked.Queue()
+    both = [forked.Process(target=slow_build, args=(folder, barrier, results)) for _ in range(2)]
+    for process in both:
+        process.start()
+    assert [results.get(timeout=60) for _ in both] == ["whole", "whole"]
+    for process in both:
+        process.join()
+    assert (folder / "log").read_text() == "built\n"
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").touch()
+    x = torch.randn(4, 5)
+    with config.patch(cache_dir=tmp_path / "file" / "cache"):
+        with pytest.warns(RuntimeWarning, match="Set FRAMEJIT_CACHE_DIR"):
+            assert cache_folder("c").parent.exists()
+        torch.testing.assert_close(framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(x), torch.softmax(x * 2, -1))
+
+
+def test_keys_tell_parts_apart():
+    assert key_of("ab", "c") != key_of("a", "bc") and key_of("a") == key_of("a")
+
+
+def test_kernels_are_compiled_once(monkeypatch):
+    built = []
+    original = compile_c._compile
+    monkeypatch.setattr(compile_c, "_compile", lambda *args: (built.append(args), original(*args))[1])
+    for _ in range(2):
+        framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(torch.randn(4, 5))
+        framejit.reset()
+    assert len(built) == 1
