@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...errors import GraphBreak, SkipFrame
 from ...guards.guard import Guard, Kind
-from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
+from ...guards.source import AttrSource, DictItem, GlobalsSource, HandledOutside, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
 from ..pycode.completion import AS_IS, Completion
@@ -101,6 +101,7 @@ class Trace:
         self.guards: dict[Any, Guard] = {}
         self.class_paths: dict[type, Source | None] = {}
         self.handled: Value | None = None  # the exception that is being handled
+        self._outside = sys.exc_info()[1]  # ... around the frame
         self.frames: list[Interpreter] = []  # innermost last
         self.instructions = 0
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
@@ -152,6 +153,7 @@ class Trace:
         self.effects.changed.clear()
         self.effects.outputs.clear()
         self.effects.globals.clear()
+        self._outside = None
         self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
@@ -397,6 +399,10 @@ class Trace:
         return torch_policy.is_plain_metaclass(meta)
 
     # exceptions
+
+    def handled_outside(self) -> Value:
+        """The exception that is being handled around the frame, or None; relied on."""
+        return self.wrap(self._outside, HandledOutside())
 
     def throw(self, cls: type[BaseException], *args: Any) -> Observed:
         return self.throw_value(cls, [self.wrap(arg, None) for arg in args])

@@ -134,6 +134,9 @@ class TraceContext(Protocol):
 
     # exceptions of the traced program
 
+    def handled_outside(self) -> Value:
+        """The exception that is being handled around the frame, or None; relied on."""
+
     def throw(self, cls: type[BaseException], *args: Any) -> Observed:
         """The exception to raise when the traced program raises `cls(*args)`."""
 
