@@ -260,3 +260,25 @@ def test_methods_of_modules():
 
     compiled = strict_compile(f)
     assert compiled(vec(2))[1:] == f(vec(2))[1:] == compiled(vec(2))[1:]
+
+
+class Mortal:
+    """Counts those that live."""
+
+    living = 0
+
+    def __init__(self):
+        Mortal.living += 1
+
+    def __del__(self):
+        Mortal.living -= 1
+
+
+def test_objects_that_do_something_when_they_die():
+    def f(x):
+        mortal = Mortal()
+        return x * mortal.living + 1
+
+    compiled = strict_compile(f)
+    for _ in range(3):
+        assert torch.equal(compiled(vec(2)), vec(2) + 1) and Mortal.living == 0
