@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__
-from .cli import bench, cache, doctor, minify, tune
+from .cli import bench, cache, doctor, explain, minify, tune
 
-COMMANDS = {"bench": bench, "cache": cache, "doctor": doctor, "minify": minify, "tune": tune}
+COMMANDS = {"bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify, "tune": tune}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,9 +23,17 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What a command line says. Raises SystemExit as argparse does."""
+    words = list(words)
+    if words[:1] == ["explain"]:  # the program's own arguments look like ours
+        words[1:] = explain.sorted_out(words[1:])
+    return parser().parse_args(words)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    args = parser().parse_args(argv)
+    args = parsed(sys.argv[1:] if argv is None else argv)
     try:
         return COMMANDS[args.command].run(args)
     except KeyboardInterrupt:

@@ -5,7 +5,27 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
+
+from .phases import Clock, Lap, Span
+
+Position = tuple[int | None, int | None, int | None, int | None]  # line, last line, column, last column, as code objects count them
+NOWHERE: Position = (None, None, None, None)
+_numbers = count(1)
+
+
+def new_number() -> int:
+    """A number for a compile, of its own in this process: records of one bear it."""
+    return next(_numbers)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A frame (or the rest of one after a break) is about to be compiled."""
+
+    function: str
+    where: str
 
 
 @dataclass(frozen=True)
@@ -18,18 +38,57 @@ class Break:
     reason_id: str
     sentence: str
     hint: str
+    position: Position = NOWHERE  # of what broke, in the innermost frame's file
+    ops: int = 0  # operations on tensors that it is, which no graph has therefore
+    number: int = field(default=0, compare=False)  # of the compile that ends in it
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a graph takes: the path to it, its type, sizes (symbols by name) and device."""
+
+    source: str
+    dtype: str
+    sizes: tuple[str, ...]
+    device: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """A graph is given to a backend."""
+
+    function: str
+    where: str
+    backend: str
+    inputs: tuple[Input, ...]
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A frame (or the rest of one after a break) became an entry."""
+    """A frame (or the rest of one after a break) became an entry, with its guards in the order in which they are checked."""
 
     function: str
     where: str
     ops: int
     graph: Any  # torch.fx.Graph, None when the capture has no tensor work
     guards: tuple[Any, ...]
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase: trace, backend, guards, rebuild
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase, of framejit.phases.NAMES, up to here
+    number: int = 0
+    lines: tuple[str, ...] = ()  # file:line of its operations and of the calls that led to them
+    watched: frozenset[int] = frozenset()  # positions of guards that are checked again only when something has changed
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a compile took, whether or not something came of it. `late`: it went on after the compile, when a call needed more."""
+
+    function: str
+    where: str
+    seconds: dict[str, float]  # by phase, of framejit.phases.NAMES; no phase counts what another one does
+    spans: tuple[Span, ...] = ()
+    number: int = 0
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +154,42 @@ class Note:
     function: str
     where: str
     text: str
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the native compiler. `ops`: the operators fused in it."""
+
+    name: str
+    language: str  # "c" or "triton"
+    ops: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What the native compiler made of a graph, or of one part of it."""
+
+    function: str
+    where: str
+    part: str  # "graph", "forward" or "backward"
+    kernels: tuple[Kernel, ...]
+    called: tuple[tuple[str, int], ...]  # torch's own operators, and how often
+    apart: tuple[tuple[str, str, str], ...]  # neighbours that were not fused, and why
+    host: str  # the Python that launches them
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A CUDA graph was recorded, or not and why."""
+
+    function: str
+    where: str
+    recorded: bool
+    text: str
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,6 +203,7 @@ class Chosen:
     timings: tuple[tuple[str, float], ...] = ()  # seconds a call, the fastest first
     struck: tuple[tuple[str, str], ...] = ()  # what else was tried, and why it is out
     seconds: float = 0.0  # that the choice took
+    number: int = 0
 
     @property
     def sentence(self) -> str:
@@ -125,26 +221,54 @@ class Working:
     done: Future[None]
 
 
-Event = Break | Captured | Skipped | Miss | Full | Specialised | Note | Chosen | Working
+Event = (
+    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note | Kernels | Recorded | Chosen | Working
+)  # fmt: skip
 Sink = Callable[[Event], None]
 
 
 class Reporter:
-    """How a backend tells what became of a graph: called with a sentence, or with the outcome of a choice."""
+    """How a backend tells what became of a graph: called with a sentence, or by one of its methods."""
 
-    def __init__(self, function: str, where: str, sink: Sink) -> None:
-        self.function, self.where, self._sink = function, where, sink
+    def __init__(self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0) -> None:
+        self.function, self.where, self.number = function, where, number
+        self.clock = clock or Clock()
+        self.send = sink
 
     def __call__(self, text: str) -> None:
-        self._sink(Note(self.function, self.where, text))
+        self.send(Note(self.function, self.where, text, self.number))
+
+    def phase(self, name: str) -> Lap:
+        """A context manager around one of framejit.phases.NAMES."""
+        return self.clock.phase(name)
+
+    def given(self, backend: str, inputs: tuple[Input, ...]) -> None:
+        self.send(Given(self.function, self.where, backend, inputs, self.number))
+
+    def kernels(
+        self, part: str, kernels: tuple[Kernel, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
+        host: str,
+    ) -> None:  # fmt: skip
+        self.send(Kernels(self.function, self.where, part, kernels, called, apart, host, self.number))
+
+    def recorded(self, recorded: bool, text: str) -> None:
+        """Of CUDA graphs."""
+        self.send(Recorded(self.function, self.where, recorded, text, self.number))
 
     def working(self, done: Future[None]) -> None:
-        self._sink(Working(self.function, self.where, done))
+        self.send(Working(self.function, self.where, done))
 
     def chosen(
         self, backend: str, why: str, timings: tuple[tuple[str, float], ...], struck: tuple[tuple[str, str], ...], seconds: float
     ) -> None:
-        self._sink(Chosen(self.function, self.where, backend, why, timings, struck, seconds))
+        self.send(Chosen(self.function, self.where, backend, why, timings, struck, seconds, self.number))
+
+
+def ignore(event: Event) -> None:
+    """A sink for a graph that nobody explains."""
+
+
+UNREPORTED = Reporter("a graph", "", ignore)
 
 
 class Recorder:

@@ -61,6 +61,8 @@ class Options:
     unroll_turns: int = 256  # turns of a loop that are always unrolled
     unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions, an operation counting as 200
     wait_for_compile: bool = False  # threads that meet a compile in progress wait (a minute at most) instead of running eager
+    sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
+    probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
 
     @property
     def suppresses_errors(self) -> bool:
@@ -96,6 +98,8 @@ class Config:
     unroll_turns: int = 256
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
+    sinks: tuple[Callable[[Any], None], ...] = ()
+    probe: Any = None
     disable: bool = field(default_factory=lambda: _flag("FRAMEJIT_DISABLE", False))
 
     def __setattr__(self, name: str, value: Any) -> None:

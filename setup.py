@@ -22,7 +22,7 @@ setup(
     script_name="setup.py",  # setuptools leaves the setup script out of the package by this name, which front ends do not set
     package_dir={"framejit": "."},
     packages=["framejit", *(f"framejit.{name}" for name in folders)],
-    package_data={"": ["*.pyi", "py.typed"]},
+    package_data={"": ["*.pyi", "py.typed"], "framejit.frontend.explain": ["templates/*.j2", "*.json"]},
     options={"build": {"build_base": "build/sanitized"}} if sanitize else {},
     ext_modules=[
         Extension(

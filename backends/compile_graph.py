@@ -14,7 +14,7 @@ from torch._guards import TracingContext, tracing
 from torch.utils import checkpoint
 
 from ..errors import BackendError, RequirementError, Rerun
-from ..events import Reporter
+from ..events import Input, Reporter
 from ..options import Options
 from .fitness import refusal
 from .passes.full_masks import drop_full_masks
@@ -49,8 +49,9 @@ def compile_graph(
     for item in captured.inputs:
         item.value.node.meta["mutated"] = item.mutated
         item.value.node.meta["path"] = item.source.name
+    used = set(inputs)
     for node in examples:
-        if node not in set(inputs):
+        if node not in used:
             graph.erase_node(node)
     graph.output(tuple(outputs))
     drop_full_masks(graph)
@@ -59,8 +60,10 @@ def compile_graph(
     random = draws_random_numbers(captured.nodes)
     origin = ""
     try:
-        backend = lookup(options.backend)
+        with report.phase("imports"):
+            backend = lookup(options.backend)
         origin = backend.origin
+        report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with tracing(TracingContext(captured.fake_mode)):
             compiled = call_backend(backend, options, gm, [examples[node] for node in inputs], report)
     except RequirementError:
@@ -71,6 +74,14 @@ def compile_graph(
     if modes or random or mutated:
         return Restoring(compiled, random, mutated, bool(mutated) and raises_after_writing(captured.nodes))
     return compiled
+
+
+def as_record(item: Any) -> Input:
+    """An input of a graph for those who listen."""
+    example, name = item.example, item.source.name
+    if not isinstance(example, torch.Tensor):
+        return Input(name, "float" if isinstance(example, float | torch.SymFloat) else "int", (), "")
+    return Input(name, str(example.dtype).removeprefix("torch."), tuple(map(str, example.shape)), str(example.device))
 
 
 def call_backend(backend: Backend, options: Options, gm: torch.fx.GraphModule, examples: list[Any], report: Reporter) -> Callable[..., Any]:

@@ -29,13 +29,12 @@ def prepare() -> None:
     load_triton.workers()
 
 
-def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, texts: list[str]) -> dict[int, Launch]:
-    """Prints and compiles kernels; equal ones once. Appends their texts to `texts`."""
+def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace) -> tuple[dict[int, Launch], dict[int, str]]:
+    """Prints and compiles kernels; equal ones once. What launches each, and its text."""
     device = device_of(program)
     ours = owned(program)
     printed = {position: print_triton(kernel, program.buffers) for position, kernel in kernels.items()}
     jobs = {position: job(program, *found, ours) for position, found in printed.items()}
-    texts += dict.fromkeys(text for text, _, _ in printed.values())
     loaded = load_triton.load(list(jobs.values()), device)
     namespace.objects["launch"] = launch
     found = {}
@@ -45,7 +44,7 @@ def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespa
         namespace.objects[name] = kernel.function
         call = f"launch({name}, {tiles_in(kernels[position].rows, tiles)}, 1, 1, {kernel.threads}, {kernel.shared}, stream, "
         found[position] = Launch(call, parameters, ", 0, 0)")
-    return found
+    return found, {position: text for position, (text, _, _) in printed.items()}
 
 
 def prologue(program: Program, namespace: Namespace) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,10 @@ import torch.fx
 from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..events import UNREPORTED, Reporter
+from ..events import Kernel as KernelRecord
 from ..generated import file_name, keep
+from ..phases import Clock
 from .eager_gradients import needs_gradient
 from .loops.ir import Call, Kernel, Program
 from .lower.build import lower
@@ -53,27 +57,49 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @dataclass
 class Report:
-    """What became of a graph: the host program, the kernels' texts, operators that are called, why neighbours stayed apart."""
+    """What became of a graph: the host program, its different kernels, operators that are called, why neighbours stayed apart.
+    `clock`: takes the times of its phases."""
 
+    clock: Clock = field(default_factory=Clock)
     host: str = ""
-    kernels: list[str] = field(default_factory=list)
+    kernels: list[KernelRecord] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
     apart: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """One sentence for explain."""
-        names = Counter(name.removeprefix("aten.").removesuffix(".default") for name in self.called)
-        calls = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.most_common())
+        calls = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in self.calls())
         return f"{len(self.kernels)} different kernels; torch's own operators for {calls or 'nothing'}"
 
+    def calls(self) -> list[tuple[str, int]]:
+        """The operators that are called, and how often."""
+        return Counter(map(short, self.called)).most_common()
 
-def unreported(text: str) -> None:
-    """For a graph that nobody explains."""
+    def tell(self, report: Reporter, part: str) -> None:
+        apart = tuple((first, second, reason) for (first, second), reason in self.apart.items())
+        report.kernels(part, tuple(self.kernels), tuple(self.calls()), apart, self.host)
+
+
+def short(operator: str) -> str:
+    return operator.removeprefix("aten.").removesuffix(".default")
+
+
+def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: str) -> list[KernelRecord]:
+    """One of each different text, with the operators of the first kernel that it was printed for."""
+    first: dict[str, Kernel] = {}
+    for text, kernel in texts:
+        first.setdefault(text, kernel)
+    made = []
+    for number, (text, kernel) in enumerate(first.items()):
+        name = names.format(number)
+        ops = tuple(op for op, _ in groupby(map(short, kernel.origins)))
+        made.append(KernelRecord(name, language, ops, text.replace("NAME", name)))
+    return made
 
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Callable[[str], None] = unreported
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Reporter = UNREPORTED
 ) -> Callable[..., Any]:
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. around: gets the parts of a graph with
     gradients and the callables made of them, and returns what is called instead."""
@@ -91,20 +117,22 @@ def native(
 
 
 def compile_captured(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Callable[[str], None]
+    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Reporter
 ) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
         return differentiable(gm, example_inputs, around, report)
-    told = Report()
+    told = Report(report.clock)
     try:
-        aten_graph = functional(join_attention(gm), decompositions())
-        join_epilogues(aten_graph)
-        compiled = compile_aten(aten_graph, told)
+        with report.phase("lowering"):
+            aten_graph = functional(join_attention(gm), decompositions())
+            join_epilogues(aten_graph)
+            compiled = compile_aten(aten_graph, told)
     except NotImplementedError:
         return differentiable(gm, example_inputs, around, report)
     report(f"compiled: {told}")
+    told.tell(report, "graph")
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
 
 
@@ -152,17 +180,20 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def differentiable(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Callable[[str], None]
+    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Reporter
 ) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
 
     def compile_part(part: Part) -> Callable[..., Any]:
-        told = Report()
-        compiled = compile_aten(part.gm, told, boxed=part.backward and around is None)
-        report(f"compiled {'backward' if part.backward else 'forward'}: {told}")
+        told, direction = Report(report.clock), "backward" if part.backward else "forward"
+        with report.phase("lowering"):
+            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None)
+        report(f"compiled {direction}: {told}")
+        told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
 
-    training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more
+    with report.phase("imports"):
+        training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more
     made: Callable[..., Any] = training.by_parts(gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions())
     return made
 
@@ -181,7 +212,10 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
     first = []
     if on_gpu:
-        launches |= gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, report.kernels)
+        with report.clock.phase("triton_compile"):
+            launched, texts = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace)
+        launches |= launched
+        report.kernels += kernel_records("triton", ((texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
         first = gpu().prologue(program, namespace)
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
@@ -204,12 +238,14 @@ def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Nam
         return {}
     threads = torch.get_num_threads()
     printed = {position: print_c(step, program.buffers, threads) for position, step in kernels.items()}
-    report.kernels = list(dict.fromkeys(text for text, _ in printed.values()))
+    texts = list(dict.fromkeys(text for text, _ in printed.values()))
+    report.kernels = kernel_records("c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}")
     _, _, vector = compiler()
-    addresses = dict(zip(report.kernels, functions(preamble(vector), report.kernels, 2), strict=True))
+    with report.clock.phase("c_compile"):
+        addresses = dict(zip(texts, functions(preamble(vector), texts, 2), strict=True))
     launches = {}
     for position, (text, parameters) in printed.items():
-        name = f"kernel_{report.kernels.index(text)}"
+        name = f"kernel_{texts.index(text)}"
         namespace.objects[name] = addresses[text]
         launches[position] = Launch(f"run({name}, ", parameters)
     return launches

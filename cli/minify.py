@@ -8,23 +8,27 @@ from pathlib import Path
 from rich.console import Console
 
 from ..backends.autotune.minify import Minifier, NoReproError
+from ..backends.autotune.repro import FOLDER
+from ..options import config
 
 MADE = ".min.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("repro", type=Path, help="a script that the autotuner wrote, or a folder of them (struck_out in the cache folder)")
+    what = "a script that the autotuner wrote, or a folder of them (default: those in the cache folder)"
+    parser.add_argument("repro", type=Path, nargs="?", help=what)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the smaller scripts (default: beside each)")
     parser.add_argument("--limit", type=float, default=60, metavar="S", help="seconds after which a run counts as hanging (default: 60)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Returns the exit code: 1 if something could not be made smaller."""
-    found = [args.repro]
-    if args.repro.is_dir():
-        found = sorted(path for path in args.repro.glob("*.py") if not path.name.endswith(MADE))
+    asked = args.repro or config.cache_dir / FOLDER
+    found = [asked]
+    if asked.is_dir() or args.repro is None:
+        found = sorted(path for path in asked.glob("*.py") if not path.name.endswith(MADE))
     if not found:
-        print(f"framejit minify: {args.repro}: no scripts in this folder", file=sys.stderr)
+        print(f"framejit minify: no scripts in {asked}: nothing was struck out", file=sys.stderr)
         return 1
     return max(minify(path, args.out or path.parent, args.limit) for path in found)
 

@@ -1,11 +1,14 @@
 """What users call: compile, disable, graph_break and their kin."""
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import functools
+import time
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -15,13 +18,15 @@ from ..events import Recorder
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config
+from .explain.gather import make_report
 from .explain.log import Log
-from .explain.report import Report, make_report
+from .explain.report import Report
 from .explain.stats import Stats, make_stats
 from .runtime import _hook
 from .runtime.cache import Cache
 from .runtime.listing import Listing, listings
 from .runtime.module import compile_module
+from .runtime.probe import Probe
 from .runtime.stance import debug, set_stance
 from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling
@@ -36,7 +41,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 # A handle is copied and pickled as a function is: by its name.
 copyreg.pickle(_hook.Handle, lambda handle: handle.__qualname__)
 
-HISTORY = 256  # records that a handle keeps of what happened to it
+HISTORY = 2048  # records that a handle keeps of what happened to it
 _caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
@@ -114,6 +119,7 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     handle = cache.handle
     functools.update_wrapper(handle, function)
     handle.framejit = Control(cache)
+    handle.explain = handle.framejit.explain
     handle.wait = cache.wait
     _caches.add(cache)
     return handle
@@ -125,11 +131,21 @@ class Control:
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self.history = Recorder(HISTORY)
+        self.probe: Probe | None = cache.probe
         cache.sinks.append(self.history)
 
     def explain(self) -> Report:
-        """What was captured so far, where it broke and why; nothing is run or compiled again for it."""
-        return make_report(self.history.events, guard_text)
+        """What was captured so far, where it broke and why; nothing is run or compiled again for it. Times of graphs and breaks are
+        those of calls made under `measure()`."""
+        return make_report(tuple(self.history.events), condition, probe=self.probe, title=self.cache.handle.function.__qualname__)
+
+    @contextlib.contextmanager
+    def measure(self) -> Iterator[None]:
+        """Calls made inside are measured, for `explain()`: they run code that is compiled anew and tells the time as it goes. What
+        was compiled before is kept meanwhile, and serves the calls afterwards as if nothing had been."""
+        self.probe = self.probe or Probe()
+        with self.cache.measured(self.probe):
+            yield
 
     def generated(self) -> list[Listing]:
         """Guards and code of each live entry as Python text, which linecache (so tracebacks and debuggers too) finds by its name."""
@@ -143,6 +159,7 @@ class Control:
         """Forgets every entry, and what happened so far."""
         self.cache.clear()
         self.history.events.clear()
+        self.probe = self.cache.probe
 
     @property
     def compiles(self) -> int:
@@ -156,28 +173,58 @@ def explain(
     backend: str | Callable[..., Any] | None = None,
     dynamic: bool | None = None,
     options: dict[str, Any] | None = None,
+    calls: int = 1,
 ) -> Callable[..., Report]:
-    """explain(f)(*args, **kwargs) compiles f anew, calls it once and returns a Report of what became of it.
+    """explain(f)(*args, **kwargs) compiles f anew, calls it and returns a Report of what became of it.
 
     fn_or_module: what compile() takes; a module or a handle that is compiled already keeps its own compiled code.
     backend, dynamic, options: as for compile().
+    calls: how often f is called, each time for real: its side effects happen so often. The first passage of a break takes longer
+        than later ones, so with one call times at breaks are upper bounds.
 
-    The report has graphs, ops, breaks (reason, file:line, source text, hint), guards, seconds by phase, and the result of
-    the call, which ran for real: its side effects happened, once. Exceptions of the call pass through.
+    The report has graphs, ops, breaks (reason, file:line, source text, hint, times), guards, seconds by phase, and the result of
+    the last call. Exceptions of a call pass through. Raises ValueError for `calls` below 1.
     """
+    if calls < 1:
+        raise ValueError(f"calls must be at least 1, not {calls}")
     chosen = make_options(backend, dynamic, False, None, options)
 
     def explained(*args: Any, **kwargs: Any) -> Report:
         function, bound = underlying(fn_or_module)
         if config.disable:
-            return make_report((), guard_text, function(*bound, *args, **kwargs))
-        handle = make_handle(function, chosen)
-        recorder = Recorder()
-        handle.framejit.cache.sinks.append(recorder)
-        result = handle(*bound, *args, **kwargs)
-        return make_report(recorder.events, guard_text, result)
+            return make_report((), condition, function(*bound, *args, **kwargs))
+        probe, recorder = Probe(), Recorder()
+        handle = make_handle(function, replace(chosen, probe=probe, sinks=(*chosen.sinks, recorder)))
+        start = time.perf_counter()
+        for _ in range(calls):
+            result = handle(*bound, *args, **kwargs)
+        wall = time.perf_counter() - start
+        return make_report(recorder.events, condition, result, probe, wall, title_of(fn_or_module, function))
 
     return explained
+
+
+class Observation:
+    """What is seen of all functions that are compiled inside `with observation:`, for one report over a whole program."""
+
+    def __init__(self) -> None:
+        self.recorder, self.probe = Recorder(), Probe()
+        self._patch = config.patch(sinks=(*config.sinks, self.recorder), probe=self.probe)
+
+    def __enter__(self) -> None:
+        self._patch.__enter__()
+        self._start = time.perf_counter()
+
+    def __exit__(self, *exc: object) -> None:
+        self.wall = time.perf_counter() - self._start
+        self._patch.__exit__(*exc)
+
+    def report(self, title: str) -> Report:
+        return make_report(tuple(self.recorder.events), condition, None, self.probe, self.wall, title)
+
+
+def title_of(fn_or_module: Any, function: types.FunctionType) -> str:
+    return type(fn_or_module).__qualname__ if isinstance(fn_or_module, torch.nn.Module) else function.__qualname__
 
 
 def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
@@ -197,7 +244,12 @@ def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
 def guard_text(guard: Guard) -> str:
     """A guard as a person would write it, and the line that asked for it."""
     line = f"  # {guard.line}" if guard.line else ""
-    return kind_of(guard).expression(guard) + line
+    return condition(guard) + line
+
+
+def condition(guard: Guard) -> str:
+    """A guard as a person would write it."""
+    return kind_of(guard).expression(guard)
 
 
 _log = Log(guard_text)

@@ -108,6 +108,12 @@ class GuardProgram:
         places = self.places
         return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, stable, held, last, places.fresh, places.anchors)
 
+    @property
+    def watched(self) -> frozenset[int]:
+        """Positions of the guards that are skipped while nothing they looked at has changed."""
+        seldom = {id(step.guard) for step in self.steps if isinstance(step, Check) and step.phase is Phase.STABLE}
+        return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
+
     def failure(self, step: int, frame: FrameView) -> Failure | None:
         """In words, why the evaluator stopped at this step for this frame; None for step -1."""
         if step < 0:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
-    {"errors", "options", "events", "generated"}, {"pycode", "guards", "backends"}, {"values"}, {"interpret"}, {"rebuild"},
+    {"errors", "options", "phases", "generated"}, {"events"}, {"pycode", "guards", "backends"}, {"values"}, {"interpret"}, {"rebuild"},
     {"runtime", "explain"}, {"api", "eager_only", "support"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")

@@ -32,9 +32,12 @@ def test_the_build_needs_no_torch():
     assert "torch" not in {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
 
 
-def test_stubs_and_the_type_marker_are_installed():
-    package = Path(framejit.__file__).parent
-    assert all((package / name).exists() for name in ("py.typed", "frontend/runtime/_hook.pyi", "guards/native/_guards.pyi"))
+@pytest.mark.parametrize("name", [
+    "py.typed", "frontend/runtime/_hook.pyi", "guards/native/_guards.pyi", "frontend/explain/templates/report.html.j2",
+    "frontend/explain/report.schema.json",
+])  # fmt: skip
+def test_what_is_no_code_is_installed_too(name):
+    assert (Path(framejit.__file__).parent / name).exists()
 
 
 def test_the_supported_torch_is_said_once():

@@ -8,7 +8,7 @@ import torch
 import torch.fx
 
 from ...errors import RequirementError
-from ...events import Event, Reporter
+from ...events import UNREPORTED, Reporter
 from ..fitness import untried
 from ..registry import register_backend
 from .background import in_background, may_wait
@@ -19,13 +19,6 @@ from .tuning import Tuning
 
 NO_DEVICE = "nothing of the graph is on a CUDA device"
 MOST_CLASSES = 8  # of shapes that a graph is tuned for
-
-
-def ignore(event: Event) -> None:
-    """For a graph that nobody explains."""
-
-
-UNREPORTED = Reporter("a graph", "", ignore)
 
 
 @register_backend("autotune", options=option_names)

@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch.fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ...events import Reporter
+from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
 from ..fitness import device_types
 from ..registry import SHIPPED, Backend, whole
@@ -40,27 +40,22 @@ COPIES = 1 << 32  # so many bytes of inputs are copied for a first run; of more,
 GREEDY = 2.0  # times eager's peak of device memory
 
 
-class Notes:
+class Notes(Reporter):
     """What a candidate reports, kept until it is chosen."""
 
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-        self.to: Callable[[str], Any] | None = None
+    def __init__(self, report: Reporter) -> None:
+        self.kept: list[Event] = []
+        self._to: Sink = self.kept.append
+        super().__init__(report.function, report.where, lambda event: self._to(event), report.clock, report.number)
 
-    def __call__(self, text: str) -> None:
-        if self.to is None:
-            self.kept.append(text)
-        else:
-            self.to(text)
-
-    def release(self, to: Callable[[str], Any]) -> None:
-        self.to = to
-        for text in self.kept:
-            to(text)
+    def release(self, to: Reporter) -> None:
+        self._to = to.send
+        for event in self.kept:
+            to.send(event)
 
     def refusal(self) -> str:
         """Why the candidate records nothing, if it said so."""
-        return next((text for text in self.kept if "not recorded" in text), "")
+        return next((event.text for event in self.kept if isinstance(event, Recorded) and not event.recorded), "")
 
 
 @dataclass
@@ -68,8 +63,8 @@ class Candidate:
     """A backend for this graph. `call` once it is built."""
 
     backend: Backend
+    notes: Notes
     call: Callee | None = None
-    notes: Notes = field(default_factory=Notes)
 
     @property
     def name(self) -> str:
@@ -95,11 +90,11 @@ class Tuning:
         """A candidate ready to be called; None, struck out, where its backend fails."""
         if backend.name in self.built:
             return self.built[backend.name]
-        candidate = Candidate(backend)
+        candidate = Candidate(backend, Notes(self.report))
         parameters = inspect.signature(backend.function).parameters
         extra = {"report": candidate.notes} if "report" in parameters else {}
         try:
-            with tracing(TracingContext(self.fake_mode)):
+            with tracing(TracingContext(self.fake_mode)), self.report.phase("backend"):
                 call = whole(backend)(own_copy(self.gm), self.examples, **extra)
             if not callable(call):
                 raise TypeError(f"it returned a {type(call).__name__}, not a callable")
@@ -114,6 +109,10 @@ class Tuning:
 
     def decide(self, args: Sequence[Any]) -> Callee:
         """What to call for inputs like these."""
+        with self.report.phase("tuning"):
+            return self._decide(args)
+
+    def _decide(self, args: Sequence[Any]) -> Callee:
         start = time.perf_counter()
         names = [EAGER, *(backend.name for backend in self.picked.backends)]
         who = identity(self.gm, args, self.plan.mode, names, self.device)

@@ -10,15 +10,12 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...events import UNREPORTED, Reporter
 from ..fitness import wants_gradients
 from ..registry import GRAPHED, Backend, register_backend, whole
 from .graphed import Graphed, Work
 from .sizes import device_of, varies
-from .unsafe import Report, recordable
-
-
-def unreported(text: str) -> None:
-    """For a graph that nobody explains."""
+from .unsafe import recordable
 
 
 def no_device() -> str:
@@ -27,7 +24,7 @@ def no_device() -> str:
 
 @register_backend("cudagraphs", missing=no_device)
 def cudagraphs(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Report = unreported
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Reporter = UNREPORTED
 ) -> Callable[..., Any]:
     """Records the graph as it is; with gradients, the forward and the backward graph that aot_autograd makes of it.
 
@@ -52,7 +49,7 @@ def over(inner: Backend) -> Backend:
     parameters = inspect.signature(inner.function).parameters
 
     def recorded(
-        gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Report = unreported, **asked: Any
+        gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Reporter = UNREPORTED, **asked: Any
     ) -> Callable[..., Any]:
         require = cudagraphs == "require"
         if "report" in parameters:
@@ -72,7 +69,7 @@ def over(inner: Backend) -> Backend:
     )  # fmt: skip
 
 
-def graphed(gm: torch.fx.GraphModule, run: Callable[..., Any], report: Report, require: bool) -> Graphed:
+def graphed(gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool) -> Graphed:
     """A callable made of a captured graph without gradients, recorded."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = frozenset(index for index, node in enumerate(placeholders) if node.meta.get("mutated"))

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ...errors import RequirementError
+from ...events import Reporter
 from . import pool
 from .recording import ADDRESS, Recording, Unrecordable
 
@@ -46,9 +47,9 @@ class Work:
 
 
 class Graphed:
-    """report: takes a sentence for explain. require: RequirementError instead of running as it is."""
+    """require: RequirementError instead of running as it is."""
 
-    def __init__(self, work: Work, report: Callable[[str], Any], require: bool = False) -> None:
+    def __init__(self, work: Work, report: Reporter, require: bool = False) -> None:
         self.work, self.report, self.require = work, report, require
         self.run = work.run
         self.copied: set[int] = set()
@@ -153,13 +154,13 @@ class Graphed:
             return self.run(*args)
         self.states[key] = made
         if not self.remade:
-            self.report(f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in")
+            self.report.recorded(True, f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in")
         return made.replay(args)
 
     def give_up(self, reason: str) -> None:
         self.off = reason
         self.states.clear()
-        self.report(f"CUDA graphs: not recorded: {reason}")
+        self.report.recorded(False, f"CUDA graphs: not recorded: {reason}")
         if self.require:
             raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
 

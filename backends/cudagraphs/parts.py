@@ -11,15 +11,16 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...events import Reporter
 from ..registry import Backend
 from ..training import Part, by_parts
 from .graphed import Graphed, Work
 from .sizes import device_of, varies
-from .unsafe import Report, recordable
+from .unsafe import recordable
 
 
 def recorded_parts(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], inner: Backend | None, asked: dict[str, Any], report: Report, require: bool
+    gm: torch.fx.GraphModule, example_inputs: list[Any], inner: Backend | None, asked: dict[str, Any], report: Reporter, require: bool
 ) -> Callable[..., Any]:
     """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and recorded."""
     around = Recorder(report, require)
@@ -33,7 +34,7 @@ def recorded_parts(
 class Recorder:
     """Records the parts of one graph: called with each part and the callable made of it, the forward one first."""
 
-    def __init__(self, report: Report, require: bool) -> None:
+    def __init__(self, report: Reporter, require: bool) -> None:
         self.report, self.require = report, require
         self.forward: Graphed | None = None
 

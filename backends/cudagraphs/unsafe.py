@@ -1,13 +1,13 @@
 """Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input or the user's line."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.fx
 
 from ...errors import RequirementError
+from ...events import Reporter
 from ..fitness import at, inner_nodes, is_opaque
 from ..graph_calls import Checkpointed, CustomFunction
 from ..value_errors import name_of
@@ -24,14 +24,12 @@ CHANGES_OBJECTS = (
 )  # fmt: skip
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
-Report = Callable[[str], Any]  # takes a sentence for explain
 
-
-def recordable(gm: torch.fx.GraphModule, report: Report, require: bool) -> bool:
+def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> bool:
     """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError where it must be."""
     reason = unsafe(gm)
     if reason:
-        report(f"CUDA graphs: not recorded: {reason}")
+        report.recorded(False, f"CUDA graphs: not recorded: {reason}")
         if require:
             raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
     return not reason

@@ -179,8 +179,8 @@ class Function(Emitter):
             first = []
             rest = "row"
             for variable in reversed(shared[1:]):
-                first.append(f"const int64_t {variable.name} = ({rest}) % {self.index(variable.size)};")
-                rest = f"({rest}) / {self.index(variable.size)}"
+                first.append(f"const int64_t {variable.name} = ({rest}) % ({self.index(variable.size)});")
+                rest = f"({rest}) / ({self.index(variable.size)})"
             first.append(f"const int64_t {shared[0].name} = {rest};")
         inside.lines += first
         pragma = (

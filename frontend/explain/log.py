@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ...events import Break, Captured, Chosen, Event, Full, Miss, Note, Skipped, Specialised
+from ...events import Break, Captured, Chosen, Event, Full, Kernels, Miss, Note, Recorded, Skipped, Specialised
 from ...options import config
 
 Line = Callable[[Any, Callable[[Any], str]], str]  # of a record, and of what puts a guard into words; "" for nothing to say
@@ -47,8 +47,13 @@ def graph(event: Captured, describe: Callable[[Any], str]) -> str:
     return f"{event.function} from {event.where}: {event.ops} ops\n{code}"
 
 
-def note(event: Note, describe: Callable[[Any], str]) -> str:
+def note(event: Note | Recorded, describe: Callable[[Any], str]) -> str:
     return f"the graph of {event.function} from {event.where}: {event.text}"
+
+
+def kernels(event: Kernels, describe: Callable[[Any], str]) -> str:
+    texts = "".join(f"\n{kernel.text}" for kernel in event.kernels)
+    return f"kernels of the {event.part} of {event.function} from {event.where}: {len(event.kernels)}{texts}"
 
 
 def chosen(event: Chosen, describe: Callable[[Any], str]) -> str:
@@ -60,7 +65,7 @@ LINES: dict[str, dict[type, Line]] = {
     "recompiles": {Miss: missed, Full: full, Specialised: specialised},
     "guards": {Captured: guards},
     "graphs": {Captured: graph},
-    "kernels": {Note: note},
+    "kernels": {Note: note, Recorded: note, Kernels: kernels},
     "tune": {Chosen: chosen},
 }
 

@@ -1,18 +1,46 @@
-"""Event records -> Report: what was captured, where it broke and why, what is checked, where the time went.
+"""Report: what was captured, where it broke and what that costs, what is checked, what runs, where the time went.
 
-Knows records only: no frames, no caches; how a guard reads is told from outside.
+Data only: gather.py makes it of records; plain.py, table.py, document.py and page.py say it as text, tables, JSON and HTML.
 """
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Iterable
+import importlib
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 
-from ...events import Break, Captured, Chosen, Event, Full, Miss, Note, Skipped
-from . import plain, table
+from ...events import Chosen, Input, Kernels, Miss, Note, Recorded, Skipped, Specialised
+from . import document, plain, table
+from .source import SourcePart, is_users
+
+
+@dataclass(frozen=True)
+class Check:
+    """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this check alone, None where it was
+    not measured. watched: it is checked only after something that it looks at has changed."""
+
+    text: str
+    line: str
+    seconds: float | None
+    watched: bool
+
+    def __str__(self) -> str:
+        return f"{self.text}  # {self.line}" if self.line else self.text
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a captured graph. `kind` is "input", "parameter", "op" or "output"."""
+
+    name: str
+    kind: str
+    target: str
+    inputs: tuple[str, ...]
+    type: str  # dtype and sizes
+    line: str
 
 
 @dataclass(frozen=True)
@@ -23,13 +51,29 @@ class CaptureReport:
     where: str  # file:line
     ops: int
     graph: str  # the captured graph as Python, "" without tensor work
-    guards: tuple[str, ...]  # what is checked before the compiled code may run, in words
-    seconds: dict[str, float]  # by phase
+    checks: tuple[Check, ...]  # before the compiled code may run, in their order
+    seconds: dict[str, float]  # of compiling, by phase
+    number: int = 0
+    nodes: tuple[Node, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    backend: str = ""  # what the graph runs on
+    choices: tuple[Chosen, ...] = ()  # why, where backends were tried
+    kernels: tuple[Kernels, ...] = ()  # of the native compiler
+    recordings: tuple[Recorded, ...] = ()  # of CUDA graphs
+    notes: tuple[str, ...] = ()  # what else the backend tells
+    check_seconds: float | None = None  # of all checks together, None where not measured
+    runs: int | None = None  # of the graph
+    run_seconds: float | None = None  # each
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """The checks in words."""
+        return tuple(map(str, self.checks))
 
 
 @dataclass(frozen=True)
 class BreakReport:
-    """A place where Python had to run a statement between two captures."""
+    """A place where Python had to run a statement between two captures. Times are None where nothing was measured."""
 
     id: str  # stable: one of framejit.errors.REASONS
     function: str
@@ -39,21 +83,93 @@ class BreakReport:
     reason: str
     hint: str
     times: int  # in how many captures
+    caret: str = ""  # to stand under `source`
+    ops_lost: int = 0  # operations on tensors that are in no graph because of it
+    passes: int | None = None  # how often calls came by
+    lost: float | None = None  # seconds each time, around the statement
+    work: float | None = None  # seconds each time, in it
+
+    @property
+    def place(self) -> str:
+        """file:line of the user's own line: the innermost of `chain` that is in no library."""
+        return next(filter(is_users, self.chain), self.where)
+
+    @property
+    def page(self) -> str:
+        """Where the documentation tells more."""
+        return f"docs/breaks/{self.id}.md"
+
+    @property
+    def lost_in_all(self) -> float:
+        return (self.lost or 0.0) * (self.passes or 0)
+
+
+@dataclass(frozen=True)
+class TimelineSpan:
+    """Something that took time: `row` is "compile" or "run"; seconds since the report's first span."""
+
+    row: str
+    phase: str
+    number: int  # of the capture
+    start: float
+    end: float
+    depth: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Where the time went, in seconds. `wall`: of the explained call, None where nobody took it. `compiling`: by phase.
+    What calls of compiled functions took beside: `graphs`, and `python`, both None where nothing was measured, and `measuring`."""
+
+    compiling: dict[str, float]
+    wall: float | None = None
+    graphs: float | None = None
+    python: float | None = None
+    measuring: float = 0.0
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """All of it by name, compiling by phase; no part is in another."""
+        found = dict(self.compiling)
+        for name, seconds in (("graphs", self.graphs), ("python", self.python)):
+            if seconds is not None:
+                found[name] = seconds
+        if self.measuring:
+            found["measuring"] = found.get("measuring", 0.0) + self.measuring
+        return found
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of all the time that is known of: in compiled code, in Python, compiling, measuring."""
+        known = self.parts
+        total = sum(known.values())
+        kinds = {"graphs": "compiled code", "python": "Python", "measuring": "measuring"}
+        found: dict[str, float] = {}
+        for name, seconds in known.items():
+            kind = kinds.get(name, "compiling")
+            found[kind] = found.get(kind, 0.0) + (seconds / total if total else 0.0)
+        return found
 
 
 @dataclass(frozen=True)
 class Report:
-    """What framejit made of one call (`framejit.explain`), or of all calls so far (`handle.framejit.explain()`).
+    """What framejit made of one call (`framejit.explain`), of all calls so far (`handle.framejit.explain()`), or of a program.
 
-    `print(report)` gives text, `rich.print(report)` tables.
+    `print(report)` gives text, `rich.print(report)` tables, `to_json` and `to_html` what their names say.
     """
 
     captures: tuple[CaptureReport, ...]
     breaks: tuple[BreakReport, ...]
     skipped: tuple[Skipped, ...]  # frames left to Python, with the reason
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
-    choices: tuple[Chosen, ...] = ()  # what graphs run on where backends were tried
+    times: Times
+    specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs
+    recordings: tuple[Recorded, ...] = ()  # of CUDA graphs
+    sources: tuple[SourcePart, ...] = ()
+    timeline: tuple[TimelineSpan, ...] = ()
+    seen: int = 0  # frames that were looked at
+    title: str = ""
     result: Any = field(default=None, repr=False, compare=False)  # what the explained call returned
 
     @property
@@ -72,58 +188,42 @@ class Report:
         return tuple(dict.fromkeys(line for capture in self.captures for line in capture.guards))
 
     @property
+    def choices(self) -> tuple[Chosen, ...]:
+        """What graphs run on where backends were tried."""
+        return tuple(choice for capture in self.captures for choice in capture.choices)
+
+    @property
     def seconds(self) -> dict[str, float]:
-        """Seconds by phase, of all captures."""
-        phases: dict[str, float] = {}
-        for capture in self.captures:
-            for phase, spent in capture.seconds.items():
-                phases[phase] = phases.get(phase, 0.0) + spent
-        return phases
+        """Seconds of compiling by phase."""
+        return dict(self.times.compiling)
+
+    @property
+    def lost(self) -> float | None:
+        """Seconds that all breaks lost, None where nothing was measured."""
+        measured = [one for one in self.breaks if one.lost is not None]
+        return sum(one.lost_in_all for one in measured) if measured else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data, of the schema that docs/explain.md tells."""
+        return document.as_dict(self)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The same as JSON; written to a file too, if there is a path."""
+        text = document.as_json(self)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A page that needs no network, and returns its text; written to a file, if there is a path."""
+        page = importlib.import_module(".page", __package__)  # jinja2 and pygments take their time
+        text: str = page.html(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
     def __str__(self) -> str:
         return plain.text(self)
 
     def __rich__(self) -> RenderableType:
         return table.renderable(self)
-
-
-def make_report(events: Iterable[Event], describe: Callable[[Any], str], result: Any = None) -> Report:
-    """A report of records in their order; `describe` puts a guard into words."""
-    events = tuple(events)
-    return Report(
-        captures=tuple(capture_report(event, describe) for event in events if isinstance(event, Captured)),
-        breaks=break_reports(event for event in events if isinstance(event, Break)),
-        skipped=tuple(full(event) if isinstance(event, Full) else event for event in events if isinstance(event, Skipped | Full)),
-        misses=tuple(event for event in events if isinstance(event, Miss)),
-        choices=tuple(event for event in events if isinstance(event, Chosen)),
-        notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
-        result=result,
-    )
-
-
-def full(event: Full) -> Skipped:
-    reason = f"calls that its {event.limit} entries (config.recompile_limit) do not serve run in eager; the misses say what keeps changing"
-    return Skipped(event.function, event.where, reason)
-
-
-def capture_report(event: Captured, describe: Callable[[Any], str]) -> CaptureReport:
-    graph = "" if event.graph is None else event.graph.python_code("self").src.strip()
-    guards = tuple(describe(guard) for guard in event.guards)
-    return CaptureReport(event.function, event.where, event.ops, graph, guards, dict(event.seconds))
-
-
-def break_reports(events: Iterable[Break]) -> tuple[BreakReport, ...]:
-    """One report a place and reason, in the order first met."""
-    times: dict[Break, int] = {}
-    for event in events:
-        times[event] = times.get(event, 0) + 1
-    return tuple(
-        BreakReport(event.reason_id, event.function, event.where, source_line(event.where), event.chain, event.sentence, event.hint, count)
-        for event, count in times.items()
-    )
-
-
-def source_line(where: str) -> str:
-    """The text at file:line."""
-    name, _, line = where.rpartition(":")
-    return linecache.getline(name, int(line)).strip() if line.isdigit() else ""

@@ -13,9 +13,14 @@ from . import plain
 if TYPE_CHECKING:
     from .report import Report
 
+BAR = 40  # characters
+
 
 def renderable(report: Report) -> RenderableType:
     parts: list[RenderableType] = [Text(plain.summary(report), style="bold")]
+    parts += [Text(line) for line in plain.time_lines(report)]
+    if report.times.parts:
+        parts.append(phases(report))
     if report.captures:
         parts.append(captures(report))
     if report.breaks:
@@ -24,13 +29,27 @@ def renderable(report: Report) -> RenderableType:
     return Group(*parts)
 
 
+def phases(report: Report) -> Table:
+    made = Table("phase", Column("time", justify="right"), Column("share", justify="right"), "", title="time", title_justify="left")
+    known = report.times.parts
+    total = sum(known.values()) or 1.0
+    for name, seconds in sorted(known.items(), key=lambda pair: -pair[1]):
+        share = seconds / total
+        made.add_row(name, plain.duration(seconds), f"{share:.0%}", Text("█" * round(share * BAR), style="cyan"))
+    return made
+
+
 def captures(report: Report) -> Table:
-    made = Table("#", "captured", Column("from", overflow="fold"), title="captures", title_justify="left")
-    for name in ("ops", "guards", "ms"):
+    made = Table("#", Column("captured", overflow="fold"), "runs on", title="captures", title_justify="left")
+    for name in ("ops", "kernels", "guards", "compiled in", "runs"):
         made.add_column(name, justify="right")
     for number, item in enumerate(report.captures, 1):
-        cells = (item.function, near(item.where), item.ops, len(item.guards), f"{sum(item.seconds.values()) * 1e3:.1f}")
-        made.add_row(str(number), *(Text(str(cell)) for cell in cells))
+        captured = Text(f"{item.function}\n") + Text(near(item.where), style="dim")
+        kernels = str(sum(len(one.kernels) for one in item.kernels) or "")
+        guards = str(len(item.checks)) + ("" if item.check_seconds is None else f"\n{plain.duration(item.check_seconds)}")
+        runs = "" if item.runs is None else f"{item.runs} ×\n{plain.duration(item.run_seconds or 0.0)}"
+        compiled = plain.duration(sum(item.seconds.values()))
+        made.add_row(str(number), captured, item.backend, str(item.ops), kernels, guards, compiled, runs)
     return made
 
 
@@ -38,8 +57,12 @@ def breaks(report: Report) -> Table:
     made = Table("#", Column("where", overflow="fold"), "why", title="breaks", title_justify="left", show_lines=True)
     for number, item in enumerate(report.breaks, 1):
         where = Text(f"{near(item.where)}\n") + Text(item.source, style="cyan")
-        why = Text(f"{item.reason} [{item.id}]\n") + Text(f"hint: {item.hint}", style="green")
-        made.add_row(str(number), where, why)
+        if item.caret:
+            where += Text(f"\n{item.caret}", style="bold red")
+        why = Text(f"{item.reason} [{item.id}]\n")
+        if plain.cost(item):
+            why += Text(f"{plain.cost(item)}\n", style="yellow")
+        made.add_row(str(number), where, why + Text(f"hint: {item.hint}", style="green") + Text(f"\n{item.page}", style="dim"))
     return made
 
 

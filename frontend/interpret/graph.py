@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -124,8 +125,11 @@ class GraphBuilder:
         return node
 
     def _fake_of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
-        dims = self._dynamic_dims(real, source)
-        return self.tx.shapes.fake(self.fake_mode, real, source, dims) if dims else self.fake_mode.from_tensor(real, static_shapes=True)
+        dims, start = self._dynamic_dims(real, source), time.perf_counter()
+        try:
+            return self.tx.shapes.fake(self.fake_mode, real, source, dims) if dims else self.fake_mode.from_tensor(real, static_shapes=True)
+        finally:
+            self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
 
     def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
         """The dimensions whose sizes are to be symbols, and what the user said of them."""
@@ -173,7 +177,8 @@ class GraphBuilder:
         node = self.graph.create_node(
             kind, target, tuple(pair[0] for pair in pairs), {name: pair[0] for name, pair in named.items()}
         )
-        node.meta["line"] = self.tx.where()
+        node.meta["lines"] = self.tx.whole_where()
+        node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
         if self.tx.has_shapes:
             self.tx.shapes.bind(node, result)
@@ -202,7 +207,7 @@ class GraphBuilder:
         return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        asking = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS
+        asking, start = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS, time.perf_counter()
         try:
             with self.fake_mode, asking:
                 if refused(target, args, kwargs):
@@ -218,6 +223,8 @@ class GraphBuilder:
             raise  # of the interpretation, not of the operation
         except Exception as error:
             raise GraphBreak("fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}") from error
+        finally:
+            self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
 
     def _value(self, node: torch.fx.Node, result: Any) -> Value:
         if isinstance(result, torch.Tensor):

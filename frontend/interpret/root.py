@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import GraphBreak
 from ...guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ...options import Options
+from ...phases import Clock
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Suspended
 from ..values.base import NULL, Lazy, Observed, Value
@@ -111,9 +112,10 @@ def capture_call(
     arguments: Sequence[Any],
     loops: Loops,
     stop: Restart | None,
+    clock: Clock,
 ) -> Capture:
     """Captures a frame from its start, given its argument slots as they are at entry. `loops`: those left to Python, added to."""
-    tx = Trace(options, function, variation, loops, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
@@ -135,9 +137,10 @@ def capture_rest(
     state: tuple[Any, ...],
     loops: Loops,
     stop: Restart | None,
+    clock: Clock,
 ) -> Capture:
     """Captures what follows a break, given the state tuple of the outermost of the frames."""
-    tx = Trace(options, function, variation, loops, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
     root, *inner = frames
     frame: Interpreter
     frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)

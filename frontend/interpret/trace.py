@@ -16,6 +16,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import AttrSource, DictItem, GlobalsSource, HandledOutside, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
+from ...phases import Clock
 from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from ..values import operate
@@ -85,17 +86,20 @@ class Trace:
     """What values may ask of the capture they live in; see values/context.py."""
 
     def __init__(
-        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, stop_at: int = -1
+        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, clock: Clock, stop_at: int = -1
     ) -> None:
-        ensure_models()
-        settle()
+        with clock.phase("imports"):
+            ensure_models()
+            settle()
+            fake_mode = FakeTensorMode()  # the first one loads half of torch
         self.options = options
+        self.clock = clock
         self.variation = variation
         self.numbers: dict[Source, Any] = {}  # ints and floats that the program was given
         self._numbers: dict[Source, Value] = {}
         self._shapes: Shapes | None = None
         self.function = function  # whose globals are the root frame's
-        self.graph = GraphBuilder(self, FakeTensorMode())
+        self.graph = GraphBuilder(self, fake_mode)
         self.effects = EffectLog()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
@@ -199,13 +203,18 @@ class Trace:
         """The user's line being interpreted."""
         return self.frames[-1].where() if self.frames else ""
 
+    def whole_where(self) -> tuple[str, ...]:
+        """The same of each frame, innermost first."""
+        return tuple(frame.where() for frame in reversed(self.frames))
+
     # numbers that vary
 
     @property
     def shapes(self) -> Shapes:
         """The symbols of this capture; their module is loaded by the first capture that has any."""
         if self._shapes is None:
-            module = importlib.import_module(".shapes", __package__)
+            with self.clock.phase("imports"):
+                module = importlib.import_module(".shapes", __package__)
             self._shapes = module.Shapes(self.options, self.graph.fake_mode, self.where)
         return self._shapes
 

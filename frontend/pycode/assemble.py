@@ -393,6 +393,14 @@ class CodeBuilder:
         """`n` arguments in all, the last len(names) of them by keyword."""
         self.dialect.call(self, n, tuple(names))
 
+    def notify(self, callee: Any) -> None:
+        """Calls a constant, for what it does."""
+        self.push_null_before_callee()
+        self.load_const(callee)
+        self.push_null_after_callee()
+        self.call(0)
+        self.pop_top()
+
     def call_ex(self, has_kwargs: bool = False) -> None:
         """(NULL and callee), args[, kwargs] -> result"""
         self.emit("CALL_FUNCTION_EX", has_kwargs)

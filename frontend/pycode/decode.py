@@ -176,3 +176,14 @@ class Decoder:
     def _beyond(self) -> dict[Op, int]:
         """Bytes at a jump's target that belong to the jump, by canonical op."""
         return {op: 2 * len(self.dialect.exits[op.name]) for op in (Op.FOR_ITER, Op.SEND)}
+
+
+def position_of_group(decoded: DecodedCode, index: int) -> tuple[int | None, int | None, int | None, int | None]:
+    """First and last line, first and last column of what the group at `index` was compiled from."""
+    instr = decoded.instrs[index]
+    units = list(decoded.code.co_positions())[instr.offset // 2 : instr.end // 2]
+    whole = [unit for unit in units if None not in unit]
+    if not whole:
+        return instr.line, instr.line, None, None
+    (line, column), (last_line, last_column) = min((unit[0], unit[2]) for unit in whole), max((unit[1], unit[3]) for unit in whole)
+    return line, last_line, column, last_column

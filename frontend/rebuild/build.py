@@ -23,7 +23,7 @@ from ..values.context_manager import GRAD_MODES, Modes, enter_for_real, leave_fo
 from ..values.tensor import TensorValue
 from .reload import Reloader
 from .replay import replay
-from .stub import emit_break
+from .stub import Marks, emit_break
 
 
 class GraphSlot:
@@ -54,20 +54,23 @@ class Continuations:
     rerun: Callable[[], Any]  # this same frame or continuation in eager, from its start
 
 
-def rebuild(capture: Capture, continuations: Continuations, globals_: dict[str, Any]) -> Rebuilt:
-    """Emits the code of a capture. Raises Unreloadable or Unsupported when Python's state cannot be made."""
-    emission = Emission(capture, continuations, globals_, lifted=True)
+def rebuild(capture: Capture, continuations: Continuations, globals_: dict[str, Any], marks: Marks | None) -> Rebuilt:
+    """Emits the code of a capture; with `marks`, it calls these as it goes. Raises Unreloadable or Unsupported when Python's state
+    cannot be made."""
+    emission = Emission(capture, continuations, globals_, marks, lifted=True)
     rebuilt = emission.run()
     if not rebuilt.lifted:
-        rebuilt = Emission(capture, continuations, globals_, lifted=False).run()
+        rebuilt = Emission(capture, continuations, globals_, marks, lifted=False).run()
     return rebuilt
 
 
 class Emission:
     """One pass over a capture."""
 
-    def __init__(self, capture: Capture, continuations: Continuations, globals_: dict[str, Any], *, lifted: bool) -> None:
-        self.capture, self.continuations = capture, continuations
+    def __init__(
+        self, capture: Capture, continuations: Continuations, globals_: dict[str, Any], marks: Marks | None, *, lifted: bool
+    ) -> None:
+        self.capture, self.continuations, self.marks = capture, continuations, marks
         self.b = CodeBuilder(capture.decoded, "args" if capture.entry == "args" else "state", lifted=lifted)
         self.r = Reloader(self.b, capture.entry, globals_)
         self.slot = GraphSlot()
@@ -76,17 +79,21 @@ class Emission:
         trace, exit_ = self.capture.trace, self.capture.exit
         if isinstance(exit_, Break):
             self.b.line(self.capture.decoded.instrs[exit_.frames[0].index].line)
+        if self.marks is not None:
+            self.b.notify(self.marks.begin)
         inputs = self._graph()
         before = self.b.size
         replay(self.r, trace.effects)
         self._modes(trace.modes)
-        only = before == self.b.size and isinstance(exit_, Return)
+        only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
         if isinstance(exit_, Return):
             self.r.reload(exit_.value)
+            if self.marks is not None:
+                self.b.notify(self.marks.end)
             self.b.return_value()
         else:
             self._enter_modes(trace.modes)
-            emit_break(self.b, self.r, exit_, self.continuations.resume)
+            emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
         return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted), self._places() if only else None)
 
     def _places(self) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from ...guards.source import SequenceItem, SlotSource
 from ..interpret.capture import Break, BrokenFrame
@@ -34,6 +34,18 @@ Makers = Callable[[tuple[Suspended, ...]], Any]
 CONSTANTS = (Constant, ClassValue, BuiltinValue, LastInstruction, RangeValue, Facts)  # a stub holds them itself
 
 
+class Marks(Protocol):
+    """What rebuilt code tells the time to, where it is measured."""
+
+    def begin(self) -> None: ...  # a piece begins
+
+    def leave(self) -> None: ...  # the group that breaks begins
+
+    def resume(self) -> None: ...  # it is done
+
+    def end(self) -> None: ...  # the piece is the last one, and returns
+
+
 @dataclass(frozen=True)
 class Inner:
     """What a frame calls in place of its instruction: the stub of the next frame, and the state that takes."""
@@ -42,19 +54,20 @@ class Inner:
     state: Value
 
 
-def emit_break(b: CodeBuilder, r: Reloader, exit_: Break, makers: Makers) -> None:
+def emit_break(b: CodeBuilder, r: Reloader, exit_: Break, makers: Makers, marks: Marks | None) -> None:
     """Ends the code of the outermost frame. Raises Unsupported, Unresumable or Unreloadable where this cannot be done."""
     frames, handlers = exit_.frames, open_handlers(exit_)
     waiting = tuple(awaiting(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False))
     inner = None
     for depth in range(len(frames) - 1, 0, -1):
-        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet)
-    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.is_quiet).run()
+        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet, marks)
+    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.is_quiet, marks).run()
 
 
 def make_stub(
-    frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended, ...], inner: Inner | None, makers: Makers, quiet: bool
-) -> Inner:
+    frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended, ...], inner: Inner | None, makers: Makers, quiet: bool,
+    marks: Marks | None,
+) -> Inner:  # fmt: skip
     """The stub of a frame, and its state as the code above makes it."""
     given = Given()
     slots = tuple(value if value is None else given.take(value) for value in frame.slots)
@@ -63,7 +76,7 @@ def make_stub(
     below = inner and Inner(inner.stub, given.take(inner.state))
     stub_frame = replace(frame, slots=slots, stack=stack)
     builder.line(frame.decoded.instrs[frame.index].line)
-    BreakEmission(builder, Reloader(builder, "state", frame.globals), stub_frame, open_, outer, below, makers, quiet).run()
+    BreakEmission(builder, Reloader(builder, "state", frame.globals), stub_frame, open_, outer, below, makers, quiet, marks).run()
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     stub._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
@@ -115,7 +128,7 @@ class BreakEmission:
 
     def __init__(
         self, b: CodeBuilder, r: Reloader, frame: BrokenFrame, open_: frozenset[int], outer: tuple[Suspended, ...], inner: Inner | None,
-        makers: Makers, quiet: bool,
+        makers: Makers, quiet: bool, marks: Marks | None,
     ) -> None:  # fmt: skip
         self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = b, r, frame, open_, outer, inner, makers
         self.decoded = frame.decoded
@@ -125,6 +138,7 @@ class BreakEmission:
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
         self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
+        self.marks = marks if inner is None else None
         self.quiet = quiet  # nobody can look at this frame while the group runs, so that anything may lie in temporaries
         self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
         self.kept_temps: list[int] | None = None  # what is kept lies here instead
@@ -137,6 +151,8 @@ class BreakEmission:
         self._drop_temporaries()
         handler = self.decoded.handlers[self.frame.index]
         jumped, failed = b.label(), b.label()
+        if self.marks is not None:
+            b.notify(self.marks.leave)
         if handler is not None:
             with b.protect(failed, self.pushed, False):
                 self._group(jumped)
@@ -289,6 +305,7 @@ class BreakEmission:
     def _leave(self, index: int, left: tuple[str, ...]) -> None:
         """Packs what the group left, and what lay under it, for the instruction at `index`."""
         b = self.b
+        self._resumed()
         results: list[int] = []
         physical = [k for k in left if k != "null"] if self.effect.only_attribute else list(left)
         for kind in reversed(physical):
@@ -317,6 +334,10 @@ class BreakEmission:
         else:
             self._hand_on(lambda: self._given_maker(results[0]), state)
 
+    def _resumed(self) -> None:
+        if self.marks is not None:
+            self.b.notify(self.marks.resume)
+
     def _load_kept(self, kept: int | None) -> None:
         b = self.b
         if kept is None:
@@ -342,6 +363,7 @@ class BreakEmission:
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""
         b = self.b
+        self._resumed()
         error, kept = b.temp(), b.temp()
         b.store_slot(error)
         b.store_slot(kept)

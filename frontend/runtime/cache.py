@@ -1,6 +1,7 @@
 """Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -10,11 +11,12 @@ import types
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
 from ...errors import BackendError, FramejitError, InternalError, SkipFrame
-from ...events import Event, Full, Miss, Sink, Skipped, Working
+from ...events import Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
@@ -27,8 +29,10 @@ from ..pycode.resume import ResumePoint, Suspended, resumed
 from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
-from .convert import Piece, convert
+from .convert import Piece, convert, start
 from .frames import IN_PYTHON, worth_compiling
+from .observer import Observer
+from .probe import Probe, guard_costs
 from .recompile import Decision, change, decide
 
 LONGEST_WAIT = 60.0  # seconds for which a thread waits for another's compile, which may wait for this very thread
@@ -41,7 +45,8 @@ class Cache:
 
     def __init__(self, function: types.FunctionType, options: Options) -> None:
         self.options = options
-        self.sinks: list[Sink] = []
+        self.sinks: list[Sink] = list(options.sinks)
+        self.probe: Probe | None = options.probe
         self.compiles = 0
         self.misses: deque[Miss] = deque(maxlen=HISTORY)
         self._loops: Loops = set()
@@ -77,28 +82,47 @@ class Cache:
         if not self._enter(site):
             return None
         try:
+            if self.probe is None:
+                return self._serve(site, piece, function, slots, None)
+            with self.probe.standing_still():
+                return self._serve(site, piece, function, slots, self.probe)
+        finally:
+            self._leave(site)
+
+    def _serve(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], probe: Probe | None) -> Entry | None:
+        """An entry for a call that none serves, in the site's list; None runs it in eager."""
+        observer = Observer(piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames))
+        frame = FrameView(slots, function)
+        with observer.clock.phase("guards"):
             entry = self._found_meanwhile(site, function, slots)
             if entry is not None:
                 return entry
-            frame = FrameView(slots, function)
             failures = self._report_miss(site, piece, frame)
             if decide(piece.name, self.options, stance(), failures, piece.variation, frame) is Decision.EAGER:
                 site.full = True
                 self.send(Full(piece.name, where(piece), self.options.recompile_limit))
                 return None
-            entry = self._compile(site, piece, function, slots)
-            if entry is not None:
-                site.add(entry)  # before another thread may look whether there is one
-            return entry
+        try:
+            entry = self._compile(site, piece, function, slots, observer)
         finally:
-            self._leave(site)
+            observer.over()
+        if entry is not None:
+            site.add(entry)  # before another thread may look whether there is one
+        return entry
 
-    def _compile(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+    def _compile(
+        self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], observer: Observer
+    ) -> Entry | None:
         try:
             self.compiles += 1
+            self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(piece, function, slots, self.options, weak_method(self, "send"), rest)
-            self._expect_to_hold(entry, function, slots)
+            entry = convert(piece, function, slots, self.options, observer, rest)
+            with observer.clock.phase("guards"):
+                self._expect_to_hold(entry, function, slots)
+            if observer.probe is not None:
+                with observer.clock.phase("measuring"):
+                    observer.probe.checks[observer.number] = guard_costs(entry.data, slots, function)
             return entry
         except SkipFrame as reason:
             self.send(Skipped(piece.name, where(piece), str(reason)))
@@ -215,6 +239,25 @@ class Cache:
         """Every place that entries of this handle live in: its function, what follows breaks, frames met there."""
         met = [site for _, site in self.handle.sites() if site is not None and site is not self.root]
         return [self.root, *self._continuations.values(), *met]
+
+    @contextlib.contextmanager
+    def measured(self, probe: Probe) -> Iterator[None]:
+        """Calls inside run entries of their own, which tell `probe`; those there were are put aside and come back."""
+        kept = [(site, site.entries, site.full) for site in self.sites()]
+        outer, self.probe = self.probe, probe
+        for site in self.sites():
+            site.clear()
+            site.full = False
+        try:
+            yield
+        finally:
+            self.probe = outer
+            for site in self.sites():
+                site.clear()
+            for site, entries, was_full in kept:
+                for entry in reversed(entries):
+                    site.add(entry)
+                site.full = was_full
 
     def clear(self) -> None:
         """Forgets every entry; the next calls compile anew."""

@@ -4,7 +4,6 @@ The one broad `except` of the frontend stands in cache.py, around `convert`.
 """
 from __future__ import annotations
 
-import time
 import types
 import warnings
 from collections.abc import Callable, Collection
@@ -17,22 +16,26 @@ import torch.fx
 from ...backends.compile_graph import PASSED_ON, compile_graph
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
-from ...events import Captured, Reporter, Sink, Specialised
+from ...events import Captured, Specialised
 from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...options import Options
+from ...phases import Clock
 from ..interpret.capture import Break, Capture
 from ..interpret.graph import GraphInput
 from ..interpret.outcome import Restart
 from ..interpret.root import capture_call, capture_rest
 from ..interpret.trace import Loops
 from ..interpret.variation import Variation
+from ..pycode.decode import position_of_group
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import Suspended, Unresumable
 from ..rebuild.build import Continuations, Rebuilt, rebuild
 from ..rebuild.effect import Unsupported
 from ..rebuild.reload import Unreloadable
 from ._hook import Entry, Quiet
+from .observer import Observer
+from .probe import Marked
 from .surroundings import DUAL_LEVEL, inside_a_transform, out_of_sight_of_saved_tensor_hooks, program_of_surroundings
 
 
@@ -51,6 +54,10 @@ class Piece:
 
 
 MAX_RESTARTS = 20
+# Reasons of breaks at which the instruction is itself an operation on tensors.
+OPERATIONS = frozenset({
+    "data-dependent-branch", "data-dependent-shape", "data-dependent-value", "fake-tensor", "subclass", "unsupported-operator",
+})  # fmt: skip
 
 
 def convert(
@@ -58,7 +65,7 @@ def convert(
     function: types.FunctionType,
     slots: tuple[Any, ...],
     options: Options,
-    sink: Sink,
+    observer: Observer,
     continuations: Callable[[Capture], Continuations],
 ) -> Entry:
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
@@ -66,7 +73,7 @@ def convert(
         program = program_of_surroundings()
         return Entry(program.native(), None, None, False, program)
     with out_of_sight_of_saved_tensor_hooks():
-        return convert_here(piece, function, slots, options, sink, continuations)
+        return convert_here(piece, function, slots, options, observer, continuations)
 
 
 def convert_here(
@@ -74,40 +81,42 @@ def convert_here(
     function: types.FunctionType,
     slots: tuple[Any, ...],
     options: Options,
-    sink: Sink,
+    observer: Observer,
     continuations: Callable[[Capture], Continuations],
 ) -> Entry:
-    clock = Clock()
-    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, continuations)
-    clock.lap("trace")
-    report_break(piece, capture, options, sink)
+    clock, marks = observer.clock, observer.marks()
+    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, observer, marks, continuations)
+    report_break(piece, capture, options, observer, marks)
     code, direct = rebuilt.code, None
     if rebuilt.outputs or capture.trace.graph.nodes:
-        report = Reporter(piece.name, start(piece), sink)
-        compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, report)
+        with clock.phase("backend"):
+            compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter())
+        if marks is not None:
+            compiled = marks.timed(compiled)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
         direct = None if rebuilt.places is None else (compiled, rebuilt.places, PASSED_ON)
-    clock.lap("backend")
-    report_specialised(piece, capture, options, sink)
-    piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
-    program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
-    native = program.native()
-    clock.lap("guards")
-    sink(captured_event(piece, capture, program, clock.laps))
+    with clock.phase("guards"):
+        report_specialised(piece, capture, options, observer)
+        piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
+        program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
+        native = program.native()
+    observer.send(captured_event(capture, program, observer))
     entry = make_entry(piece, capture, code, function, native, program, direct)
     capture.trace.forget()
     return entry
 
 
 def capture_and_rebuild(
-    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, continuations: Callable[[Capture], Continuations]
-) -> tuple[Capture, Rebuilt]:
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, observer: Observer, marks: Marked | None,
+    continuations: Callable[[Capture], Continuations],
+) -> tuple[Capture, Rebuilt]:  # fmt: skip
     """Interprets and rebuilds; starts over with an earlier break where the state at a break cannot be made in Python."""
     stop: Restart | None = None
     for _ in range(MAX_RESTARTS):
         try:
-            capture = run_capture(piece, function, slots, options, stop)
+            with observer.clock.phase("trace"):
+                capture = run_capture(piece, function, slots, options, stop, observer.clock)
         except Restart as restart:
             if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
@@ -118,7 +127,8 @@ def capture_and_rebuild(
             stop = Restart(misplaced, GraphBreak("output", "a warning recorded in a list"))
             continue
         try:
-            return capture, rebuild(capture, continuations(capture), function.__globals__)
+            with observer.clock.phase("rebuild"):
+                return capture, rebuild(capture, continuations(capture), function.__globals__, marks)
         except Unreloadable as error:
             earlier = error.born if error.born is not None else caller_place(capture)
             if earlier is None or (stop is not None and earlier >= stop.place):
@@ -139,30 +149,36 @@ def caller_place(capture: Capture) -> int | None:
 
 
 def run_capture(
-    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None
+    piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], options: Options, stop: Restart | None, clock: Clock
 ) -> Capture:
     if not piece.frames:
-        return capture_call(options, piece.decoded, function, piece.variation, slots, piece.loops, stop)
-    return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop)
+        return capture_call(options, piece.decoded, function, piece.variation, slots, piece.loops, stop, clock)
+    return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop, clock)
 
 
-def report_break(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
-    """Tells the sink of a break; raises GraphBreakError under fullgraph."""
+def report_break(piece: Piece, capture: Capture, options: Options, observer: Observer, marks: Marked | None) -> None:
+    """Tells of a break; raises GraphBreakError under fullgraph."""
     if not isinstance(capture.exit, Break):
         return
-    reason = capture.exit.reason
+    reason, innermost = capture.exit.reason, capture.exit.frames[-1]
     if options.fullgraph:
         raise GraphBreakError(reason, " called from ".join(reason.chain)) from reason
-    sink(BreakEvent(piece.name, capture.exit.where, tuple(reason.chain), reason.reason.id, reason.sentence, reason.reason.hint))
+    chain = tuple(reason.chain)
+    observer.send(BreakEvent(
+        piece.name, capture.exit.where, chain, reason.reason.id, reason.sentence, reason.reason.hint,
+        position_of_group(innermost.decoded, innermost.index), int(reason.reason.id in OPERATIONS), observer.number,
+    ))  # fmt: skip
+    if marks is not None:
+        marks.broken = piece.name, chain, reason.reason.id
 
 
-def report_specialised(piece: Piece, capture: Capture, options: Options, sink: Sink) -> None:
+def report_specialised(piece: Piece, capture: Capture, options: Options, observer: Observer) -> None:
     """Tells of numbers that were to vary and that this capture relies on after all. Warns of one that the user marked;
     raises torch's ConstraintViolationError for it under `strict`."""
     if not capture.trace.has_shapes:
         return
     for found in capture.trace.shapes.specialised():
-        sink(Specialised(piece.name, found.source.name, str(found.number), found.line))
+        observer.send(Specialised(piece.name, found.source.name, str(found.number), found.line))
         if found.mark is None or found.mark.kind != "dynamic":
             continue
         message = (
@@ -201,9 +217,13 @@ def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
     return list(map(opened, guards))
 
 
-def captured_event(piece: Piece, capture: Capture, program: GuardProgram, seconds: dict[str, float]) -> Captured:
+def captured_event(capture: Capture, program: GuardProgram, observer: Observer) -> Captured:
     graph = capture.trace.graph
-    return Captured(piece.name, start(piece), len(graph.nodes), graph.graph if graph.nodes else None, program.guards, seconds)
+    lines = tuple(dict.fromkeys(line for node in graph.nodes for line in node.meta.get("lines", ())))
+    return Captured(
+        observer.function, observer.where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards,
+        dict(observer.clock.seconds), observer.number, lines, program.watched,
+    )  # fmt: skip
 
 
 def start(piece: Piece) -> str:
@@ -228,16 +248,3 @@ def make_entry(
 def runs_python(capture: Capture) -> bool:
     """Whether frames worth catching may run at the break. Taking a number from a tensor runs none."""
     return isinstance(capture.exit, Break) and not capture.exit.is_quiet
-
-
-class Clock:
-    """Seconds by phase."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name] = self.laps.get(name, 0.0) + now - self._last
-        self._last = now

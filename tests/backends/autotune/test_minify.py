@@ -86,7 +86,7 @@ def test_a_wrong_result(planted, tmp_path, capsys):
 
 def test_a_crash(planted, tmp_path, capsys):
     script = planted("planted_crash")
-    assert main(["minify", str(script)]) == 0
+    assert main(["minify"]) == 0
     small = script.with_name(script.stem + ".min.py")
     repro = Repro.parse(small.read_text())
     assert len(repro.lines) == 2 and all(any(word in line for line in repro.lines) for word in ("cumsum", "*"))
@@ -105,13 +105,14 @@ inputs = [torch.ones(2)]
 """ + MAIN
 
 
-def test_what_does_not_fail_is_said(tmp_path, capsys):
+def test_what_does_not_fail_is_said(tmp_path, capsys, cache_dir):
     good, none = tmp_path / "good.py", tmp_path / "none.py"
     good.write_text(RIGHT)
     none.write_text("print('no repro')")
     assert main(["minify", str(good)]) == 1 and "does not fail here" in capsys.readouterr().err
     assert main(["minify", str(none)]) == 1 and "has no function `forward`" in capsys.readouterr().err
     assert main(["minify", str(tmp_path / "empty.py")]) == 1 and "No such file" in capsys.readouterr().err
+    assert main(["minify"]) == 1 and "nothing was struck out" in capsys.readouterr().err
 
 
 def test_an_exception_of_another_kind_is_another_failure():

@@ -8,14 +8,14 @@ import framejit
 import pytest
 import torch
 from framejit.backends.cudagraphs import graphed as graphed_module
-from framejit.events import Note
+from framejit.events import Note, Recorded, Reporter
 from torch import nn
 
 pytestmark = pytest.mark.gpu
 
 
 def notes(compiled):
-    return [event.text for event in compiled.framejit.history.events if isinstance(event, Note)]
+    return [event.text for event in compiled.framejit.history.events if isinstance(event, Note | Recorded)]
 
 
 def recorded(compiled):
@@ -152,7 +152,7 @@ def test_a_recording_that_fails_halfway():
             y = x * 2
             return (y * float(y.sum()),)  # the host waits, which nobody can see beforehand
 
-        return graphed_module.Graphed(graphed_module.Work(run, 0), said.append)
+        return graphed_module.Graphed(graphed_module.Work(run, 0), Reporter("f", "", lambda event: said.append(event.text)))
 
     said = []
     compiled = framejit.compile(lambda x: x * 2 * (x * 2).sum(), backend=hidden_wait)
@@ -240,7 +240,7 @@ def test_training_is_eagers():
     got_losses, got_parameters = steps(model, 8)
     for got, wanted in zip((*got_losses, *got_parameters), (*losses, *parameters), strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
-    said = [event.text for event in model.framejit._controls[0].history.events if isinstance(event, Note)]
+    said = [event.text for event in model.framejit._controls[0].history.events if isinstance(event, Note | Recorded)]
     assert sum("recorded," in text for text in said) == 2  # forward and backward
 
 

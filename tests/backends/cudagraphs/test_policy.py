@@ -11,6 +11,7 @@ import torch
 from framejit.backends.cudagraphs import graphed as module
 from framejit.backends.cudagraphs.graphed import Graphed, Work
 from framejit.backends.cudagraphs.recording import Recording, Unrecordable
+from framejit.events import Reporter
 from torch import nn
 
 
@@ -59,7 +60,7 @@ def graphed(**more):
         runs.append(1)
         return [args[0] + 1]
 
-    return Graphed(Work(run, 0, **more), said.append), said
+    return Graphed(Work(run, 0, **more), Reporter("f", "", lambda event: said.append(event.text))), said
 
 
 def test_the_second_call_records_and_the_third_replays():

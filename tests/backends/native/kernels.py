@@ -168,9 +168,21 @@ def symbolic(rows: int, columns: int) -> Case:
     return Case(Kernel((x,), (r,), (Store("out", atom(x), value),), ("mean",)), memory, {"s0": rows, "s1": columns})
 
 
+def grown(rows: int) -> Case:
+    """Loops over sizes that are sums, and that cannot be joined: rows are turned over and come in another order."""
+    size = atom(Sym("s0"))
+    x, y, z = loops([index(2), size + 1, size + 2], "x")
+    place = atom(x) * (size + 1) * (size + 2) + atom(y) * (size + 2)
+    value = load("in0", (atom(y) * 2 + atom(x)) * (size + 2) + size + 1 - atom(z), torch.float32)
+    count = 2 * (rows + 1) * (rows + 2)
+    memory = {"in0": numbers(count, torch.float32), "out": torch.zeros(count)}
+    return Case(Kernel((x, y, z), (), (Store("out", place + atom(z), value),), ("flip",)), memory, {"s0": rows})
+
+
 def all_cases() -> dict[str, Case]:
     named = {"softmax": softmax(), "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
     sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
+    sizes |= {f"grown {rows}": grown(rows) for rows in (0, 1, 9)}
     return {**dict(operations()), **dict(casts()), **dict(reductions()), **named, **sizes}
 
 

@@ -1,0 +1,208 @@
+"""Records, and what a probe measured, into a Report. Knows no frames and no caches; how a guard reads is told from outside."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
+
+import torch
+import torch.fx
+
+from ...events import Break, Captured, Chosen, Event, Full, Given, Kernels, Miss, Note, Recorded, Seen, Skipped, Specialised, Spent
+from .report import BreakReport, CaptureReport, Check, Node, Report, TimelineSpan, Times
+from .source import caret, parts, source_line
+
+MOST_SPANS = 800  # of either kind
+Describe = Callable[[Any], str]
+T = TypeVar("T")
+
+
+class Measured(Protocol):
+    """What a probe knows."""
+
+    breaks: dict[Any, Any]
+    graphs: dict[int, Any]
+    calls: Any
+    checks: dict[int, Any]
+    spans: list[Any]
+    overhead: float
+
+    @property
+    def graph_seconds(self) -> float: ...
+
+
+class Numbered:
+    """Records by the number of the compile that they belong to."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._by_number: dict[int, list[Any]] = {}
+        for event in events:
+            number = getattr(event, "number", 0)
+            if number and type(number) is int:
+                self._by_number.setdefault(number, []).append(event)
+
+    def of(self, kind: type[T], number: int) -> tuple[T, ...]:
+        return tuple(event for event in self._by_number.get(number, ()) if isinstance(event, kind))
+
+
+def make_report(
+    events: Iterable[Event], describe: Describe, result: Any = None, probe: Measured | None = None, wall: float | None = None,
+    title: str = "",
+) -> Report:  # fmt: skip
+    """A report of records in their order. describe: puts a guard into words. wall: seconds that the explained call took."""
+    events = tuple(events)
+    captured = [event for event in events if isinstance(event, Captured)]
+    numbered = Numbered(events)
+    captures = tuple(capture_report(event, numbered, describe, probe) for event in captured)
+    breaks = break_reports([event for event in events if isinstance(event, Break)], probe)
+    places = [(line, event.number) for event in captured for line in event.lines if line]
+    return Report(
+        captures=captures,
+        breaks=breaks,
+        skipped=tuple(full(event) if isinstance(event, Full) else event for event in events if isinstance(event, Skipped | Full)),
+        misses=tuple(event for event in events if isinstance(event, Miss)),
+        times=times(events, probe, wall),
+        specialised=tuple(dict.fromkeys(event for event in events if isinstance(event, Specialised))),
+        notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
+        recordings=tuple(dict.fromkeys(event for event in events if isinstance(event, Recorded))),
+        sources=parts(places, [(where, position) for position, one in enumerate(breaks) for where in one.chain]),
+        timeline=timeline(events, probe),
+        seen=sum(isinstance(event, Seen) for event in events),
+        title=title or (captures[0].function if captures else ""),
+        result=result,
+    )
+
+
+def full(event: Full) -> Skipped:
+    reason = f"calls that its {event.limit} entries (config.recompile_limit) do not serve run in eager; the misses say what keeps changing"
+    return Skipped(event.function, event.where, reason)
+
+
+# ---- captures ----
+
+
+def capture_report(event: Captured, others: Numbered, describe: Describe, probe: Measured | None) -> CaptureReport:
+    number = event.number
+    spent = [one.seconds for one in others.of(Spent, number)]
+    given, choices = others.of(Given, number), others.of(Chosen, number)
+    tally = None if probe is None else probe.graphs.get(number)
+    costs = None if probe is None else probe.checks.get(number)
+    return CaptureReport(
+        function=event.function,
+        where=event.where,
+        ops=event.ops,
+        graph="" if event.graph is None else event.graph.python_code("self").src.strip(),
+        checks=checks(event, describe, () if costs is None else costs.alone),
+        seconds=added(spent) if spent else dict(event.seconds),
+        number=number,
+        nodes=() if event.graph is None else nodes(event.graph),
+        inputs=given[-1].inputs if given else (),
+        backend=choices[-1].backend if choices else given[-1].backend if given else "",
+        choices=choices,
+        kernels=others.of(Kernels, number),
+        recordings=others.of(Recorded, number),
+        notes=tuple(dict.fromkeys(note.text for note in others.of(Note, number))),
+        check_seconds=None if costs is None else costs.together,
+        runs=None if tally is None else tally.all_times,
+        run_seconds=None if tally is None else tally.each,
+    )
+
+
+def checks(event: Captured, describe: Describe, costs: tuple[float | None, ...]) -> tuple[Check, ...]:
+    return tuple(
+        Check(describe(guard), getattr(guard, "line", ""), costs[place] if place < len(costs) else None, place in event.watched)
+        for place, guard in enumerate(event.guards)
+    )
+
+
+def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
+    """What a report tells of a graph's nodes."""
+    return tuple(
+        Node(
+            node.name, kind_of(node), target_of(node), tuple(one.name for one in node.all_input_nodes),
+            type_of(node.meta.get("example_value")), node.meta.get("line", ""),
+        )
+        for node in graph.nodes
+    )  # fmt: skip
+
+
+def kind_of(node: torch.fx.Node) -> str:
+    if node.op == "placeholder":
+        return "parameter" if isinstance(node.meta.get("example_value"), torch.nn.Parameter) else "input"
+    return "output" if node.op == "output" else "op"
+
+
+def target_of(node: torch.fx.Node) -> str:
+    if node.op == "placeholder":
+        return str(node.meta.get("path", node.name))
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+
+def type_of(example: Any) -> str:
+    """"float32[2, 3]"; a number's type."""
+    if not isinstance(example, torch.Tensor):
+        return "" if example is None else type(example).__name__
+    return f"{str(example.dtype).removeprefix('torch.')}[{', '.join(map(str, example.shape))}]"
+
+
+# ---- breaks ----
+
+
+def break_reports(events: list[Break], probe: Measured | None) -> tuple[BreakReport, ...]:
+    """One report a place and reason, in the order first met."""
+    times: dict[Break, int] = {}
+    for event in events:
+        times[event] = times.get(event, 0) + 1
+    return tuple(break_report(event, count, probe) for event, count in times.items())
+
+
+def break_report(event: Break, count: int, probe: Measured | None) -> BreakReport:
+    tally = None if probe is None else probe.breaks.get((event.function, event.chain, event.reason_id))
+    return BreakReport(
+        id=event.reason_id,
+        function=event.function,
+        where=event.where,
+        source=source_line(event.where),
+        chain=event.chain,
+        reason=event.sentence,
+        hint=event.hint,
+        times=count,
+        caret=caret(event.where, event.position),
+        ops_lost=event.ops,
+        passes=tally.work.all_times if tally is not None else None if probe is None else 0,
+        lost=None if tally is None or not tally.lost.all_times else max(0.0, tally.lost.each),
+        work=None if tally is None or not tally.work.all_times else max(0.0, tally.work.each),
+    )
+
+
+# ---- time ----
+
+
+def added(several: Iterable[dict[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for one in several:
+        for phase, seconds in one.items():
+            total[phase] = total.get(phase, 0.0) + seconds
+    return total
+
+
+def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None) -> Times:
+    spent = added(event.seconds for event in events if isinstance(event, Spent))
+    if not spent:
+        spent = added(event.seconds for event in events if isinstance(event, Captured))
+    if probe is None or not probe.calls.all_times:
+        return Times(spent, wall)
+    graphs = probe.graph_seconds
+    return Times(spent, wall, graphs, max(0.0, probe.calls.total - graphs), probe.overhead)
+
+
+def timeline(events: tuple[Event, ...], probe: Measured | None) -> tuple[TimelineSpan, ...]:
+    compiling = [
+        TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
+        for event in events if isinstance(event, Spent) for span in event.spans
+    ]  # fmt: skip
+    running = [] if probe is None else [TimelineSpan("run", span.kind, span.number, span.start, span.end, 0) for span in probe.spans]
+    found = sorted((*compiling[:MOST_SPANS], *running[:MOST_SPANS]), key=lambda span: span.start)
+    first = found[0].start if found else 0.0
+    return tuple(
+        TimelineSpan(one.row, one.phase, one.number, one.start - first, one.end - first, one.depth) for one in found
+    )

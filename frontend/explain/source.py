@@ -1,0 +1,112 @@
+"""Source text by place: the line at file:line, what of it is meant, and the parts of files that a report shows."""
+from __future__ import annotations
+
+import linecache
+import os
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from ...events import Position
+
+AROUND = 4  # lines shown before and after those that matter
+MOST_LINES = 3000  # in one report
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of a file: the numbers of the captures whose graphs have operations of it, and the positions of the breaks there."""
+
+    number: int
+    text: str
+    captures: tuple[int, ...]
+    breaks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """Neighbouring lines of a file."""
+
+    file: str
+    lines: tuple[SourceLine, ...]
+
+
+LIBRARIES = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+
+
+def is_users(where: str) -> bool:
+    """Whether a place is in the user's code, not in a library's."""
+    return not where.startswith(LIBRARIES) and not where.startswith("<")
+
+
+def rank(file: str) -> int:
+    """For an order of files: the user's, libraries', torch's."""
+    return 2 if file.startswith(TORCH) else 0 if is_users(file) else 1
+
+
+def split(where: str) -> tuple[str, int]:
+    """File and line of "file:line"; line 0 where there is none."""
+    name, _, line = where.rpartition(":")
+    return (name, int(line)) if line.isdigit() else (where, 0)
+
+
+def source_line(where: str) -> str:
+    """The text at file:line, without its indentation."""
+    name, line = split(where)
+    return linecache.getline(name, line).strip() if line else ""
+
+
+def caret(where: str, position: Position) -> str:
+    """Spaces and carets that say, under `source_line(where)`, what of it is meant; "" where that is not known."""
+    name, number = split(where)
+    line, last_line, column, last_column = position
+    text = linecache.getline(name, number).rstrip()
+    if not text or line != number or column is None or last_column is None:
+        return ""
+    start = len(text.encode()[:column].decode(errors="replace"))  # columns count bytes
+    end = len(text.encode()[:last_column].decode(errors="replace")) if last_line == line else len(text)
+    indented = len(text) - len(text.lstrip())
+    return " " * (start - indented) + "^" * max(1, end - start) if start >= indented else ""
+
+
+def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]) -> tuple[SourcePart, ...]:
+    """The parts of files around these places: file:line and the number of a capture, or the position of a break."""
+    found: dict[str, dict[int, tuple[set[int], set[int]]]] = {}
+    for which, places in enumerate((captured, broken)):
+        for where, number in places:
+            name, line = split(where)
+            if line:
+                found.setdefault(name, {}).setdefault(line, (set(), set()))[which].add(number)
+    made: list[SourcePart] = []
+    room = MOST_LINES
+    for name, marked in sorted(found.items(), key=lambda pair: rank(pair[0])):
+        length = len(linecache.getlines(name))
+        for first, last in windows(sorted(marked), length):
+            if room <= 0:
+                return tuple(made)
+            lines = tuple(line_of(name, number, marked) for number in range(first, min(last, first + room) + 1))
+            room -= len(lines)
+            made.append(SourcePart(name, lines))
+    return tuple(made)
+
+
+def line_of(name: str, number: int, marked: dict[int, tuple[set[int], set[int]]]) -> SourceLine:
+    captures, breaks = marked.get(number, (set(), set()))
+    return SourceLine(number, linecache.getline(name, number).rstrip("\n"), tuple(sorted(captures)), tuple(sorted(breaks)))
+
+
+def windows(numbers: list[int], length: int) -> list[tuple[int, int]]:
+    """First and last line of each part that shows these lines with some around them."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if number > length:
+            continue
+        first, last = max(1, number - AROUND), min(length, number + AROUND)
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], last
+        else:
+            found.append((first, last))
+    return found

@@ -1,0 +1,37 @@
+"""Observer: who is told of one compile."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...events import Reporter, Sink, Spent, new_number
+from ...phases import Clock
+from .probe import Marked, Probe
+
+
+@dataclass
+class Observer:
+    """The records of one compile, its times, and what its code tells while it runs, if anybody measures."""
+
+    function: str
+    where: str
+    send: Sink
+    probe: Probe | None
+    continues: bool
+    number: int = field(default_factory=new_number)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(self._late)
+
+    def reporter(self) -> Reporter:
+        return Reporter(self.function, self.where, self.send, self.clock, self.number)
+
+    def marks(self) -> Marked | None:
+        return None if self.probe is None else self.probe.piece(self.number, self.continues)
+
+    def over(self) -> None:
+        """Tells what the compile took."""
+        self.clock.over = True
+        self.send(Spent(self.function, self.where, dict(self.clock.seconds), tuple(self.clock.spans), self.number))
+
+    def _late(self, phase: str, seconds: float) -> None:
+        self.send(Spent(self.function, self.where, {phase: seconds}, (), self.number, late=True))

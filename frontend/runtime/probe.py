@@ -1,0 +1,324 @@
+"""Probe: what compiled code takes while it is measured - graphs, the statements at breaks, and what lies between them.
+
+Pieces compiled with one tell it the time as they go (rebuild's Marks); other code knows nothing of it. Time stands still while
+framejit compiles, and for what a mark itself takes.
+
+What a break loses is the time from the end of the graph before it (the start of the piece, if it has none) to the start of the
+next one, less that of the statement that breaks: putting Python's state together, the dispatch, the guards, loading the state.
+"""
+from __future__ import annotations
+
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType, FunctionType
+from typing import Any
+
+from ...guards.program import GuardProgram
+from ._hook import Quiet
+
+MOST_SPANS = 4000
+MOST_CHAINS = 200
+MOST_SAMPLES = 500
+ROUNDS = 300  # for finding out what a mark takes
+
+BreakKey = tuple[str, tuple[str, ...], str]  # function, file:line of each frame, id of the reason
+
+
+@dataclass
+class Tally:
+    """How often something ran and for how long; first times, in which Python and processor are not used to it, apart."""
+
+    times: int = 0
+    seconds: float = 0.0
+    first_times: int = 0
+    first_seconds: float = 0.0
+    samples: list[float] = field(default_factory=list)  # the latest, without first times
+
+    def add(self, seconds: float, first: bool) -> None:
+        if first:
+            self.first_times += 1
+            self.first_seconds += seconds
+            return
+        if len(self.samples) < MOST_SAMPLES:
+            self.samples.append(seconds)
+        else:
+            self.samples[self.times % MOST_SAMPLES] = seconds
+        self.times += 1
+        self.seconds += seconds
+
+    @property
+    def all_times(self) -> int:
+        return self.times + self.first_times
+
+    @property
+    def total(self) -> float:
+        return self.seconds + self.first_seconds
+
+    @property
+    def each(self) -> float:
+        """Seconds a time: the median of later times where there are any, for what comes in between (the garbage collector, other
+        programs) is not its own."""
+        return statistics.median(self.samples) if self.samples else self.first_seconds / max(self.first_times, 1)
+
+
+@dataclass
+class BreakTally:
+    """What passing a break took: `lost` around the statement, `work` in it."""
+
+    lost: Tally = field(default_factory=Tally)
+    work: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True)
+class GuardCosts:
+    """Seconds that checking an entry's guards takes: all together, and each alone, None for one that is watched: it costs nothing
+    while nothing has changed."""
+
+    together: float
+    alone: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class RunSpan:
+    """When a graph or a statement ran, in seconds of time.perf_counter()."""
+
+    kind: str  # "graph" or "statement"
+    number: int  # of the compile
+    start: float
+    end: float
+
+
+class Chain:
+    """One call in progress: its pieces run one after the other."""
+
+    __slots__ = ("at", "before", "cold", "last", "left", "piece", "since", "start")
+
+    def __init__(self, start: float) -> None:
+        self.start = self.last = start
+        self.piece: Marked | None = None  # running, or the one whose break was left
+        self.at: tuple[int, int] | None = None  # the frame in which a statement runs, and its code, by id: codes may not hash
+        self.left: Marked | None = None  # whose break is done, and whose loss is not counted yet
+        self.before = 0.0  # lost by it so far
+        self.since = 0.0  # when the statement or graph began, on the clock that never stands still
+        self.cold = False
+
+
+class Thread(threading.local):
+    """A thread's calls in progress, innermost last, and how long its time stood still."""
+
+    def __init__(self) -> None:
+        self.chains: list[Chain] = []
+        self.still = 0.0
+
+
+class Probe:
+    """Counts over all that is compiled with it."""
+
+    def __init__(self, calibrate: bool = True) -> None:
+        self.breaks: dict[BreakKey, BreakTally] = {}
+        self.graphs: dict[int, Tally] = {}  # by number of the compile
+        self.calls = Tally()  # of whole calls, from first to last piece, graphs included
+        self.checks: dict[int, GuardCosts] = {}  # by number of the compile
+        self.spans: list[RunSpan] = []
+        self.overhead = 0.0  # seconds that marks took
+        self.thread = Thread()
+        self.mark_cost = self.graph_cost = 0.0  # of calling a mark, and marks around a graph, which they cannot see themselves
+        if calibrate:
+            self.mark_cost = overheads(self.mark_cost, self.graph_cost)[0]
+            self.graph_cost = overheads(self.mark_cost, self.graph_cost)[1]
+
+    def piece(self, number: int, continues: bool) -> Marked:
+        """Marks for a piece that is being compiled. continues: it follows a break."""
+        return Marked(self, number, continues)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """What happens inside takes no time."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.thread.still += time.perf_counter() - start
+
+    def mark(self, body: Callable[[float], None], around: float = 0.0) -> Callable[[], None]:
+        """A function that calls `body` with the time, and for whose own run time stands still; so it does for `around` more seconds."""
+        thread, cost = self.thread, self.mark_cost + around
+
+        def run() -> None:
+            start = time.perf_counter()
+            body(start - thread.still)
+            spent = time.perf_counter() - start + cost
+            thread.still += spent
+            self.overhead += spent
+
+        return run
+
+    def span(self, kind: str, number: int, start: float) -> None:
+        if len(self.spans) < MOST_SPANS:
+            self.spans.append(RunSpan(kind, number, start, time.perf_counter()))
+
+    @property
+    def graph_seconds(self) -> float:
+        return sum(tally.total for tally in self.graphs.values())
+
+
+class Marked:
+    """What one piece calls while it runs."""
+
+    def __init__(self, probe: Probe, number: int, continues: bool) -> None:
+        self.probe, self.number, self.continues = probe, number, continues
+        self.broken: BreakKey | None = None  # the break that it ends in
+        self.has_graph = False
+        self.runs = 0
+        # Quiet: no frame of ours is the hook's business
+        self.begin, self.leave, self.resume, self.end = map(Quiet, map(probe.mark, (self._begin, self._leave, self._resume, self._end)))
+
+    def timed(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """The piece's graph, which tells when it runs."""
+        self.has_graph = True
+        enter, done = self.probe.mark(self._enter_graph), self.probe.mark(self._leave_graph, self.probe.graph_cost)
+
+        def run(*args: Any) -> Any:
+            enter()
+            try:
+                return compiled(*args)
+            finally:
+                done()
+
+        return run
+
+    def _begin(self, now: float) -> None:
+        probe = self.probe
+        chains = probe.thread.chains
+        chain = chains[-1] if chains else None
+        if not self.continues or chain is None or chain.left is None:
+            drop_dead(chains)
+            chain = Chain(now)
+            chains.append(chain)
+        self.runs += 1
+        first = self.runs == 1
+        if chain.left is not None:
+            chain.before += now - chain.last
+            chain.cold = chain.cold or first
+            if not self.has_graph:
+                self._count_lost(chain)
+        else:
+            chain.cold = first
+        chain.piece, chain.last = self, now
+
+    def _enter_graph(self, now: float) -> None:
+        probe = self.probe
+        chains = probe.thread.chains
+        if chains:
+            chain = chains[-1]
+            if chain.left is not None:
+                chain.before += now - chain.last
+                self._count_lost(chain)
+            chain.last, chain.since = now, time.perf_counter()
+
+    def _leave_graph(self, now: float) -> None:
+        probe = self.probe
+        chains = probe.thread.chains
+        if chains:
+            chain = chains[-1]
+            probe.graphs.setdefault(self.number, Tally()).add(now - chain.last, self.runs == 1)
+            probe.span("graph", self.number, chain.since)
+            chain.last = now
+
+    def _leave(self, now: float) -> None:
+        probe = self.probe
+        chains = probe.thread.chains
+        if chains:
+            chain = chains[-1]
+            chain.before = now - chain.last
+            chain.cold = self.runs == 1
+            chain.last, chain.since = now, time.perf_counter()
+            frame = sys._getframe(2)
+            chain.at = id(frame), id(frame.f_code)
+
+    def _resume(self, now: float) -> None:
+        probe = self.probe
+        chains = probe.thread.chains
+        while chains and chains[-1].piece is not self:  # calls inside the statement that an exception has left
+            chains.pop()
+        if chains:
+            chain = chains[-1]
+            if self.broken is not None:
+                probe.breaks.setdefault(self.broken, BreakTally()).work.add(now - chain.last, chain.cold)
+            probe.span("statement", self.number, chain.since)
+            chain.left, chain.at, chain.last = self, None, now
+
+    def _end(self, now: float) -> None:
+        probe = self.probe
+        chains = probe.thread.chains
+        if chains:
+            chain = chains.pop()
+            if not chains:
+                probe.calls.add(now - chain.start, chain.cold)
+
+    def _count_lost(self, chain: Chain) -> None:
+        """The next piece is here: what the break has lost is known."""
+        if chain.left is not None and chain.left.broken is not None:
+            self.probe.breaks.setdefault(chain.left.broken, BreakTally()).lost.add(chain.before, chain.cold)
+        chain.left, chain.before = None, 0.0
+
+
+def drop_dead(chains: list[Chain]) -> None:
+    """A call begins: those that are not in a statement now have ended where no mark was, as those whose frame is gone."""
+    while chains and chains[-1].at is None:
+        chains.pop()
+    if not chains:
+        return
+    running: set[tuple[int, int]] = set()
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        running.add((id(frame), id(frame.f_code)))
+        frame = frame.f_back
+    chains[:] = [chain for chain in chains if chain.at in running][-MOST_CHAINS:]
+
+
+def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:
+    """Seconds measured in a statement, and around it, where nothing happens."""
+    probe = Probe(calibrate=False)
+    probe.mark_cost, probe.graph_cost = mark_cost, graph_cost
+    piece = probe.piece(0, False)
+    piece.broken = "", (), ""
+    leave, resume, graph = piece.leave, piece.resume, piece.timed(int)
+    piece.begin()
+    piece.runs = 2
+    for _ in range(ROUNDS):
+        leave()
+        resume()
+        graph()
+    found = probe.breaks[piece.broken]
+    return min(found.work.samples), max(0.0, min(found.lost.samples))
+
+
+def guard_costs(program: GuardProgram, slots: tuple[Any, ...], function: FunctionType) -> GuardCosts:
+    """Times a check of all guards, and of each that every call checks."""
+
+    def check_of(program: GuardProgram) -> float:
+        native = program.native()
+        return seconds_of(lambda: native.check(slots, function)) - nothing
+
+    nothing = 0.0
+    nothing = check_of(GuardProgram.build(()))
+    together, watched = max(0.0, check_of(program)), program.watched
+    alone = (None if n in watched else max(0.0, check_of(GuardProgram.build((guard,)))) for n, guard in enumerate(program.guards))
+    return GuardCosts(together, tuple(alone))
+
+
+def seconds_of(check: Callable[[], object], rounds: int = 20) -> float:
+    check()
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(rounds):
+            check()
+        best = min(best, time.perf_counter() - start)
+    return best / rounds

@@ -1,0 +1,72 @@
+"""The clock of phases: what is inside another phase is not counted twice."""
+from __future__ import annotations
+
+import threading
+import time
+
+from framejit.phases import Clock
+
+
+class Turns:
+    """Time that goes on by one second a look."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(time, "perf_counter", self.look)
+
+    def look(self):
+        self.now += 1.0
+        return self.now
+
+
+def test_phases_add_up(monkeypatch):
+    Turns(monkeypatch)
+    clock = Clock()
+    with clock.phase("backend"):  # 1 .. 6
+        with clock.phase("lowering"):  # 2 .. 5
+            with clock.phase("c_compile"):  # 3 .. 4
+                pass
+    assert clock.seconds == {"c_compile": 1, "lowering": 2, "backend": 2}
+    assert [(span.phase, span.start, span.end, span.depth) for span in clock.spans] == [
+        ("c_compile", 3, 4, 2), ("lowering", 2, 5, 1), ("backend", 1, 6, 0),
+    ]  # fmt: skip
+
+
+def test_what_went_by_inside(monkeypatch):
+    Turns(monkeypatch)
+    clock = Clock()
+    with clock.phase("trace"):
+        clock.inside("fake_tensors", 0.25)
+        clock.inside("fake_tensors", 0.25)
+    assert clock.seconds == {"fake_tensors": 0.5, "trace": 0.5}
+
+
+def test_an_exception_ends_a_phase():
+    clock = Clock()
+    try:
+        with clock.phase("backend"), clock.phase("lowering"):
+            raise ValueError
+    except ValueError:
+        pass
+    assert set(clock.seconds) == {"backend", "lowering"} and clock.stack == []
+
+
+def test_threads_do_not_nest_in_each_other():
+    clock = Clock()
+    with clock.phase("backend"):
+        thread = threading.Thread(target=lambda: clock.phase("tuning").__enter__())
+        thread.start()
+        thread.join()
+        assert len(clock.stack) == 1
+
+
+def test_what_comes_late_is_told_apart(monkeypatch):
+    Turns(monkeypatch)
+    told = []
+    clock = Clock(lambda phase, seconds: told.append((phase, seconds)))
+    with clock.phase("trace"):
+        pass
+    clock.over = True
+    with clock.phase("lowering"), clock.phase("c_compile"):
+        pass
+    assert clock.seconds == {"trace": 1} and told == [("lowering", 3)]
