@@ -138,6 +138,15 @@ def referent(source: s.Referent, frame: FrameView) -> Any:
     return weakref.ReferenceType.__call__(load(source.of, frame))
 
 
+def handled_outside(source: s.HandledOutside, frame: FrameView) -> BaseException | None:
+    return handled_now(None)
+
+
+def handled_now(nothing: None) -> BaseException | None:
+    """The exception that the thread is handling."""
+    return sys.exc_info()[1]
+
+
 def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
     """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
     of = load(source.of, frame)
@@ -237,6 +246,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.AttrSource: attribute,
     s.IteratorItem: iterator_item,
     s.Referent: referent,
+    s.HandledOutside: handled_outside,
     s.InstanceDict: instance_dict,
     s.TypeOf: type_of,
     s.ClassDict: class_dict,

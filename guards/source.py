@@ -263,6 +263,17 @@ class Referent(Source):
 
 
 @path
+class HandledOutside(Source):
+    """The exception that was being handled when the frame was entered, None if there was none."""
+
+    of: Source = TorchStateSource()
+
+    @property
+    def name(self) -> str:
+        return "sys.exception()"
+
+
+@path
 class TensorProperty(Source):
     """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
 

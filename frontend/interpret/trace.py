@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...errors import GraphBreak, SkipFrame
 from ...guards.guard import Guard, Kind
-from ...guards.source import AttrSource, DictItem, GlobalsSource, InstanceDict, ModuleSource, Source, TorchStateSource
+from ...guards.source import AttrSource, DictItem, GlobalsSource, HandledOutside, InstanceDict, ModuleSource, Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
 from ...phases import Clock
@@ -105,6 +105,7 @@ class Trace:
         self.guards: dict[Any, Guard] = {}
         self.class_paths: dict[type, Source | None] = {}
         self.handled: Value | None = None  # the exception that is being handled
+        self._outside = sys.exc_info()[1]  # ... around the frame
         self.frames: list[Interpreter] = []  # innermost last
         self.instructions = 0
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
@@ -156,6 +157,7 @@ class Trace:
         self.effects.changed.clear()
         self.effects.outputs.clear()
         self.effects.globals.clear()
+        self._outside = None
         self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
@@ -407,6 +409,10 @@ class Trace:
 
     # exceptions
 
+    def handled_outside(self) -> Value:
+        """The exception that is being handled around the frame, or None; relied on."""
+        return self.wrap(self._outside, HandledOutside())
+
     def throw(self, cls: type[BaseException], *args: Any) -> Observed:
         return self.throw_value(cls, [self.wrap(arg, None) for arg in args])
 
@@ -487,7 +493,7 @@ class Trace:
             entries[key.key()] = (old[0] if old else key, value)
         return DictValue(entries)
 
-    def namespace(self, of: UserObject) -> Value:
+    def namespace(self, of: UserObject | FunctionValue) -> Value:
         return Namespace(of)
 
     def table(self, module: ModuleValue, name: str) -> DictValue:

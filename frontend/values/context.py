@@ -134,6 +134,9 @@ class TraceContext(Protocol):
 
     # exceptions of the traced program
 
+    def handled_outside(self) -> Value:
+        """The exception that is being handled around the frame, or None; relied on."""
+
     def throw(self, cls: type[BaseException], *args: Any) -> Observed:
         """The exception to raise when the traced program raises `cls(*args)`."""
 
@@ -166,7 +169,7 @@ class TraceContext(Protocol):
     def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
         """A new dictionary."""
 
-    def namespace(self, of: UserObject) -> Value:
+    def namespace(self, of: UserObject | FunctionValue) -> Value:
         """An object's __dict__."""
 
     def table(self, module: ModuleValue, name: str) -> DictValue:

@@ -46,6 +46,8 @@ class ExceptionValue(UserObject):
             return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
         if name == "value" and self.cls is StopIteration and self.real is None:
             return self.args[0] if self.args else Constant(None)
+        if name == "__context__" and self.born is not None and name not in self.attrs:
+            return tx.handled_outside()
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
             return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
         return super().generic_attribute(tx, name)

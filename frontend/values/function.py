@@ -53,7 +53,7 @@ class CellValue(Mutable):
 class FunctionValue(Mutable):
     """A Python function: an existing one (`real`), or one that the traced program made."""
 
-    __slots__ = ("real", "code", "globals", "name", "defaults", "kwdefaults", "closure", "attributes", "annotations")
+    __slots__ = ("real", "code", "globals", "name", "defaults", "kwdefaults", "closure", "attributes", "annotations", "namespace")
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class FunctionValue(Mutable):
         self.name = real.__qualname__ if real is not None else code.co_qualname
         self.attributes: dict[str, Value] = {}
         self.annotations: Value | None = None
+        self.namespace: Value | None = None  # its __dict__, once somebody asked for it
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -111,11 +112,31 @@ class FunctionValue(Mutable):
             return BuiltinValue(self.code)
         if name == "__defaults__":
             return tx.build_tuple(self.defaults) if self.defaults else Constant(None)
+        if name == "__dict__":
+            self.namespace = self.namespace or tx.namespace(self)
+            return self.namespace
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
         return super().attribute(tx, name)
+
+    # the dictionary of one that the traced program made
+
+    def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
+        return None if name in functools.WRAPPER_ASSIGNMENTS else self.attributes.get(name)
+
+    def names(self, tx: TraceContext) -> list[str]:
+        return [name for name in self.attributes if name not in functools.WRAPPER_ASSIGNMENTS]
+
+    def store(self, tx: TraceContext, name: str, value: Value) -> None:
+        if name in functools.WRAPPER_ASSIGNMENTS:
+            raise self.unsupported(f"'{name}' in its __dict__")
+        self.set_attribute(tx, name, value)
+
+    def remove(self, tx: TraceContext, name: str) -> None:
+        tx.effects.change(self)
+        del self.attributes[name]
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         handler = method_of(types.FunctionType, name)

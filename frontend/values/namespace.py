@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import Value
 from .constant import Constant
+from .function import FunctionValue
 from .mapping import DictValue
 from .user_object import UserObject
 
@@ -17,7 +18,7 @@ class Namespace(DictValue):
 
     __slots__ = ("of",)
 
-    def __init__(self, of: UserObject) -> None:
+    def __init__(self, of: UserObject | FunctionValue) -> None:
         super().__init__({})
         self.of = of
 

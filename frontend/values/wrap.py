@@ -148,7 +148,12 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         if bound and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
             tx.guard(source, Kind.TYPE, type(obj))
             return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
-        tx.guard(source, Kind.IS, obj)
+        if isinstance(obj, types.MethodWrapperType):  # made anew whenever it is asked for
+            tx.guard(source, Kind.TYPE, type(obj))
+            tx.guard(AttrSource(source, "__self__"), Kind.IS, receiver)
+            tx.guard(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+        else:
+            tx.guard(source, Kind.IS, obj)
     return BuiltinValue(obj, source)
 
 

@@ -24,6 +24,8 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     if instr.arg == 0:
         if tx.handled is None:
+            if not tx.handled_outside().is_constant():
+                raise GraphBreak("exception-leaves", "the exception being handled")
             raise tx.throw(RuntimeError, "No active exception to reraise")
         raise Observed(tx.handled)
     cause = frame.pop() if instr.arg == 2 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ..base import Value
 from ..function import BuiltinValue, FunctionValue
-from ..klass import lookup
+from ..klass import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 from ..mapping import DictValue, SetValue
 from ..registry import models
 from ..sequence import ListValue, TupleValue
@@ -25,7 +25,11 @@ def plain_object(obj: Value) -> bool:
         return False
     ways = [lookup(obj.cls, name)[0] for name in HOOKS]
     slots = any("__slots__" in vars(base) for base in obj.cls.__mro__)
-    return all(owner in (None, object) for owner in ways) and not slots and hasattr(obj.cls, "__dict__")
+    by_statement = all(base is object or base.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) == HEAP_TYPE for base in obj.cls.__mro__)
+    own = [lookup(obj.cls, name)[1] for name in ("__copy__", "__deepcopy__")]
+    in_python = all(way is MISSING or type(way) is type(shallow) for way in own)
+    plain = by_statement and in_python and obj.cls.__dictoffset__ != 0
+    return plain and all(owner in (None, object) for owner in ways) and not slots
 
 
 @models(copy.copy)

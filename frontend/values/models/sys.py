@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ....guards.source import AttrSource
 from ..base import Lazy, Value
-from ..constant import Constant
 from ..handled import Traceback
 from ..registry import models
 from ..sequence import TupleValue
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @models(sys.exception)
 def exception(tx: TraceContext) -> Value:
-    return Constant(None) if tx.handled is None else tx.look(tx.handled)
+    return tx.handled_outside() if tx.handled is None else tx.look(tx.handled)
 
 
 @models(sys.exc_info)

@@ -400,3 +400,10 @@ def test_hooks_on_saved_tensors_do_not_see_the_compiler():
 
     assert count(strict_compile(inner)) == count(inner)
     assert set(count(strict_compile(inner, backend="aot_eager"))) == {torch.Tensor}
+
+
+def test_jacobians():
+    def f(x):
+        return torch.func.jacrev(lambda y: y.sin().sum(0))(x), torch.func.jacrev(lambda y: (y * y).sum())(x)
+
+    check(f, vec(2, 3))

@@ -1,8 +1,12 @@
 """What is not captured yet costs one break with a reason, and is right: effects of C code on objects, odd subclasses, autograd inside."""
 from __future__ import annotations
 
+import copy
 import functools
 import heapq
+import itertools
+import re
+import threading
 import types
 import weakref
 
@@ -217,3 +221,64 @@ def test_weak_references():
     del thing
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'scale'"):
         compiled(vec(2))
+
+
+def count_up():
+    yield 1
+
+
+def tried(function, *args):
+    """What a call gives, or the error that it raises, as text."""
+    try:
+        return function(*args)
+    except TypeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("make", [count_up, threading.Lock, lambda: itertools.count(3), lambda: re.compile("a"), lambda: iter([1, 2]),
+                                  lambda: types.SimpleNamespace(a=1), lambda: types], ids=range(7))  # fmt: skip
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_copies_of_what_is_made_in_c(make, way):
+    obj = make()
+
+    def f(x):
+        copied = tried(way, obj)
+        return x + 1, copied if isinstance(copied, str) else (type(copied), copied is obj)
+
+    assert strict_compile(f)(vec(2))[1] == f(vec(2))[1]
+
+
+def test_methods_of_modules():
+    class Proxy:
+        def __getattr__(self, name):
+            return types.__getattribute__(name)
+
+    proxy, bound = Proxy(), types.__getattribute__
+
+    def f(x):
+        return x + 1, proxy.FunctionType, bound("__name__"), types.__getattribute__("__name__")
+
+    compiled = strict_compile(f)
+    assert compiled(vec(2))[1:] == f(vec(2))[1:] == compiled(vec(2))[1:]
+
+
+class Mortal:
+    """Counts those that live."""
+
+    living = 0
+
+    def __init__(self):
+        Mortal.living += 1
+
+    def __del__(self):
+        Mortal.living -= 1
+
+
+def test_objects_that_do_something_when_they_die():
+    def f(x):
+        mortal = Mortal()
+        return x * mortal.living + 1
+
+    compiled = strict_compile(f)
+    for _ in range(3):
+        assert torch.equal(compiled(vec(2)), vec(2) + 1) and Mortal.living == 0

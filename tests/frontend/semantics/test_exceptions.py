@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 
 class Custom(Exception):
@@ -606,3 +607,44 @@ def test_groups_that_python_refuses_or_narrows():
         return x + 1, type(made), told
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+def asks_for_it(x):
+    return x + 1, repr(sys.exc_info()[1]), sys.exc_info()[0]
+
+
+def sees_it_as_context(x):
+    try:
+        raise KeyError("inner")
+    except KeyError as error:
+        return x + 1, repr(error.__context__)
+
+
+def raises_it_again(x):
+    try:
+        raise
+    except (RuntimeError, LookupError) as error:
+        return x + 1, repr(error)
+
+
+def handles_one_of_its_own(x):
+    before = sys.exc_info()[1]
+    try:
+        raise KeyError
+    except KeyError:
+        inside = sys.exc_info()[0]
+    return x + 1, inside, sys.exc_info()[1] is before
+
+
+@pytest.mark.parametrize("function", [asks_for_it, sees_it_as_context, raises_it_again, handles_one_of_its_own])
+def test_called_while_an_exception_is_handled(function):
+    def outside(do):
+        found = [do(vec(2))]
+        try:
+            raise IndexError("outer")
+        except IndexError:
+            found += [do(vec(2)), do(vec(2))]
+        return [*found, do(vec(2))]
+
+    compiled = strict_compile(function)
+    assert [one[1:] for one in outside(compiled)] == [one[1:] for one in outside(function)]

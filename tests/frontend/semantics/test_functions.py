@@ -452,3 +452,20 @@ def test_type_queries():
     f_ = f
     del f_
     check(f, vec(2), 3)
+
+
+def test_the_dictionary_of_a_function_made_inside():
+    def f(x):
+        def made(y):
+            return y * 2
+
+        made.a = 1
+        held = made.__dict__
+        held["b"] = x
+        held.pop("missing", None)
+        seen = dict(held)
+        del held["a"]
+        made.__dict__.update(c=3)
+        return made(x), seen, hasattr(made, "a"), made.__dict__ is held, len(held), "b" in vars(made), made
+
+    check(f, vec(2))
