@@ -29,7 +29,7 @@ UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImp
 def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., Any]], *, random_like_eager: bool) -> Callable[..., Any]:
     """What `build` compiles, with eager's gradients; the graph as it is where nobody can say beforehand what eager's autograd
     would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
-    if checks_in_backward(gm) or changes_leaves(gm):
+    if checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm):
         return gm.forward
     try:
         compiled = build_again(build)
@@ -74,6 +74,13 @@ def changes_leaves(gm: torch.fx.GraphModule) -> bool:
     if not any(node.target == "requires_grad_" for node in gm.graph.nodes):
         return False
     return any(needs_gradient(node) and _fake(node).is_leaf for node in gm.graph.output_node().all_input_nodes)
+
+
+def spreads_out(gm: torch.fx.GraphModule) -> bool:
+    """Whether a result with a gradient has elements that share memory: aot_autograd would write its gradient into such memory."""
+    results = (_fake(node) for node in gm.graph.output_node().all_input_nodes if needs_gradient(node))
+    strided = (fake for fake in results if fake.layout == torch.strided)
+    return any(stride == 0 and size != 1 for fake in strided for size, stride in zip(fake.shape, fake.stride(), strict=True))
 
 
 def checks_in_backward(gm: torch.fx.GraphModule) -> bool:

@@ -6,7 +6,7 @@ import time
 import types
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import framejit
 import torch
@@ -56,8 +56,9 @@ def measure_counts() -> dict[int, dict[str, float]]:
         guards = [Guard(path_to(f"n{number}"), Kind.EQUALS, number) for number in range(count)]
         slots = (holder_of(count),)
         programs = {name: GuardProgram.build(guards, share=share).native() for name, share in (("shared", True), ("not shared", False))}
-        assert all(program.check(slots, holder_of) for program in programs.values())
-        rows[count] = {name: best(partial(program.check, slots, holder_of)) for name, program in programs.items()}
+        function = cast(types.FunctionType, holder_of)
+        assert all(program.check(slots, function) for program in programs.values())
+        rows[count] = {name: best(partial(program.check, slots, function)) for name, program in programs.items()}
     return rows
 
 
@@ -86,7 +87,7 @@ def measure_hit(name: str) -> dict[str, float]:
         framejit.compile(model)
         model(*args, **kwargs)
         model(*args, **kwargs)
-        (control,) = model.framejit._controls
+        (control,) = cast(Any, model).framejit._controls
         function = control.cache.handle.function
         slots = slots_of(function, (model, *args), kwargs)
         entry = control.cache.root.entries[0]

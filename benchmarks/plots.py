@@ -99,7 +99,7 @@ def phases(models: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> Pic
     """framejit's first call by phase, as stacked bars."""
 
     def draw(axes: Any) -> None:
-        rows = {name: row["framejit"] for name, row in models.items() if not isinstance(row.get("framejit", ""), str)}
+        rows = {name: found for name, row in models.items() if not isinstance(found := row.get("framejit", ""), str)}
         names = dict.fromkeys(phase for found in rows.values() for phase in found if phase not in ("first call", "ops"))
         base = [0.0] * len(rows)
         for phase in names:

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(one.what, f"[{STYLES[one.state]}]{one.state}[/]", one.said, one.remedy)
     console = Console()
     if not console.is_terminal:
-        console.width = 160
+        console.width = 1000  # nothing is cut in a file
     console.print(table)
     bad = [one.what for one in findings if one.needed and one.state == "unusable"]
     print(f"framejit cannot compile here: {', '.join(bad)}" if bad else "framejit compiles here")

@@ -44,7 +44,7 @@ class Repro:
         try:
             tree = ast.parse(text)
             forward = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "forward")
-            given = next(one.value for one in tree.body if assigns(one, "inputs"))
+            given = next(one.value for one in tree.body if isinstance(one, ast.Assign) and assigns(one, "inputs"))
         except (SyntaxError, StopIteration):
             raise NoReproError("no repro: it has no function `forward` and no list `inputs`") from None
         assert isinstance(given, ast.List)
@@ -86,7 +86,7 @@ class Repro:
 
     @property
     def own(self) -> set[str]:
-        return self._own or {name for name, _ in self.inputs}.union(*map(defined, self.lines))
+        return set(self._own) or {name for name, _ in self.inputs}.union(*map(defined, self.lines))
 
     _own: frozenset[str] = frozenset()  # all names that the graph had at the beginning
 

@@ -73,9 +73,7 @@ class Fusion:
         todo = list(reversed(self.steps))
         while todo:
             number = todo[-1]
-            parents = {self.producer[name] for name in self.reads[number] if name in self.producer}
-            if number in self.effect_before:
-                parents.add(self.effect_before[number])
+            parents = self.parents(number)
             missing = [] if number in self.before else [parent for parent in parents if parent not in self.before]
             todo += missing
             if not missing:
@@ -176,22 +174,28 @@ class Fusion:
         return True
 
     def ordered(self) -> list[int]:
-        """Numbers of steps, each behind those that it depends on, else as they were."""
-        done = 0
+        """Numbers of steps as they were, but that what a step needs and is not there yet comes right in front of it: what is done
+        early keeps memory."""
+        done: set[int] = set()
         ordered: list[int] = []
-        waiting = sorted(self.steps)
-        alive = sum(1 << number for number in waiting)
-        while waiting:
-            rest = []
-            for number in waiting:
-                if self.before[number] & alive & ~done:
-                    rest.append(number)
-                else:
-                    ordered.append(number)
-                    done |= 1 << number
-            assert len(rest) < len(waiting), "steps depend on each other in a circle"
-            waiting = rest
+        for number in sorted(self.steps):
+            todo = [number]
+            while todo:
+                missing = self.parents(todo[-1]) - done if todo[-1] not in done else set()
+                assert len(todo) <= len(self.steps), "steps depend on each other in a circle"
+                if missing:
+                    todo.append(min(missing))
+                    continue
+                last = todo.pop()
+                if last not in done:
+                    ordered.append(last)
+                    done.add(last)
         return ordered
+
+    def parents(self, number: int) -> set[int]:
+        """The steps that must have run right before one."""
+        found = {self.producer[name] for name in self.reads[number] if name in self.producer}
+        return found | {self.effect_before[number]} if number in self.effect_before else found
 
 
 def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:

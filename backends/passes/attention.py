@@ -74,7 +74,7 @@ def match(result: torch.fx.Node) -> Attention | None:
     scores, scale, scaling = scaled(weights.args[0])
     if scores is None or not is_product(scores) or not used_once(scores):
         return None
-    nodes = (*scores.args, result.args[1])
+    nodes = (scores.args[0], scores.args[1], result.args[1])
     queries, keys, values = map(tensor, nodes)
     if queries is None or keys is None or values is None or queries.dim() < 3 or not queries.dtype.is_floating_point:
         return None
@@ -83,7 +83,8 @@ def match(result: torch.fx.Node) -> Attention | None:
         return None  # shapes are broadcast, or autocast is at work
     if queries.device.type == "cpu" and not long(queries.shape[-2], keys.shape[-1]):
         return None
-    return Attention(*nodes, scale, result, (weights, *scaling, scores))  # type: ignore[arg-type]
+    first, second, third = nodes
+    return Attention(first, second, third, scale, result, (weights, *scaling, scores))  # type: ignore[arg-type]
 
 
 def long(rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:

@@ -22,7 +22,7 @@ def join_epilogues(gm: torch.fx.GraphModule, devices: Collection[str] = ("cuda",
             fused = gm.graph.call_function(aten._addmm_activation.default, product.args, {"use_gelu": node.target is aten.gelu.default})
         fused.meta = dict(product.meta)
         product.replace_all_uses_with(fused)
-        node.replace_all_uses_with(node.args[0])  # type: ignore[arg-type]
+        node.replace_all_uses_with(node.args[0])
         gm.graph.erase_node(node)
         gm.graph.erase_node(product)
         joined += 1

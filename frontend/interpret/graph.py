@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
 from ...errors import GraphBreak
@@ -212,7 +213,13 @@ class GraphBuilder:
             with self.fake_mode, asking:
                 if refused(target, args, kwargs):
                     raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
-                return apply(kind, target, args, kwargs)
+                try:
+                    return apply(kind, target, args, kwargs)
+                except RuntimeError as error:
+                    if "symbolic sizes" not in str(error):
+                        raise
+                    with enable_python_dispatcher():  # torch's C++ cannot do this with symbols, its Python can
+                        return apply(kind, target, args, kwargs)
         except GraphBreak:
             raise
         except SHAPE_DEPENDS as error:

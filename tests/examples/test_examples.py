@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 
@@ -48,8 +49,8 @@ def test_train(monkeypatch, capsys):
 
 def test_train_fails_on_a_wrong_loss(monkeypatch, capsys):
     module = run("train", monkeypatch, "--steps", "1")
-    losses = iter((1.0, 1.1))
-    monkeypatch.setattr(module.Training, "step", lambda self, *batch: (next(losses), 0.0))
+    losses = itertools.chain((1.0, 1.1), itertools.repeat(1.0))
+    monkeypatch.setattr(module.Training, "step", lambda self, *batch: (next(losses), 0.1))
     assert module.main() == 1
 
 

@@ -43,7 +43,7 @@ def test_many_small_kernels_are_recorded(grad):
     assert "cudagraphs" in choice.backend and dict(choice.timings)[choice.backend] < 0.9 * dict(choice.timings)["eager"]
     if grad:
         for got, wanted in zip(model.parameters(), plain.parameters(), strict=True):
-            torch.testing.assert_close(got.grad, wanted.grad)
+            torch.testing.assert_close(got.grad, wanted.grad, rtol=1e-4, atol=1e-4)  # through 30 layers, fused ones among them
     again = framejit.compile(small())
     with torch.set_grad_enabled(grad):
         again(x)

@@ -55,5 +55,6 @@ def test_not_on_the_cpu(monkeypatch):
 def test_on_the_gpu(name, dtype):
     args = [tensor.to(dtype) for tensor in arguments("cuda")]
     compiled = framejit.compile(JOINED[name], backend="native")
-    torch.testing.assert_close(compiled(*args), JOINED[name](*args), check_stride=True)
+    loose = 2e-2 if dtype == torch.bfloat16 else 1e-4  # eager rounds the product before the activation
+    torch.testing.assert_close(compiled(*args), JOINED[name](*args), check_stride=True, atol=loose, rtol=loose)
     assert "_addmm_activation" in str(compiled.framejit.explain())

@@ -86,6 +86,13 @@ def test_sizes_0_and_1_compile_where_they_mean_something_else(size):
     assert compiles(f, rows(5, 6, size, 7, size)) <= 3
 
 
+def test_a_product_with_a_vector():
+    """Torch 2.11's C++ has none of three dimensions with one where sizes are symbols."""
+    weight = torch.randn(16)
+    calls = [(torch.randn(4, length, 16),) for length in (7, 12, 5)]
+    assert compiles(lambda x: (x @ weight).softmax(1), calls, dynamic=True, fullgraph=True) == 1
+
+
 def test_two_tensors_of_one_size():
     calls = [(torch.randn(n, 4), torch.randn(n, 4)) for n in (2, 3, 7, 1, 5)]
     assert compiles(lambda x, y: x + y, calls) == 2
