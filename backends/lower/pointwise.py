@@ -83,7 +83,9 @@ def _direct(kind: KIND, names: dict[str, str]) -> None:
     """Operators that are one scalar operation."""
     for torch_name, name in names.items():
         packet = getattr(aten, torch_name)
-        overloads = [getattr(packet, overload) for overload in ("default", "Tensor", "Scalar") if overload in packet.overloads()]
+        named = [getattr(packet, overload) for overload in ("default", "Tensor", "Scalar") if overload in packet.overloads()]
+        # once TorchScript is loaded, there are some for plain numbers too
+        overloads = [overload for overload in named if str(overload._schema.returns[0].type) == "Tensor"]
 
         def direct(*args: Scalar, name: str = name) -> Scalar:
             return s(name, *args)

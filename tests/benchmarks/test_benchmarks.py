@@ -40,7 +40,7 @@ def test_torchscript_and_lazy_tensors():
 @pytest.mark.parametrize(
     "measure_one, render, words",
     [
-        (compiling.phases, tables.phases_table, ("ms an op)", "trace")),
+        (compiling.phases, tables.phases_table, ("ms an op): ",)),
         (graphs.captured, tables.graphs_table, ("3 / 8, 80.0 % of 20", "mean share")),
         (memory.peak, tables.memory_table, ("peak ", "+0 tensors")),
     ],
