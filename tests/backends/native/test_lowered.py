@@ -57,7 +57,8 @@ def called_by(op: OpInfo, sample: SampleInput) -> list[str] | None:
 
 
 def test_lowerings_are_listed():
-    listed, now = set(json.loads(LIST.read_text())["lowerings"]), set(map(str, LOWERINGS))
+    listed = set(json.loads(LIST.read_text())["lowerings"])
+    now = {name for name in map(str, LOWERINGS) if name.startswith("aten.")}  # the documentation's examples add some of their own
     assert sorted(listed - now) == [], "these had lowerings"
     assert sorted(now - listed) == [], "run this file as a script to list these"
 
