@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import copy
-import time
-from typing import Any
 
 import torch
 
@@ -23,10 +21,10 @@ def phases_here(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     warmed, _ = systems.make(system, torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()))
     with torch.no_grad():
         warmed(torch.ones(3, 4))
-    plain = min(timed(subject, subject.model) for _ in range(3))
+    plain = min(subject.timed(subject.model) for _ in range(3))
     before = dynamo_phases()
     model, _ = systems.make(system, copy.deepcopy(subject.model))
-    first = timed(subject, model)
+    first = subject.timed(model)
     found: dict[str, float] = {"first call": first - plain}
     if systems.SYSTEMS[system][0] == "framejit":
         report = model.framejit.explain()
@@ -48,14 +46,6 @@ def dynamo_phases() -> dict[str, float]:
         if name in DYNAMO:
             found[DYNAMO[name]] = sum(taken)
     return found
-
-
-def timed(subject: measure.Subject, model: Any) -> float:
-    subject.wait()
-    start = time.perf_counter()
-    subject.call(model)
-    subject.wait()
-    return time.perf_counter() - start
 
 
 def measure_model(plan: measure.Plan, name: str) -> dict[str, dict[str, float] | str]:

@@ -74,6 +74,14 @@ class Subject:
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
 
+    def timed(self, model: Any) -> float:
+        """Seconds of one call."""
+        self.wait()
+        start = time.perf_counter()
+        self.call(model)
+        self.wait()
+        return time.perf_counter() - start
+
     def call(self, model: nn.Module) -> Any:
         """One forward, or in training one forward and backward."""
         if not self.plan.train:

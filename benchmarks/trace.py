@@ -6,8 +6,6 @@ that no import is in it): seconds of the first call less those of an eager call,
 from __future__ import annotations
 
 import copy
-import time
-from typing import Any
 
 import torch
 
@@ -24,17 +22,9 @@ def captures(plan: measure.Plan, name: str, system: str, dynamic: bool) -> dict[
     with torch.no_grad():
         warmed(torch.ones(3, 4))
     model, counter = systems.make(system, copy.deepcopy(subject.model), dynamic=dynamic)
-    plain = min(timed(subject, subject.model) for _ in range(3))
-    first = timed(subject, model)
+    plain = min(subject.timed(subject.model) for _ in range(3))
+    first = subject.timed(model)
     return {"ms": (first - plain) * 1e3 / max(1, counter.ops), "ops": float(counter.ops), "graphs": float(counter.graphs)}
-
-
-def timed(subject: measure.Subject, model: Any) -> float:
-    subject.wait()
-    start = time.perf_counter()
-    subject.call(model)
-    subject.wait()
-    return time.perf_counter() - start
 
 
 def measure_model(plan: measure.Plan, name: str) -> dict[str, dict[str, float] | str]:

@@ -86,133 +86,280 @@ class Writer:
                 elif self.reachable:
                     self.say("on_error(None)")
                 region = handler
-            write_one(self, instr)
+            WRITES.get(instr.op, other)(self, instr)
         return "\n".join(self.lines)
 
 
-def write_one(w: Writer, instr: Instr) -> None:
-    """Adds what one instruction does."""
-    arg = instr.arg
-    match instr.op:
-        case Op.NOP | Op.MAKE_CELL:
-            pass
-        case Op.POP_TOP:
-            item = w.stack.pop() if w.stack else Item("...")
-            if item.runs:
-                w.say(item.text)
-        case Op.COPY:
-            w.settle()
-            w.stack.append(Item(w.stack[-arg].text) if len(w.stack) >= arg else Item("..."))
-        case Op.SWAP:
-            if len(w.stack) >= arg:
-                w.stack[-1], w.stack[-arg] = w.stack[-arg], w.stack[-1]
-        case Op.PUSH_NULL:
-            w.push(NULL)
-        case Op.LOAD_CONST:
-            w.push(w.name(arg))
-        case Op.LOAD_FAST | Op.LOAD_FAST_AND_CLEAR | Op.LOAD_DEREF | Op.LOAD_CLOSURE:
-            w.push(f"cell({w.slot(arg)})" if instr.op is Op.LOAD_CLOSURE else w.slot(arg))
-        case Op.STORE_FAST | Op.STORE_DEREF:
-            value = w.pop()
-            w.say(f"{w.slot(arg)} = {value}", w.slot(arg))
-        case Op.DELETE_FAST | Op.DELETE_DEREF:
-            w.say(f"del {w.slot(arg)}", w.slot(arg))
-        case Op.LOAD_GLOBAL:
-            w.push(arg)
-        case Op.STORE_GLOBAL:
-            value = w.pop()
-            w.say(f"{arg} = {value}")
-        case Op.LOAD_ATTR:
-            w.push(f"{operand(w.pop())}.{arg}", True)
-        case Op.STORE_ATTR:
-            value, owner = w.pops(2)
-            w.say(f"{operand(owner)}.{arg} = {value}")
-        case Op.UNARY:
-            w.push(f"{arg} {operand(w.pop())}", True)
-        case Op.BINARY | Op.COMPARE:
-            left, right = w.pops(2)
-            w.push(f"{operand(left)} {arg.removesuffix('=') if instr.op is Op.BINARY else arg} {operand(right)}", True)
-        case Op.IS_OP | Op.CONTAINS_OP:
-            left, right = w.pops(2)
-            words = ("is", "is not") if instr.op is Op.IS_OP else ("in", "not in")
-            w.push(f"{operand(left)} {words[bool(arg)]} {operand(right)}", instr.op is Op.CONTAINS_OP)
-        case Op.SUBSCR:
-            owner, key = w.pops(2)
-            w.push(f"{operand(owner)}[{key}]", True)
-        case Op.STORE_SUBSCR:
-            value, owner, key = w.pops(3)
-            w.say(f"{operand(owner)}[{key}] = {value}")
-        case Op.DELETE_SUBSCR:
-            owner, key = w.pops(2)
-            w.say(f"del {operand(owner)}[{key}]")
-        case Op.BUILD_TUPLE:
-            parts = w.pops(arg)
-            w.push(f"({', '.join(parts)}{',' if arg == 1 else ''})")
-        case Op.BUILD_LIST | Op.BUILD_SET:
-            text = ", ".join(w.pops(arg))
-            w.push(f"[{text}]" if instr.op is Op.BUILD_LIST else f"{{{text}}}" if arg else "set()")
-        case Op.BUILD_MAP:
-            parts = w.pops(2 * arg)
-            w.push("{" + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True)) + "}")
-        case Op.BUILD_STRING | Op.BUILD_SLICE:
-            w.push(f"{'slice' if instr.op is Op.BUILD_SLICE else 'concatenated'}({', '.join(w.pops(arg))})")
-        case Op.UNPACK_SEQUENCE:
-            value = w.pop()
-            names = [f"u{w.temporaries + number}" for number in range(1, arg + 1)]
-            w.temporaries += arg
-            w.say(f"{', '.join(names)}{',' if arg == 1 else ''} = {value}" if arg else f"() = {value}")
-            for one in reversed(names):
-                w.push(one)
-        case Op.CALL:
-            count, names = arg
-            args = w.pops(count)
-            lower, upper = w.pops(2)
-            keywords = [f"{one}={value}" for one, value in zip(names, args[count - len(names) :], strict=True)]
-            args = args[: count - len(names)] + keywords
-            callee, args = (upper, args) if lower == NULL else (lower, args) if upper == NULL else (lower, [upper, *args])
-            w.push(f"{operand(callee)}({', '.join(args)})", True)
-        case Op.CALL_FUNCTION_EX:
-            kwargs = [f"**{operand(w.pop())}"] if arg else []
-            args = [f"*{operand(w.pop())}", *kwargs]
-            lower, upper = w.pops(2)
-            w.push(f"{operand(upper if lower == NULL else lower)}({', '.join(args)})", True)
-        case Op.JUMP:
-            w.say(w.jump(instr.target))
-            w.reachable = False
-        case Op.JUMP_IF | Op.JUMP_IF_NONE:
-            value = operand(w.pop())
-            test = f"{value} is {'' if arg else 'not '}None" if instr.op is Op.JUMP_IF_NONE else value if arg else f"not {value}"
-            w.say(f"if {test}: {w.jump(instr.target)}")
-        case Op.FOR_ITER:
-            iterator = w.pop()
-            w.say(f"if exhausted({iterator}): {w.jump(instr.target)}")
-            w.push(iterator)
-            w.push(f"next({iterator})", True)
-        case Op.GET_ITER:
-            w.push(f"iter({w.pop()})", True)
-        case Op.RETURN_VALUE:
-            value = w.pop()
-            w.say(f"return {value}")
-            w.reachable = False
-        case Op.RAISE:
-            parts = w.pops(arg)
-            w.say(f"raise {' from '.join(parts)}".rstrip())
-            w.reachable = False
-        case Op.RERAISE:
-            w.say(f"raise {w.pop()}")
-            w.reachable = False
-        case Op.PUSH_EXC_INFO:
-            error = w.pop()
-            w.push("handled_before")
-            w.push(error)
-        case Op.POP_EXCEPT:
-            w.pop()
-            w.say("end_of_handler()")
-        case Op.CHECK_EXC_MATCH:
-            classes = w.pop()
-            w.push(f"isinstance({w.stack[-1].text if w.stack else 'error'}, {classes})")
-        case _:
-            w.say(f"{instr.op.name.lower()}({'' if arg is None else repr(str(arg))})")
+Write = Callable[[Writer, Instr], None]
+WRITES: dict[Op, Write] = {}
+
+
+def writes(*ops: Op) -> Callable[[Write], Write]:
+    """Registers what adds the text of instructions."""
+
+    def register(function: Write) -> Write:
+        WRITES.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+def other(w: Writer, instr: Instr) -> None:
+    """What Python has no statement for."""
+    w.say(f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})")
+
+
+# --- the stack, names and attributes ----------------------------------------------------------------------------------------------
+
+
+@writes(Op.NOP, Op.MAKE_CELL)
+def nothing(w: Writer, instr: Instr) -> None:
+    pass
+
+
+@writes(Op.POP_TOP)
+def pop_top(w: Writer, instr: Instr) -> None:
+    item = w.stack.pop() if w.stack else Item("...")
+    if item.runs:
+        w.say(item.text)
+
+
+@writes(Op.COPY)
+def copy(w: Writer, instr: Instr) -> None:
+    w.settle()
+    w.stack.append(Item(w.stack[-instr.arg].text) if len(w.stack) >= instr.arg else Item("..."))
+
+
+@writes(Op.SWAP)
+def swap(w: Writer, instr: Instr) -> None:
+    if len(w.stack) >= instr.arg:
+        w.stack[-1], w.stack[-instr.arg] = w.stack[-instr.arg], w.stack[-1]
+
+
+@writes(Op.PUSH_NULL)
+def push_null(w: Writer, instr: Instr) -> None:
+    w.push(NULL)
+
+
+@writes(Op.LOAD_CONST)
+def load_const(w: Writer, instr: Instr) -> None:
+    w.push(w.name(instr.arg))
+
+
+@writes(Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.LOAD_DEREF)
+def load_slot(w: Writer, instr: Instr) -> None:
+    w.push(w.slot(instr.arg))
+
+
+@writes(Op.LOAD_CLOSURE)
+def load_closure(w: Writer, instr: Instr) -> None:
+    w.push(f"cell({w.slot(instr.arg)})")
+
+
+@writes(Op.STORE_FAST, Op.STORE_DEREF)
+def store_slot(w: Writer, instr: Instr) -> None:
+    value = w.pop()
+    w.say(f"{w.slot(instr.arg)} = {value}", w.slot(instr.arg))
+
+
+@writes(Op.DELETE_FAST, Op.DELETE_DEREF)
+def delete_slot(w: Writer, instr: Instr) -> None:
+    w.say(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
+
+
+@writes(Op.LOAD_GLOBAL)
+def load_global(w: Writer, instr: Instr) -> None:
+    w.push(instr.arg)
+
+
+@writes(Op.STORE_GLOBAL)
+def store_global(w: Writer, instr: Instr) -> None:
+    value = w.pop()
+    w.say(f"{instr.arg} = {value}")
+
+
+@writes(Op.LOAD_ATTR)
+def load_attr(w: Writer, instr: Instr) -> None:
+    w.push(f"{operand(w.pop())}.{instr.arg}", True)
+
+
+@writes(Op.STORE_ATTR)
+def store_attr(w: Writer, instr: Instr) -> None:
+    value, owner = w.pops(2)
+    w.say(f"{operand(owner)}.{instr.arg} = {value}")
+
+
+# --- operators and containers -----------------------------------------------------------------------------------------------------
+
+
+@writes(Op.UNARY)
+def unary(w: Writer, instr: Instr) -> None:
+    w.push(f"{instr.arg} {operand(w.pop())}", True)
+
+
+@writes(Op.BINARY, Op.COMPARE)
+def binary(w: Writer, instr: Instr) -> None:
+    left, right = w.pops(2)
+    sign = instr.arg.removesuffix("=") if instr.op is Op.BINARY else instr.arg
+    w.push(f"{operand(left)} {sign} {operand(right)}", True)
+
+
+@writes(Op.IS_OP, Op.CONTAINS_OP)
+def is_or_in(w: Writer, instr: Instr) -> None:
+    left, right = w.pops(2)
+    signs = ("is", "is not") if instr.op is Op.IS_OP else ("in", "not in")
+    w.push(f"{operand(left)} {signs[bool(instr.arg)]} {operand(right)}", instr.op is Op.CONTAINS_OP)
+
+
+@writes(Op.SUBSCR)
+def subscript(w: Writer, instr: Instr) -> None:
+    owner, key = w.pops(2)
+    w.push(f"{operand(owner)}[{key}]", True)
+
+
+@writes(Op.STORE_SUBSCR)
+def store_subscript(w: Writer, instr: Instr) -> None:
+    value, owner, key = w.pops(3)
+    w.say(f"{operand(owner)}[{key}] = {value}")
+
+
+@writes(Op.DELETE_SUBSCR)
+def delete_subscript(w: Writer, instr: Instr) -> None:
+    owner, key = w.pops(2)
+    w.say(f"del {operand(owner)}[{key}]")
+
+
+@writes(Op.BUILD_TUPLE)
+def build_tuple(w: Writer, instr: Instr) -> None:
+    w.push(f"({', '.join(w.pops(instr.arg))}{',' if instr.arg == 1 else ''})")
+
+
+@writes(Op.BUILD_LIST)
+def build_list(w: Writer, instr: Instr) -> None:
+    w.push(f"[{', '.join(w.pops(instr.arg))}]")
+
+
+@writes(Op.BUILD_SET)
+def build_set(w: Writer, instr: Instr) -> None:
+    w.push(f"{{{', '.join(w.pops(instr.arg))}}}" if instr.arg else "set()")
+
+
+@writes(Op.BUILD_MAP)
+def build_map(w: Writer, instr: Instr) -> None:
+    parts = w.pops(2 * instr.arg)
+    w.push("{" + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True)) + "}")
+
+
+@writes(Op.BUILD_STRING)
+def build_string(w: Writer, instr: Instr) -> None:
+    w.push(f"concatenated({', '.join(w.pops(instr.arg))})")
+
+
+@writes(Op.BUILD_SLICE)
+def build_slice(w: Writer, instr: Instr) -> None:
+    w.push(f"slice({', '.join(w.pops(instr.arg))})")
+
+
+@writes(Op.UNPACK_SEQUENCE)
+def unpack_sequence(w: Writer, instr: Instr) -> None:
+    count, value = instr.arg, w.pop()
+    names = [f"u{w.temporaries + number}" for number in range(1, count + 1)]
+    w.temporaries += count
+    w.say(f"{', '.join(names)}{',' if count == 1 else ''} = {value}" if count else f"() = {value}")
+    for one in reversed(names):
+        w.push(one)
+
+
+# --- calls, jumps and exceptions --------------------------------------------------------------------------------------------------
+
+
+@writes(Op.CALL)
+def call(w: Writer, instr: Instr) -> None:
+    count, names = instr.arg
+    args = w.pops(count)
+    lower, upper = w.pops(2)
+    keywords = [f"{one}={value}" for one, value in zip(names, args[count - len(names) :], strict=True)]
+    args = args[: count - len(names)] + keywords
+    callee, args = (upper, args) if lower == NULL else (lower, args) if upper == NULL else (lower, [upper, *args])
+    w.push(f"{operand(callee)}({', '.join(args)})", True)
+
+
+@writes(Op.CALL_FUNCTION_EX)
+def call_function_ex(w: Writer, instr: Instr) -> None:
+    kwargs = [f"**{operand(w.pop())}"] if instr.arg else []
+    args = [f"*{operand(w.pop())}", *kwargs]
+    lower, upper = w.pops(2)
+    w.push(f"{operand(upper if lower == NULL else lower)}({', '.join(args)})", True)
+
+
+@writes(Op.JUMP)
+def jump(w: Writer, instr: Instr) -> None:
+    w.say(w.jump(instr.target))
+    w.reachable = False
+
+
+@writes(Op.JUMP_IF)
+def jump_if(w: Writer, instr: Instr) -> None:
+    value = operand(w.pop())
+    w.say(f"if {value if instr.arg else f'not {value}'}: {w.jump(instr.target)}")
+
+
+@writes(Op.JUMP_IF_NONE)
+def jump_if_none(w: Writer, instr: Instr) -> None:
+    w.say(f"if {operand(w.pop())} is {'' if instr.arg else 'not '}None: {w.jump(instr.target)}")
+
+
+@writes(Op.FOR_ITER)
+def for_iter(w: Writer, instr: Instr) -> None:
+    iterator = w.pop()
+    w.say(f"if exhausted({iterator}): {w.jump(instr.target)}")
+    w.push(iterator)
+    w.push(f"next({iterator})", True)
+
+
+@writes(Op.GET_ITER)
+def get_iter(w: Writer, instr: Instr) -> None:
+    w.push(f"iter({w.pop()})", True)
+
+
+@writes(Op.RETURN_VALUE)
+def return_value(w: Writer, instr: Instr) -> None:
+    w.say(f"return {w.pop()}")
+    w.reachable = False
+
+
+@writes(Op.RAISE)
+def raise_(w: Writer, instr: Instr) -> None:
+    w.say(f"raise {' from '.join(w.pops(instr.arg))}".rstrip())
+    w.reachable = False
+
+
+@writes(Op.RERAISE)
+def reraise(w: Writer, instr: Instr) -> None:
+    w.say(f"raise {w.pop()}")
+    w.reachable = False
+
+
+@writes(Op.PUSH_EXC_INFO)
+def push_exc_info(w: Writer, instr: Instr) -> None:
+    error = w.pop()
+    w.push("handled_before")
+    w.push(error)
+
+
+@writes(Op.POP_EXCEPT)
+def pop_except(w: Writer, instr: Instr) -> None:
+    w.pop()
+    w.say("end_of_handler()")
+
+
+@writes(Op.CHECK_EXC_MATCH)
+def check_exc_match(w: Writer, instr: Instr) -> None:
+    classes = w.pop()
+    w.push(f"isinstance({w.stack[-1].text if w.stack else 'error'}, {classes})")
+
+
+# --- text -------------------------------------------------------------------------------------------------------------------------
 
 
 def words(text: str) -> set[str]:

@@ -157,7 +157,6 @@ def test_text_goes_with_its_entry():
 
 
 def test_a_traceback_shows_the_line_of_a_host_program():
-    pytest.importorskip("framejit.backends.toolchain.compile_c").compiler()
     handle = framejit.compile(lambda x, y: (x @ y).sin() + 1, backend="native")
     with torch.no_grad():
         handle(torch.ones(2, 2), torch.ones(2, 2))

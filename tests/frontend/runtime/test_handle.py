@@ -65,25 +65,16 @@ def test_plain_while_quiet_or_disabled():
     assert handle(1) == ("compiled", 1)
 
 
-def profiled(function, *args):
-    events = []
-    sys.setprofile(lambda frame, event, arg: events.append(frame.f_code.co_name))
-    try:
-        return function(*args), events
-    finally:
-        sys.setprofile(None)
-
-
-@pytest.mark.parametrize("watch", [watched, profiled])
-def test_steps_aside_for_tracers(watch):
+@pytest.mark.parametrize("by", [sys.settrace, sys.setprofile])
+def test_steps_aside_for_tracers(by):
     handle = compiled(inner, hook.Entry(None, inner_compiled))
-    result, events = watch(handle, 1)
+    result, events = watched(handle, 1, by=by)
     assert result == ("eager", 1) and "inner" in events
     assert handle(1) == ("compiled", 1)
     nested, _ = hooked(calls_inner, hook.Entry(None, inner_compiled))
 
     def outer():
-        return watch(calls_inner, 1)
+        return watched(calls_inner, 1, by=by)
 
     result, events = compiled(outer, on_frame=nested.on_frame)()
     assert result == ("eager", 1) and "inner" in events
