@@ -1,15 +1,14 @@
 """Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the driver."""
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
 
-from .loops.index import Index
 from .loops.ir import Call, Kernel, Program
-from .printers.base import Parameters
 from .printers.host import Launch, Namespace
-from .printers.triton import POINTERS, PREAMBLE, Tiles, print_triton
+from .printers.triton import POINTERS, PREAMBLE, Printed, print_triton
 from .toolchain import load_triton
 from .toolchain._launch import launch
 from .toolchain.load_triton import Job
@@ -34,17 +33,17 @@ def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespa
     device = device_of(program)
     ours = owned(program)
     printed = {position: print_triton(kernel, program.buffers) for position, kernel in kernels.items()}
-    jobs = {position: job(program, *found, ours) for position, found in printed.items()}
+    jobs = {position: job(program, one, ours) for position, one in printed.items()}
     loaded = load_triton.load(list(jobs.values()), device)
     namespace.objects["launch"] = launch
     found = {}
-    for position, (_, parameters, tiles) in printed.items():
+    for position, one in printed.items():
         kernel = loaded[jobs[position]]
         name = f"gpu_kernel_{list(loaded).index(jobs[position])}"
         namespace.objects[name] = kernel.function
-        call = f"launch({name}, {tiles_in(kernels[position].rows, tiles)}, 1, 1, {kernel.threads}, {kernel.shared}, stream, "
-        found[position] = Launch(call, parameters, ", 0, 0)")
-    return found, {position: text for position, (text, _, _) in printed.items()}
+        call = f"launch({name}, {programs(one)}, 1, 1, {kernel.threads}, {kernel.shared}, stream, "
+        found[position] = Launch(call, one.parameters, ", 0, 0)")
+    return found, {position: one.text for position, one in printed.items()}
 
 
 def prologue(program: Program, namespace: Namespace) -> list[str]:
@@ -68,18 +67,19 @@ def owned(program: Program) -> set[str]:
     return set(program.buffers) - given - called
 
 
-def job(program: Program, text: str, parameters: Parameters, tiles: Tiles, ours: set[str]) -> Job:
+def job(program: Program, printed: Printed, ours: set[str]) -> Job:
+    parameters = printed.parameters
     names = [f"in{n}" for n in range(len(parameters.loaded))] + [f"out{n}" for n in range(len(parameters.stored))]
     kinds = [POINTERS[program.buffers[name].dtype] for name in parameters.buffers] + ["i64"] * len(parameters.sizes)
-    constants = [("XBLOCK", tiles.xblock)] + ([("RBLOCK", tiles.rblock)] if "RBLOCK" in text else [])
-    arguments = (*names, *parameters.sizes, *(name for name, _ in constants))
+    arguments = (*names, *parameters.sizes, *(name for name, _ in printed.blocks))
     aligned = tuple(n for n, name in enumerate(parameters.buffers) if name in ours)
-    signature = (*kinds, *("constexpr" for _ in constants))
-    return Job(PREAMBLE + text, arguments, signature, tuple(constants), aligned, tiles.warps, "tl.device_assert" in text)
+    signature = (*kinds, *("constexpr" for _ in printed.blocks))
+    asserts = "tl.device_assert" in printed.text
+    return Job(PREAMBLE + printed.text, arguments, signature, printed.blocks, aligned, printed.tiles.warps, printed.tiles.stages, asserts)
 
 
-def tiles_in(rows: Index, tiles: Tiles) -> str:
-    """How many tiles there are, as Python text."""
-    if rows.value is not None:
-        return str(-(-rows.value // tiles.xblock))
-    return f"-(-({rows}) // {tiles.xblock})"
+def programs(printed: Printed) -> str:
+    """How many programs a kernel takes, as Python text."""
+    if all(count.value is not None for count, _ in printed.grid):
+        return str(math.prod(-(-(count.value or 0) // side) for count, side in printed.grid))
+    return " * ".join(f"(-(-({count}) // {side}))" for count, side in printed.grid)

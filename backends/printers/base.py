@@ -65,13 +65,18 @@ class Plan:
                 along += any(node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner)
         return across > along
 
-    def expressions(self) -> Iterable[Index]:
+    def places(self) -> Iterable[Index]:
+        """Of elements that are stored and loaded."""
         for store in self.kernel.stores:
             yield store.index
         for node in self.nodes:
             if node.op == LOAD:
                 yield node.attr.index
-            elif node.op == INDEX:
+
+    def expressions(self) -> Iterable[Index]:
+        yield from self.places()
+        for node in self.nodes:
+            if node.op == INDEX:
                 yield node.attr
 
     def parameters(self) -> Parameters:

@@ -1,19 +1,20 @@
 """A kernel as Triton: one function over tiles of XBLOCK rows, and RBLOCK elements of each row where there are reductions.
 
-In: a simplified Kernel. Out: the text of a module with the function, its parameters, and tile sizes. A row that fits is held in
-registers (persistent); a longer one is walked once for each reduction that waits for another.
+In: a simplified Kernel. Out: the function's text, its parameters, and tile sizes. A row that fits is held in registers (persistent); a
+longer one is walked once for each reduction that waits for another. Without reductions, tiles are XBLOCK long, or YBLOCK by XBLOCK.
 """
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from ..loops.index import Claimed, Hole, Quotient, Remainder, Sym, Var, product
+from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ..loops.ir import CAST, INDEX, LOAD, TRUE, Buffer, Kernel, Scalar, Store
 from .base import Emitter, Parameters, Scope
+from .tiles import Tiles, axes, choose_tiles, second_side
 
 TYPES = {
     torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16", torch.bfloat16: "tl.bfloat16",
@@ -24,7 +25,6 @@ POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.bool: "*i1",
     torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
-LONGEST_PERSISTENT = 4096
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
 
 SYMBOLS = {
@@ -131,35 +131,15 @@ def floor_divide_integers(a, b):
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """Sizes of a tile and the warps that work on it. `rows` may be the whole of a persistent row's width: columns."""
+class Printed:
+    """A kernel's text (PREAMBLE belongs in front of it), a function `kernel`; what it is called with: `parameters`, then `blocks`, sizes
+    by name that are known when it is compiled; and how many programs it takes: each count of `grid` divided by a tile's side."""
 
-    xblock: int
-    rblock: int
-    warps: int
-    persistent: bool
-
-
-def power_of_two(number: int) -> int:
-    """The next power of two, at least 1."""
-    return 1 << max(0, (number - 1).bit_length())
-
-
-def choose_tiles(kernel: Kernel, across: bool) -> Tiles:
-    """Tile sizes by shape. across: neighbours in memory are in neighbouring rows."""
-    rows, columns = kernel.rows.value, kernel.columns.value
-    if not kernel.inner:
-        if rows is not None and rows <= 1 << 17:
-            return Tiles(256, 1, 4, False)
-        return Tiles(512, 1, 8, False)
-    rows = rows if rows is not None else 1 << 20
-    if columns is not None and columns <= (LONGEST_PERSISTENT if not across else 64):
-        rblock = power_of_two(columns)
-        xblock = max(1, min(power_of_two(rows), (4096 if across else 1024) // rblock, 64))
-        return Tiles(xblock, rblock, max(1, min(16 if rblock >= 4096 else 8, xblock * rblock // 256)), True)
-    if across:
-        return Tiles(min(64, power_of_two(rows)), 64, 8, False)
-    return Tiles(1 if rows > 1 else 1, 2048, 8, False)
+    text: str
+    parameters: Parameters
+    tiles: Tiles
+    blocks: tuple[tuple[str, int], ...]
+    grid: tuple[tuple[Index, int], ...]
 
 
 class Function(Emitter):
@@ -168,35 +148,53 @@ class Function(Emitter):
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> None:
         super().__init__(kernel)
         self.buffers = buffers
-        self.tiles = tiles or choose_tiles(kernel, self.plan.across())
+        self.tiles = tiles or choose_tiles(self.plan)
+        self.axes = axes(kernel, second_side(self.plan) if self.tiles.yblock else None)
         self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
         self.wide = any(_extent(buffers[name]) >= MOST_ELEMENTS for name in self.parameters.buffers)
+
+    def printed(self) -> Printed:
+        sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
+        blocks = tuple((axis.block, sizes[axis.letter]) for axis in self.axes)
+        grid = tuple((axis.count, sizes[axis.letter]) for axis in self.axes if axis.letter != "r")
+        return Printed(self.text(), self.parameters, self.tiles, blocks, grid)
 
     # --- the whole ---
 
     def text(self) -> str:
         top = Scope(frozenset(self.kernel.outer))
-        kind = "tl.int64" if self.wide else "tl.int32"
-        rows = "[:, None]" if self.kernel.inner else ""
-        top.lines += [
-            f"xnumel = {self.index(self.kernel.rows)}",
-            f"xindex = (tl.program_id(0).to({kind}) * XBLOCK + tl.arange(0, XBLOCK)){rows}",
-            "xmask = xindex < xnumel",
-            *self.unravel("xindex", self.kernel.outer),
-        ]
+        top.lines += self.numbers()
         if not self.kernel.inner:
             self.stores(top, 0, None)
         elif self.tiles.persistent:
             self.persistent(top)
         else:
             self.looped(top)
-        arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, "XBLOCK: tl.constexpr"]
-        if self.kernel.inner:
-            arguments.append("RBLOCK: tl.constexpr")
-        origins = ", ".join(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in self.kernel.origins))
-        head = ["@triton.jit", f"def kernel({', '.join(arguments)}):", f"    # {origins}"]
-        return "\n".join([*head, *(f"    {line}" for line in top.lines), ""])
+        blocks = [f"{axis.block}: tl.constexpr" for axis in self.axes]
+        arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, *blocks]
+        return function(arguments, self.kernel, top.lines)
+
+    def numbers(self) -> list[str]:
+        """Which elements a program works on: tiles are counted along x first."""
+        sides = [axis for axis in self.axes if axis.letter != "r"]
+        tile = f"tl.program_id(0).to({'tl.int64' if self.wide else 'tl.int32'})"
+        lines = [f"{axis.letter}numel = {self.index(axis.count)}" for axis in sides]
+        tiles = {"x": tile}
+        if len(sides) == 2:
+            lines += ["xtiles = (xnumel + XBLOCK - 1) // XBLOCK", f"tile = {tile}"]
+            tiles = {"x": "(tile % xtiles)", "y": "(tile // xtiles)"}
+        for axis in sides:
+            lines += [
+                f"{axis.number} = ({tiles[axis.letter]} * {axis.block} + tl.arange(0, {axis.block})){axis.place}",
+                f"{axis.mask} = {axis.number} < {axis.letter}numel",
+                *self.unravel(axis.number, axis.variables),
+            ]
+        return lines
+
+    def masks(self, used: Collection[Var]) -> list[str]:
+        """Of the sides of a tile along which variables lie."""
+        return [axis.mask for axis in self.axes if not set(axis.variables).isdisjoint(used)]
 
     def unravel(self, number: str, variables: Sequence[Var]) -> list[str]:
         """The loop variables of a flat number."""
@@ -204,8 +202,8 @@ class Function(Emitter):
         rest = product(variable.size for variable in variables)
         for position, variable in enumerate(variables):
             rest = rest // variable.size
-            text = number if rest == 1 else f"{number} // ({self.index(rest)})"
-            lines.append(f"{variable.name} = {text if position == 0 else f'({text}) % ({self.index(variable.size)})'}")
+            text = number if rest == 1 else f"{number} // {bracketed(self.index(rest))}"
+            lines.append(f"{variable.name} = {text if position == 0 else f'{bracketed(text)} % {bracketed(self.index(variable.size))}'}")
         return lines
 
     def columns(self, start: str) -> list[str]:
@@ -302,13 +300,12 @@ class Function(Emitter):
     def store(self, scope: Scope, store: Store, wide: bool) -> None:
         value = self.value(store.value, scope)
         place = self.index(store.index)
-        used = store.index.variables()
-        if not used & set(self.kernel.outer):
-            place += " + 0 * xindex"
-        if wide and not used & set(self.kernel.inner):
-            place += " + 0 * rindex"
-        mask = "xmask & rmask" if wide and self.kernel.inner else "xmask"
-        scope.lines.append(f"tl.store({self.targets[store.buffer]} + ({place}), {value}, {mask})")
+        sides = [axis for axis in self.axes if wide or axis.letter != "r"]
+        for axis in sides:
+            if store.index.variables().isdisjoint(axis.variables):
+                place += f" + 0 * {axis.number}"
+        mask = " & ".join(axis.mask for axis in sides)
+        scope.lines.append(f"tl.store({self.targets[store.buffer]} + {bracketed(place)}, {value}, {mask})")
 
     # --- values ---
 
@@ -322,8 +319,8 @@ class Function(Emitter):
         if node.op == LOAD:
             return self.load(node, args)
         if node.op == INDEX:
-            text = self.index(node.attr)
-            return f"({text}).to(tl.int64)" if node.attr.variables() else f"tl.zeros([1], tl.int64) + ({text})"
+            text = bracketed(self.index(node.attr))
+            return f"{text}.to(tl.int64)" if node.attr.variables() else f"tl.zeros([1], tl.int64) + {text}"
         if node.op == CAST:
             return converted(args[0], node.args[0], node.dtype)
         return operation(node, args)
@@ -332,24 +329,19 @@ class Function(Emitter):
         super().compute(node, scope)
         if node.op == LOAD and node.attr.checked:
             depends = self.plan.depends[id(node)]
-            outside = ["~xmask"] * bool(depends & set(self.kernel.outer)) + ["~rmask"] * bool(depends & set(self.kernel.inner))
+            outside = [f"~{mask}" for mask in self.masks(depends)]
             given = [] if node.args[0] is TRUE else [f"({scope.find(node.args[0])} == 0)"]
             condition = " | ".join([scope.find(node.args[-1]) or "", *given, *outside])
             home = next(place for place in scope.chain() if id(node) in place.names)
             home.lines.append(f'tl.device_assert({condition}, "index out of range")')
 
     def load(self, node: Scalar, args: Sequence[str]) -> str:
-        depends = self.plan.depends[id(node)]
-        masks = []
-        if depends & set(self.kernel.outer):
-            masks.append("xmask")
-        if depends & set(self.kernel.inner):
-            masks.append("rmask")
+        masks = self.masks(self.plan.depends[id(node)])
         if node.args[0] is not TRUE:
             masks.append(args[0])
         if node.attr.checked:
             masks.append(args[-1])
-        source = f"{self.pointers[node.attr.buffer]} + ({self.index(node.attr.index, args[1:])})"
+        source = f"{self.pointers[node.attr.buffer]} + {bracketed(self.index(node.attr.index, args[1:]))}"
         if not masks:
             return f"tl.load({source})"
         if not node.attr.index.variables():
@@ -361,15 +353,21 @@ class Function(Emitter):
             return holes[item.number]
         if isinstance(item, (Quotient, Remainder)):
             sign = "//" if isinstance(item, Quotient) else "%"
-            return f"(({self.index(item.numerator, holes)}) {sign} ({self.index(item.divisor, holes)}))"
+            return f"({bracketed(self.index(item.numerator, holes))} {sign} {bracketed(self.index(item.divisor, holes))})"
         assert isinstance(item, (Var, Sym)) and not isinstance(item, Claimed)
         return item.name
 
 
-def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> tuple[str, Parameters, Tiles]:
-    """The text of a function `kernel` (PREAMBLE belongs in front of it), what it is called with, and its tiles."""
-    function = Function(kernel, buffers, tiles)
-    return function.text(), function.parameters, function.tiles
+def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> Printed:
+    """A simplified kernel as text. tiles: None for those of the table."""
+    return Function(kernel, buffers, tiles).printed()
+
+
+def function(arguments: Sequence[str], kernel: Kernel, lines: Sequence[str]) -> str:
+    """The text of the function `kernel`, with the operators that are in it."""
+    origins = ", ".join(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins))
+    head = ["@triton.jit", f"def kernel({', '.join(arguments)}):", f"    # {origins}"]
+    return "\n".join([*head, *(f"    {line}" for line in lines), ""])
 
 
 def operation(node: Scalar, args: Sequence[str]) -> str:
@@ -393,14 +391,20 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
 
 def converted(text: str, source: Scalar, target: torch.dtype) -> str:
     if source.dtype == torch.bfloat16 and target != torch.float32:
-        text = f"({text}).to(tl.float32)"
+        text = f"{bracketed(text)}.to(tl.float32)"
     if target == torch.bool:
         return f"{text} != 0"
     if target == torch.uint8 and source.dtype.is_floating_point:
-        return f"({text}).to(tl.int64).to(tl.uint8)"
+        return f"{bracketed(text)}.to(tl.int64).to(tl.uint8)"
     if target == torch.bfloat16 and source.dtype != torch.float32:
-        text = f"({text}).to(tl.float32)"
-    return f"({text}).to({TYPES[target]})"
+        text = f"{bracketed(text)}.to(tl.float32)"
+    return f"{bracketed(text)}.to({TYPES[target]})"
+
+
+def bracketed(text: str) -> str:
+    """An expression as an operand: names, whole numbers and calls stand for themselves."""
+    simple = text.isidentifier() or text.isdecimal() or (text.endswith(")") and text.startswith("tl.") and text.count("(") == 1)
+    return text if simple else f"({text})"
 
 
 def identity(node: Scalar) -> str:

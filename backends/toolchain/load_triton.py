@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 import triton
 
 from . import triton_worker
@@ -33,6 +34,7 @@ class Job:
     constants: tuple[tuple[str, int], ...]
     aligned: tuple[int, ...]
     warps: int
+    stages: int = 1
     asserts: bool = False  # it checks what it reads
 
 
@@ -98,11 +100,12 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
         fresh.write_text(job.text)
         fresh.replace(path)
     major, minor = torch.cuda.get_device_capability(device)
+    checks = {"debug": True, "sanitize_overflow": False} if job.asserts else {}
     return {
         "module": path.stem, "path": str(path), "arguments": list(job.arguments),
         "signature": dict(zip(job.arguments, job.signature, strict=True)),
         "constants": dict(job.constants), "aligned": list(job.aligned), "target": ["cuda", major * 10 + minor, 32],
-        "options": {"num_warps": job.warps, "num_stages": 1} | ({"debug": True, "sanitize_overflow": False} if job.asserts else {}),
+        "options": {"num_warps": job.warps, "num_stages": job.stages} | checks,
     }  # fmt: skip
 
 

@@ -13,16 +13,16 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy
 import torch
 import triton.language as tl
+from framejit.backends.gpu import programs
 from framejit.backends.loops.evaluate import evaluate
 from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.triton import LIBDEVICE, PREAMBLE, Tiles, print_triton
+from framejit.backends.printers.triton import LIBDEVICE, PREAMBLE, print_triton
 from triton.runtime.interpreter import TensorHandle
 
 sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 
 TORCH = {**{there: here for here, there in LIBDEVICE.items()}, "fmod": "fmod", "signbit": "signbit", "rint": "round"}
-LOOPED = Tiles(4, 16, 1, False)
 
 
 class LibDevice:
@@ -44,8 +44,9 @@ class LibDevice:
 
 def run(folder, case, tiles):
     """Runs a case's kernel on its memory."""
-    text, parameters, tiles = print_triton(simplify(case.kernel), case.buffers, tiles)
-    for size in parameters.sizes:  # the interpreter's range() takes no other numbers
+    printed = print_triton(simplify(case.kernel), case.buffers, tiles)
+    text = printed.text
+    for size in printed.parameters.sizes:  # the interpreter's range() takes no other numbers
         text = text.replace(f"{size}, ", f"{size}: tl.constexpr, ", 1)
     path = Path(folder) / "kernel.py"
     path.write_text(PREAMBLE + text)
@@ -53,10 +54,10 @@ def run(folder, case, tiles):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.libdevice = LibDevice()
-    blocks = {"XBLOCK": tiles.xblock} | ({"RBLOCK": tiles.rblock} if case.kernel.inner else {})
-    rows = case.sizes.get("s0", case.kernel.rows.value)
-    arguments = [case.memory[buffer] for buffer in parameters.buffers] + [case.sizes[size] for size in parameters.sizes]
-    module.kernel[(max(1, -(-rows // tiles.xblock)), 1, 1)](*arguments, **blocks)
+    arguments = [case.memory[buffer] for buffer in printed.parameters.buffers] + [case.sizes[size] for size in printed.parameters.sizes]
+    count = eval(programs(printed), dict(case.sizes))
+    if count:
+        module.kernel[(count, 1, 1)](*arguments, **dict(printed.blocks))
 
 
 def main():
@@ -65,7 +66,7 @@ def main():
         for name, case in kernels.all_cases().items():
             want = {buffer: tensor.clone() for buffer, tensor in case.memory.items()}
             evaluate(case.kernel, want, case.sizes)
-            for tiles in (None, LOOPED) if case.kernel.inner else (None,):
+            for tiles in kernels.tiles_of(case):
                 mine = kernels.Case(case.kernel, {buffer: tensor.clone() for buffer, tensor in case.memory.items()}, case.sizes)
                 try:
                     run(folder, mine, tiles)

@@ -8,6 +8,9 @@ import torch
 from framejit.backends.loops.index import Hole, Index, Sym, atom, index
 from framejit.backends.loops.ir import Buffer, Kernel, Scalar, Store, cast, const, load, loops, position, reduce, scalar
 from framejit.backends.loops.scalar_ops import REDUCTIONS, SCALAR_OPS
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.base import Plan
+from framejit.backends.printers.tiles import Tiles, choose_tiles
 
 FLOAT = (torch.float32, torch.float64)
 INTEGER = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -179,10 +182,47 @@ def grown(rows: int) -> Case:
     return Case(Kernel((x, y, z), (), (Store("out", place + atom(z), value),), ("flip",)), memory, {"s0": rows})
 
 
+def transposed(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Case:
+    """A matrix, one of the other layout, and a row are added; both layouts are written."""
+    x, y = loops([index(rows), index(columns)], "x")
+    across, along = atom(y) * rows + atom(x), atom(x) * columns + atom(y)
+    reads = (load("in0", across, dtype), load("in1", along, dtype), load("in2", atom(y), torch.float32))
+    value = scalar("add", scalar("add", *(cast(read, torch.float32) for read in reads[:2])), reads[2])
+    memory = {name: numbers(rows * columns, dtype, seed) for seed, name in enumerate(("in0", "in1"))}
+    memory |= {"in2": numbers(columns, torch.float32), "out": torch.zeros(rows * columns), "other": torch.zeros(rows * columns)}
+    return Case(Kernel((x, y), (), (Store("out", along, value), Store("other", across, value)), ("add",)), memory)
+
+
+def channels_last(symbolic: bool = False) -> Case:
+    """Channels-last memory meets contiguous memory; the sizes may be known only when it runs."""
+    sizes = {"s0": 2, "s1": 20, "s2": 35}
+    n, c, p = (atom(Sym(name)) if symbolic else index(size) for name, size in sizes.items())
+    image, channel, place = loops([n, c, p], "x")
+    contiguous = atom(image) * c * p + atom(channel) * p + atom(place)
+    last = atom(image) * c * p + atom(place) * c + atom(channel)
+    mask = scalar("lt", position(atom(channel)), position(index(17)))
+    value = scalar("mul", load("in0", last, torch.float32, mask=mask), load("in1", contiguous, torch.float32))
+    memory = {"in0": numbers(1400, torch.float32), "in1": numbers(1400, torch.float32, 1), "out": torch.zeros(1400)}
+    return Case(Kernel((image, channel, place), (), (Store("out", contiguous, value),), ("mul",)), memory, sizes if symbolic else {})
+
+
+LOOPED = Tiles(4, 16, 1, False)
+FLAT = Tiles(64, 1, 4, False)
+
+
+def tiles_of(case: Case) -> tuple[Tiles | None, ...]:
+    """Tiles to run a case with on the GPU: those of the table, and others of another kind."""
+    if case.kernel.inner:
+        return None, LOOPED
+    return (None, FLAT) if choose_tiles(Plan(simplify(case.kernel))).yblock else (None,)
+
+
 def all_cases() -> dict[str, Case]:
     named = {"softmax": softmax(), "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
     sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
     sizes |= {f"grown {rows}": grown(rows) for rows in (0, 1, 9)}
+    sizes |= {f"transposed {rows}x{columns}": transposed(rows, columns) for rows, columns in ((40, 50), (64, 32), (5, 90), (90, 5))}
+    sizes |= {"transposed halves": transposed(33, 70, torch.bfloat16), "channels last": channels_last(), "of any size": channels_last(True)}
     return {**dict(operations()), **dict(casts()), **dict(reductions()), **named, **sizes}
 
 

@@ -7,8 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from framejit.backends.gpu import job
+from framejit.backends.loops.ir import Program
 from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.triton import POINTERS, PREAMBLE, Tiles, print_triton
+from framejit.backends.printers.tiles import Tiles
+from framejit.backends.printers.triton import print_triton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -17,23 +20,19 @@ from triton.compiler.compiler import make_backend
 sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 
-LOOPED = Tiles(4, 16, 1, False)
 TARGET = GPUTarget("cuda", 90, 32)
 
 
 def refused(case: kernels.Case, tiles: Tiles | None, path: Path) -> str:
     """What Triton's front end says against a kernel, "" if nothing."""
-    text, parameters, tiles = print_triton(simplify(case.kernel), case.buffers, tiles)
-    path.write_text(PREAMBLE + text)
+    printed = print_triton(simplify(case.kernel), case.buffers, tiles)
+    made_for = job(Program(case.buffers, [], [], []), printed, set())
+    path.write_text(made_for.text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    names = [f"in{n}" for n in range(len(parameters.loaded))] + [f"out{n}" for n in range(len(parameters.stored))]
-    signature = {name: POINTERS[case.buffers[buffer].dtype] for name, buffer in zip(names, parameters.buffers, strict=True)}
-    signature |= dict.fromkeys(parameters.sizes, "i64")
-    blocks = {"XBLOCK": tiles.xblock} | ({"RBLOCK": tiles.rblock} if "RBLOCK" in text else {})
-    signature |= dict.fromkeys(blocks, "constexpr")
-    constants = {(list(signature).index(name),): value for name, value in blocks.items()}
+    signature = dict(zip(made_for.arguments, made_for.signature, strict=True))
+    constants = {(made_for.arguments.index(name),): value for name, value in made_for.constants}
     backend, context = make_backend(TARGET), ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -43,14 +42,14 @@ def refused(case: kernels.Case, tiles: Tiles | None, path: Path) -> str:
         made = source.make_ir(TARGET, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
         return "" if made.verify() else "the module does not verify"
     except Exception as error:
-        return f"{error}\n{text}"
+        return f"{error}\n{printed.text}"
 
 
 def main() -> int:
     told, passed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for name, case in kernels.all_cases().items():
-            for tiles in (None, LOOPED) if case.kernel.inner else (None,):
+            for tiles in kernels.tiles_of(case):
                 reason = refused(case, tiles, Path(folder) / f"kernel{passed + len(told)}.py")
                 told += [f"{name} {tiles}: {reason}"] if reason else []
                 passed += not reason

@@ -1,0 +1,140 @@
+"""How a kernel is cut into tiles for the GPU: which loops make a tile's sides, how long these are, and what else is worth trying."""
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..loops.index import Index, Var, product
+from ..loops.ir import Kernel
+from .base import Plan
+
+LONGEST_PERSISTENT = 4096
+SHORTEST_SIDE = 16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Sizes of a tile, the warps that work on it, and how many turns of a loop are under way at once. `rblock` may be the whole of a
+    persistent row's width. `yblock`: the second side of a tile of a kernel without reductions, 0 where it has none."""
+
+    xblock: int
+    rblock: int
+    warps: int
+    persistent: bool
+    yblock: int = 0
+    stages: int = 1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a tile. `letter`: what its names begin with; `place`: how its numbers lie in the tile."""
+
+    letter: str
+    variables: tuple[Var, ...]
+    place: str = ""
+
+    @property
+    def count(self) -> Index:
+        return product(variable.size for variable in self.variables)
+
+    @property
+    def block(self) -> str:
+        return f"{self.letter.upper()}BLOCK"
+
+    @property
+    def mask(self) -> str:
+        return f"{self.letter}mask"
+
+    @property
+    def number(self) -> str:
+        return f"{self.letter}index"
+
+
+def power_of_two(number: int) -> int:
+    """The next power of two, at least 1."""
+    return 1 << max(0, (number - 1).bit_length())
+
+
+def second_side(plan: Plan) -> Var | None:
+    """The loop along which some buffers are contiguous where others are along the last one: a tile over both reads and writes whole
+    cache lines on either side. None where all agree, or where one of the two is short."""
+    kernel = plan.kernel
+    if kernel.inner or len(kernel.outer) < 2 or _short(kernel.outer[-1]):
+        return None
+    every, votes = set(kernel.outer), Counter[Var]()
+    for place in plan.places():
+        if place.variables() == every:  # others are read again and again, and stay in the cache
+            votes.update(variable for variable in kernel.outer if place.coefficient(variable) == 1)
+    found = [variable for variable, _ in votes.most_common() if variable != kernel.outer[-1] and not _short(variable)]
+    return found[0] if found and votes[kernel.outer[-1]] else None
+
+
+def _short(variable: Var) -> bool:
+    return variable.size.value is not None and variable.size.value < SHORTEST_SIDE
+
+
+def axes(kernel: Kernel, second: Var | None) -> tuple[Axis, ...]:
+    """The sides of a kernel's tiles, the last one contiguous. second: of a tile with two sides over `outer`."""
+    if kernel.inner:
+        return Axis("x", kernel.outer, "[:, None]"), Axis("r", kernel.inner, "[None, :]")
+    if second is None:
+        return (Axis("x", kernel.outer),)
+    others = tuple(variable for variable in kernel.outer if variable != second)
+    return Axis("y", (second,), "[:, None]"), Axis("x", others, "[None, :]")
+
+
+def choose_tiles(plan: Plan) -> Tiles:
+    """Tile sizes by shape: a small table."""
+    kernel, across = plan.kernel, plan.across()
+    rows, columns = kernel.rows.value, kernel.columns.value
+    if not kernel.inner:
+        if second_side(plan) is not None:
+            return Tiles(32, 1, 4, False, yblock=32)
+        if rows is not None and rows <= 1 << 17:
+            return Tiles(256, 1, 4, False)
+        return Tiles(512, 1, 8, False)
+    rows = rows if rows is not None else 1 << 20
+    if columns is not None and columns <= (LONGEST_PERSISTENT if not across else 64):
+        rblock = power_of_two(columns)
+        xblock = max(1, min(power_of_two(rows), (4096 if across else 1024) // rblock, 64))
+        return Tiles(xblock, rblock, max(1, min(16 if rblock >= 4096 else 8, xblock * rblock // 256)), True)
+    if across:
+        return Tiles(min(64, power_of_two(rows)), 64, 8, False)
+    return Tiles(1, 2048, 8, False)
+
+
+def tiles_to_try(plan: Plan) -> list[Tiles]:
+    """What tuning compares; the table's choice comes first."""
+    first = choose_tiles(plan)
+    kernel = plan.kernel
+    if first.yblock:
+        more = [replace(first, xblock=x, yblock=y, warps=warps) for x, y, warps in ((64, 32, 4), (32, 64, 4), (64, 64, 8), (16, 64, 4))]
+        more.append(Tiles(256, 1, 4, False))
+    elif not kernel.inner:
+        more = [Tiles(x, 1, warps, False) for x, warps in ((128, 4), (256, 4), (512, 4), (512, 8), (1024, 4), (1024, 8), (2048, 8))]
+    else:
+        more = _reductions_to_try(kernel, first)
+    return list(dict.fromkeys([first, *more]))
+
+
+def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
+    columns = kernel.columns.value
+    rows = power_of_two(kernel.rows.value or 1 << 20)
+    if first.persistent:
+        wider = replace(first, xblock=min(rows, 2 * first.xblock))
+        narrower = replace(first, xblock=max(1, first.xblock // 2))
+        more = [replace(tiles, warps=warps) for tiles in (first, wider, narrower) for warps in _around(first.warps)]
+        return [*more, *(Tiles(first.xblock, min(first.rblock, 1024), first.warps, False, stages=2) for _ in range(first.rblock >= 1024))]
+    more = [
+        Tiles(min(rows, x), r, warps, False, stages=stages)
+        for x, r, warps in ((first.xblock, first.rblock, 4), (first.xblock, first.rblock, 16), (first.xblock, first.rblock // 2, 4),
+                            (first.xblock, first.rblock * 2, 16), (2 * first.xblock, first.rblock // 2, 8))
+        for stages in (1, 2)
+    ]  # fmt: skip
+    if columns is not None and columns <= 4 * LONGEST_PERSISTENT and first.xblock == 1:
+        more.append(Tiles(1, power_of_two(columns), 16, True))
+    return more
+
+
+def _around(warps: int) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(max(1, min(16, count)) for count in (warps, warps // 2, warps * 2)))

@@ -1,0 +1,39 @@
+"""How kernels are cut into tiles for the GPU."""
+from __future__ import annotations
+
+import pytest
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.base import Plan
+from framejit.backends.printers.tiles import choose_tiles, second_side, tiles_to_try
+
+from . import kernels
+
+CASES = kernels.all_cases()
+
+
+def plan(name):
+    return Plan(simplify(CASES[name].kernel))
+
+
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [
+        ("transposed 40x50", "x0"), ("transposed halves", "x0"), ("channels last", "x1"), ("of any size", "x1"),
+        ("transposed 5x90", None), ("transposed 90x5", None),  # one side is too short
+        ("add-torch.float32", None), ("masked", None), ("softmax", None), ("grown 9", None),
+    ],
+)  # fmt: skip
+def test_the_second_side_is_where_others_are_contiguous(name, side):
+    found = second_side(plan(name))
+    assert (found and found.name) == side
+    assert bool(choose_tiles(plan(name)).yblock) == (side is not None)
+
+
+@pytest.mark.parametrize("name", ["transposed 40x50", "add-torch.float32", "softmax", "sum-torch.float32-5x70", "sum-torch.float32-130x3"])
+def test_what_is_tried_begins_with_the_table_and_fits(name):
+    tried = tiles_to_try(plan(name))
+    assert tried[0] == choose_tiles(plan(name)) and len(tried) == len(set(tried)) > 3
+    for tiles in tried:
+        sides = (tiles.xblock, tiles.rblock, tiles.yblock or 1, tiles.warps)
+        assert all(side > 0 and side & (side - 1) == 0 for side in sides)  # Triton takes powers of two
+        assert not tiles.persistent or tiles.rblock >= CASES[name].kernel.columns.value
