@@ -75,7 +75,7 @@ def job(program: Program, printed: Printed, ours: set[str]) -> Job:
     aligned = tuple(n for n, name in enumerate(parameters.buffers) if name in ours)
     signature = (*kinds, *("constexpr" for _ in printed.blocks))
     asserts = "tl.device_assert" in printed.text
-    return Job(PREAMBLE + printed.text, arguments, signature, printed.blocks, aligned, printed.tiles.warps, printed.tiles.stages, asserts)
+    return Job(PREAMBLE + printed.text, arguments, signature, printed.blocks, aligned, printed.warps, printed.stages, asserts)
 
 
 def programs(printed: Printed) -> str:

@@ -103,6 +103,16 @@ class Kernel:
         return tuple(store.value for store in self.stores)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Product(Kernel):
+    """A kernel over the elements of the matrix product left @ right: its loads of `result` give the product's element at this point of
+    `outer`, which is (row, column) or (batch, row, column), and which never was in memory."""
+
+    left: View
+    right: View
+    result: str
+
+
 @dataclass(frozen=True)
 class Call:
     """A step that calls `function` on arguments in which Views stand for tensors and Indexes for sizes; results go to buffers
@@ -305,5 +315,6 @@ def writes(step: Step) -> list[str]:
 
 def reads(step: Step) -> set[str]:
     if isinstance(step, Kernel):
-        return {node.attr.buffer for node in loads(step.roots())}
+        found = {node.attr.buffer for node in loads(step.roots())}
+        return found - {step.result} | {step.left.buffer, step.right.buffer} if isinstance(step, Product) else found
     return {view.buffer for view in step.views()}

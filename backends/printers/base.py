@@ -116,8 +116,11 @@ class Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.plan = Plan(kernel)
-        self.parameters = self.plan.parameters()
+        self.parameters = self.parameters_of()
         self.counter = 0
+
+    def parameters_of(self) -> Parameters:
+        return self.plan.parameters()
 
     def constant(self, node: Scalar) -> str:
         """A number as text."""

@@ -137,7 +137,8 @@ class Printed:
 
     text: str
     parameters: Parameters
-    tiles: Tiles
+    warps: int
+    stages: int
     blocks: tuple[tuple[str, int], ...]
     grid: tuple[tuple[Index, int], ...]
 
@@ -158,7 +159,7 @@ class Function(Emitter):
         sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
         blocks = tuple((axis.block, sizes[axis.letter]) for axis in self.axes)
         grid = tuple((axis.count, sizes[axis.letter]) for axis in self.axes if axis.letter != "r")
-        return Printed(self.text(), self.parameters, self.tiles, blocks, grid)
+        return Printed(self.text(), self.parameters, self.tiles.warps, self.tiles.stages, blocks, grid)
 
     # --- the whole ---
 

@@ -6,6 +6,8 @@ import importlib.util
 import os
 import sys
 import tempfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -16,11 +18,13 @@ import triton.language as tl
 from framejit.backends.gpu import programs
 from framejit.backends.loops.evaluate import evaluate
 from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.products import print_product
 from framejit.backends.printers.triton import LIBDEVICE, PREAMBLE, print_triton
 from triton.runtime.interpreter import TensorHandle
 
 sys.path.insert(0, str(Path(__file__).parent))
 import kernels
+import products
 
 TORCH = {**{there: here for here, there in LIBDEVICE.items()}, "fmod": "fmod", "signbit": "signbit", "rint": "round"}
 
@@ -42,9 +46,8 @@ class LibDevice:
         return call
 
 
-def run(folder, case, tiles):
-    """Runs a case's kernel on its memory."""
-    printed = print_triton(simplify(case.kernel), case.buffers, tiles)
+def run(folder, printed, memory, sizes):
+    """Runs a printed kernel on memory."""
     text = printed.text
     for size in printed.parameters.sizes:  # the interpreter's range() takes no other numbers
         text = text.replace(f"{size}, ", f"{size}: tl.constexpr, ", 1)
@@ -54,27 +57,46 @@ def run(folder, case, tiles):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.libdevice = LibDevice()
-    arguments = [case.memory[buffer] for buffer in printed.parameters.buffers] + [case.sizes[size] for size in printed.parameters.sizes]
-    count = eval(programs(printed), dict(case.sizes))
+    arguments = [memory[buffer] for buffer in printed.parameters.buffers] + [sizes[size] for size in printed.parameters.sizes]
+    count = eval(programs(printed), dict(sizes))
     if count:
         module.kernel[(count, 1, 1)](*arguments, **dict(printed.blocks))
 
 
+def run_case(folder, name, case, tiles):
+    """How a case's results differ."""
+    want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+    evaluate(case.kernel, want, case.sizes)
+    run(folder, print_triton(simplify(case.kernel), case.buffers, tiles), got, case.sizes)
+    return [*filter(None, (kernels.told_difference(name, got[buffer], want[buffer]) for buffer in want))]
+
+
+def run_product(folder, name, case):
+    """How a product's results differ from eager's."""
+    (found,), memory = products.found(case), products.memory(case)
+    printed = print_product(found.product, products.program(case).buffers, products.BLOCKS)
+    if case.dtype == torch.bfloat16:  # the interpreter multiplies its bits
+        text = printed.text.replace("tl.dot(left, right,", "tl.dot(left.to(tl.float32), right.to(tl.float32),")
+        printed = replace(printed, text=text)
+    run(folder, printed, memory, {})
+    return [*filter(None, [products.told_difference(name, case, products.result(case, memory))])]
+
+
 def main():
+    works = [
+        (f"{name} {tiles}", partial(run_case, name=name, case=case, tiles=tiles))
+        for name, case in kernels.all_cases().items()
+        for tiles in kernels.tiles_of(case)
+    ]
+    works += [(name, partial(run_product, name=name, case=case)) for name, case in products.JOINED.items()]
     told, ran = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, case in kernels.all_cases().items():
-            want = {buffer: tensor.clone() for buffer, tensor in case.memory.items()}
-            evaluate(case.kernel, want, case.sizes)
-            for tiles in kernels.tiles_of(case):
-                mine = kernels.Case(case.kernel, {buffer: tensor.clone() for buffer, tensor in case.memory.items()}, case.sizes)
-                try:
-                    run(folder, mine, tiles)
-                except Exception as error:
-                    told.append(f"{name} {tiles}: {type(error).__name__}: {error}")
-                    continue
+        for name, work in works:
+            try:
+                told += work(folder)
                 ran += 1
-                told += filter(None, (kernels.told_difference(f"{name} {tiles}", mine.memory[b], want[b]) for b in want))
+            except Exception as error:
+                told.append(f"{name}: {type(error).__name__}: {error}")
     print("\n".join(told))
     print(f"{ran} kernels ran, {len(told)} differ")
     return 1 if told else 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from framejit.backends.gpu import job
-from framejit.backends.loops.ir import Program
+from framejit.backends.loops.ir import Buffer, Program
 from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.tiles import Tiles
-from framejit.backends.printers.triton import print_triton
+from framejit.backends.printers.products import blocks_to_try, print_product
+from framejit.backends.printers.triton import Printed, print_triton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -19,14 +20,14 @@ from triton.compiler.compiler import make_backend
 
 sys.path.insert(0, str(Path(__file__).parent))
 import kernels
+import products
 
 TARGET = GPUTarget("cuda", 90, 32)
 
 
-def refused(case: kernels.Case, tiles: Tiles | None, path: Path) -> str:
+def refused(printed: Printed, buffers: Mapping[str, Buffer], path: Path) -> str:
     """What Triton's front end says against a kernel, "" if nothing."""
-    printed = print_triton(simplify(case.kernel), case.buffers, tiles)
-    made_for = job(Program(case.buffers, [], [], []), printed, set())
+    made_for = job(Program(dict(buffers), [], [], []), printed, set())
     path.write_text(made_for.text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -45,14 +46,23 @@ def refused(case: kernels.Case, tiles: Tiles | None, path: Path) -> str:
         return f"{error}\n{printed.text}"
 
 
+def all_printed() -> Iterator[tuple[str, Printed, Mapping[str, Buffer]]]:
+    for name, case in kernels.all_cases().items():
+        for tiles in kernels.tiles_of(case):
+            yield f"{name} {tiles}", print_triton(simplify(case.kernel), case.buffers, tiles), case.buffers
+    for name, case in products.JOINED.items():
+        (found,), buffers = products.found(case), products.program(case).buffers
+        for blocks in (products.BLOCKS, blocks_to_try(found.product)[0]):
+            yield f"{name} {blocks}", print_product(found.product, buffers, blocks), buffers
+
+
 def main() -> int:
     told, passed = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, case in kernels.all_cases().items():
-            for tiles in kernels.tiles_of(case):
-                reason = refused(case, tiles, Path(folder) / f"kernel{passed + len(told)}.py")
-                told += [f"{name} {tiles}: {reason}"] if reason else []
-                passed += not reason
+        for number, (name, printed, buffers) in enumerate(all_printed()):
+            reason = refused(printed, buffers, Path(folder) / f"kernel{number}.py")
+            told += [f"{name}: {reason}"] if reason else []
+            passed += not reason
     print("\n".join(told))
     print(f"{passed} kernels passed, {len(told)} refused")
     return 1 if told else 0
