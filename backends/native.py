@@ -99,16 +99,18 @@ def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: st
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Reporter = UNREPORTED
-) -> Callable[..., Any]:
-    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. around: gets the parts of a graph with
-    gradients and the callables made of them, and returns what is called instead."""
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
+    report: Reporter = UNREPORTED,
+) -> Callable[..., Any]:  # fmt: skip
+    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode: with max-autotune, kernels for the GPU
+    are tuned by measuring. around: gets the parts of a graph with gradients and the callables made of them, and returns what is called
+    instead."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
     try:
-        return compile_captured(gm, example_inputs, around, report)
+        return compile_captured(gm, example_inputs, mode.startswith("max-autotune"), around, report)
     except Exception as error:
         if type(error).__name__ != "GuardOnDataDependentSymNode":
             raise
@@ -117,20 +119,20 @@ def native(
 
 
 def compile_captured(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Reporter
+    gm: torch.fx.GraphModule, example_inputs: list[Any], tune: bool, around: Around | None, report: Reporter
 ) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
-        return differentiable(gm, example_inputs, around, report)
+        return differentiable(gm, example_inputs, tune, around, report)
     told = Report(report.clock)
     try:
         with report.phase("lowering"):
             aten_graph = functional(join_attention(gm), decompositions())
             join_epilogues(aten_graph)
-            compiled = compile_aten(aten_graph, told)
+            compiled = compile_aten(aten_graph, told, tune=tune)
     except NotImplementedError:
-        return differentiable(gm, example_inputs, around, report)
+        return differentiable(gm, example_inputs, tune, around, report)
     report(f"compiled: {told}")
     told.tell(report, "graph")
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
@@ -180,14 +182,14 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def differentiable(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Reporter
+    gm: torch.fx.GraphModule, example_inputs: list[Any], tune: bool, around: Around | None, report: Reporter
 ) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told, direction = Report(report.clock), "backward" if part.backward else "forward"
         with report.phase("lowering"):
-            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None)
+            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None, tune=tune)
         report(f"compiled {direction}: {told}")
         told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
@@ -198,13 +200,18 @@ def differentiable(
     return made
 
 
-def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False) -> Callable[..., Any]:
-    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list)."""
+def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False, tune: bool = False) -> Callable[..., Any]:
+    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list). tune:
+    measures kernels for the GPU."""
     report = report or Report()
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     program = split_long_rows(program, processors())
+    choices = {}
+    if tune and any(buffer.device.type == "cuda" for buffer in program.buffers.values()) and "cuda" in usable():
+        with report.clock.phase("tuning"):
+            choices = gpu().tuned(program)
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
     kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
@@ -213,7 +220,7 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     first = []
     if on_gpu:
         with report.clock.phase("triton_compile"):
-            launched, texts = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace)
+            launched, texts = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
         launches |= launched
         report.kernels += kernel_records("triton", ((texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
         first = gpu().prologue(program, namespace)

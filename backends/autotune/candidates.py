@@ -14,6 +14,7 @@ from .plan import Plan
 EAGER = "eager"
 ALWAYS = ("cudagraphs", "native+cudagraphs", "native")  # what compiles soonest first: the budget may end the trying
 AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
+TUNING = ("native+cudagraphs", "native")  # tune their kernels under max-autotune, within seconds; torch's inductor takes minutes
 LITTLE = (8, 1 << 18)  # on a device so much work is over before its kernels are launched: recording them is all there is to win
 TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}  # so many operations at most, on tensors of so many bytes at most
 

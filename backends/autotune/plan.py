@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+PATIENT = 60.0  # seconds of trying under max-autotune
 CUDAGRAPHS = ("allow", "require", "never")
 
 
@@ -28,6 +29,8 @@ class Plan:
             asked["candidates"] = tuple(asked["candidates"])
         if asked.get("cudagraphs", "allow") not in CUDAGRAPHS:
             raise ValueError(f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not {asked['cudagraphs']!r}")
+        if mode.startswith("max-autotune"):
+            asked.setdefault("tune_budget_s", PATIENT)
         return cls(mode, **asked)
 
     @property

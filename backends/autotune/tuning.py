@@ -21,7 +21,7 @@ from ...options import config
 from ..fitness import device_types
 from ..registry import SHIPPED, Backend, whole
 from ..value_errors import draws_random_numbers
-from .candidates import EAGER, Choice, bytes_of, records
+from .candidates import EAGER, TUNING, Choice, bytes_of, records
 from .choose import choose
 from .compare import difference
 from .decisions import Decision, Decisions
@@ -92,7 +92,9 @@ class Tuning:
             return self.built[backend.name]
         candidate = Candidate(backend, Notes(self.report))
         parameters = inspect.signature(backend.function).parameters
-        extra = {"report": candidate.notes} if "report" in parameters else {}
+        extra: dict[str, Any] = {"report": candidate.notes} if "report" in parameters else {}
+        if backend.name in TUNING and self.plan.mode.startswith("max-autotune"):
+            extra["mode"] = self.plan.mode
         try:
             with tracing(TracingContext(self.fake_mode)), self.report.phase("backend"):
                 call = whole(backend)(own_copy(self.gm), self.examples, **extra)

@@ -49,11 +49,14 @@ def over(inner: Backend) -> Backend:
     parameters = inspect.signature(inner.function).parameters
 
     def recorded(
-        gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Reporter = UNREPORTED, **asked: Any
-    ) -> Callable[..., Any]:
+        gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", cudagraphs: str = "allow",
+        report: Reporter = UNREPORTED, **asked: Any,
+    ) -> Callable[..., Any]:  # fmt: skip
         require = cudagraphs == "require"
         if "report" in parameters:
             asked["report"] = report
+        if "mode" in parameters and mode != "default":
+            asked["mode"] = mode
         if not recordable(gm, report, require):
             return whole(inner)(gm, example_inputs, **asked)
         if not wants_gradients(gm):

@@ -142,6 +142,13 @@ class Printed:
     blocks: tuple[tuple[str, int], ...]
     grid: tuple[tuple[Index, int], ...]
 
+    @property
+    def programs(self) -> str:
+        """How many programs run, as Python text."""
+        if all(count.value is not None for count, _ in self.grid):
+            return str(math.prod(-(-(count.value or 0) // side) for count, side in self.grid))
+        return " * ".join(f"(-(-({count}) // {side}))" for count, side in self.grid)
+
 
 class Function(Emitter):
     """Writes one kernel."""

@@ -1,12 +1,14 @@
 /* Calls compiled kernels with little ceremony: arguments become 64-bit words, tensors their addresses.
  *
  * run(address, *arguments): void kernel(const int64_t* words), for the CPU.
- * launch(function, grid_x, grid_y, grid_z, threads, shared_bytes, stream, *arguments): a CUDA kernel, through the driver that
- * the process has loaded. Every argument of it is 8 bytes wide.
+ * Kernel(function, threads, shared_bytes, aligned, otherwise)(programs, stream, *arguments): a CUDA kernel of Triton's, through the
+ * driver that the process has loaded. Every argument of it is 8 bytes wide. It was compiled for addresses that are multiples of 16
+ * where `aligned` has a bit; when one is not, otherwise() gives the Kernel that is called instead, from then on without asking again.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MOST_WORDS 128
@@ -55,40 +57,124 @@ static int find_cuda(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (driver != NULL) cuda_launch = (launch_function)dlsym(driver, "cuLaunchKernel");
     if (cuda_launch != NULL) return 0;
-    PyErr_SetString(PyExc_RuntimeError, "launch(): the CUDA driver's cuLaunchKernel is not found; is libcuda.so.1 installed?");
+    PyErr_SetString(PyExc_RuntimeError, "the CUDA driver's cuLaunchKernel is not found; is libcuda.so.1 installed?");
     return -1;
 }
 
-static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    enum { LEADING = 7 };
-    int64_t words[MOST_WORDS];
-    void *pointers[MOST_WORDS];
-    if (count < LEADING || count > MOST_WORDS) {
-        PyErr_Format(PyExc_TypeError, "launch() takes %d to %d arguments, not %zd", LEADING, MOST_WORDS, count);
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    void *function;
+    unsigned threads, shared;
+    uint64_t aligned;
+    PyObject *otherwise; /* a function until it was needed, then its result */
+    int resolved;
+} Kernel;
+
+static PyTypeObject Kernel_type;
+
+static PyObject *call_otherwise(Kernel *self, PyObject *const *arguments, Py_ssize_t count) {
+    if (!self->resolved) {
+        PyObject *found = PyObject_CallNoArgs(self->otherwise);
+        if (found == NULL) return NULL;
+        if (!Py_IS_TYPE(found, &Kernel_type)) {
+            PyErr_Format(PyExc_TypeError, "otherwise() must give a Kernel, not %.100s", Py_TYPE(found)->tp_name);
+            Py_DECREF(found);
+            return NULL;
+        }
+        Py_SETREF(self->otherwise, found);
+        self->resolved = 1;
+    }
+    return PyObject_Vectorcall(self->otherwise, arguments, (size_t)count, NULL);
+}
+
+static PyObject *Kernel_call(PyObject *object, PyObject *const *arguments, size_t nargsf, PyObject *names) {
+    enum { LEADING = 2, SCRATCH = 2 }; /* Triton's kernels take two addresses more, of memory that ours do without */
+    Kernel *self = (Kernel *)object;
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    int64_t words[MOST_WORDS + SCRATCH];
+    void *pointers[MOST_WORDS + SCRATCH];
+    if (count < LEADING || count > MOST_WORDS || (names != NULL && PyTuple_GET_SIZE(names) > 0)) {
+        PyErr_Format(PyExc_TypeError, "a Kernel takes %d to %d positional arguments, not %zd", LEADING, MOST_WORDS, count);
         return NULL;
     }
     if (find_cuda() < 0) return NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
         if (to_word(arguments[i], &words[i]) < 0) return NULL;
         pointers[i] = &words[i];
+        if (i >= LEADING && i < LEADING + 64 && words[i] & 15 && self->aligned >> (i - LEADING) & 1) {
+            return call_otherwise(self, arguments, count);
+        }
     }
-    if (words[1] == 0 || words[2] == 0 || words[3] == 0) Py_RETURN_NONE; /* nothing to do */
+    if (words[0] <= 0) Py_RETURN_NONE; /* nothing to do */
+    for (Py_ssize_t i = count; i < count + SCRATCH; i++) {
+        words[i] = 0;
+        pointers[i] = &words[i];
+    }
     int status;
     Py_BEGIN_ALLOW_THREADS
-    status = cuda_launch((void *)words[0], (unsigned)words[1], (unsigned)words[2], (unsigned)words[3], (unsigned)words[4], 1, 1,
-                         (unsigned)words[5], (void *)words[6], pointers + LEADING, NULL);
+    status = cuda_launch(self->function, (unsigned)words[0], 1, 1, self->threads, 1, 1, self->shared, (void *)words[1],
+                         pointers + LEADING, NULL);
     Py_END_ALLOW_THREADS
     if (status != 0) {
-        PyErr_Format(PyExc_RuntimeError, "launch(): the CUDA driver returned error %d", status);
+        PyErr_Format(PyExc_RuntimeError, "a kernel was not launched: the CUDA driver returned error %d", status);
         return NULL;
     }
     Py_RETURN_NONE;
 }
 
+static PyObject *Kernel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"function", "threads", "shared", "aligned", "otherwise", NULL};
+    unsigned long long function, aligned = 0;
+    unsigned threads, shared;
+    PyObject *otherwise = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KII|KO:Kernel", names, &function, &threads, &shared, &aligned, &otherwise)) return NULL;
+    if (aligned != 0 && !PyCallable_Check(otherwise)) {
+        PyErr_SetString(PyExc_TypeError, "Kernel(): with `aligned`, `otherwise` must be a function");
+        return NULL;
+    }
+    Kernel *self = (Kernel *)type->tp_alloc(type, 0);
+    if (self == NULL) return NULL;
+    self->call = Kernel_call;
+    self->function = (void *)(uintptr_t)function;
+    self->threads = threads;
+    self->shared = shared;
+    self->aligned = aligned;
+    self->otherwise = Py_NewRef(otherwise);
+    return (PyObject *)self;
+}
+
+static int Kernel_traverse(Kernel *self, visitproc visit, void *arg) {
+    Py_VISIT(self->otherwise);
+    return 0;
+}
+
+static int Kernel_clear(Kernel *self) {
+    Py_CLEAR(self->otherwise);
+    return 0;
+}
+
+static void Kernel_dealloc(Kernel *self) {
+    PyObject_GC_UnTrack(self);
+    Kernel_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject Kernel_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.backends.toolchain._launch.Kernel",
+    .tp_doc = "Kernel(function, threads, shared, aligned=0, otherwise=None): launches a CUDA kernel.",
+    .tp_basicsize = sizeof(Kernel),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = Kernel_new,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Kernel, call),
+    .tp_traverse = (traverseproc)Kernel_traverse,
+    .tp_clear = (inquiry)Kernel_clear,
+    .tp_dealloc = (destructor)Kernel_dealloc,
+};
+
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "run(address, *arguments): calls a CPU kernel."},
-    {"launch", (PyCFunction)(void (*)(void))launch, METH_FASTCALL,
-     "launch(function, grid_x, grid_y, grid_z, threads, shared_bytes, stream, *arguments): launches a CUDA kernel."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -96,5 +182,8 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_launch", "Calls com
 
 PyMODINIT_FUNC PyInit__launch(void) {
     data_ptr_name = PyUnicode_InternFromString("data_ptr");
-    return data_ptr_name == NULL ? NULL : PyModule_Create(&module);
+    if (data_ptr_name == NULL || PyType_Ready(&Kernel_type) < 0) return NULL;
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL && PyModule_AddObjectRef(made, "Kernel", (PyObject *)&Kernel_type) < 0) Py_CLEAR(made);
+    return made;
 }

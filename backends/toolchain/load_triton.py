@@ -8,9 +8,9 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 import triton
 
 from . import triton_worker
+from ._launch import Kernel
 from .artifact_cache import cache_folder, key_of
 
 MOST_WORKERS = 12
@@ -26,7 +27,8 @@ MOST_WORKERS = 12
 
 @dataclass(frozen=True)
 class Job:
-    """A module's text, with what its function `kernel` is compiled for. `aligned`: positions of arguments that are multiples of 16."""
+    """A module's text, with what its function `kernel` is compiled for. `aligned`: positions of arguments that are taken to be
+    multiples of 16."""
 
     text: str
     arguments: tuple[str, ...]
@@ -36,15 +38,6 @@ class Job:
     warps: int
     stages: int = 1
     asserts: bool = False  # it checks what it reads
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A kernel on the GPU."""
-
-    function: int
-    threads: int
-    shared: int
 
 
 class Workers:
@@ -109,25 +102,50 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_loaded: dict[tuple[Job, int], Loaded] = {}
+_loaded: dict[tuple[Job, int], Kernel] = {}
 
 
-def load(jobs: Sequence[Job], device: int) -> Mapping[Job, Loaded]:
+def load(jobs: Iterable[Job], device: int) -> dict[Job, Kernel]:
     """Compiles jobs that are new, all at once, and loads them. Raises RuntimeError with what Triton said."""
-    fresh = [job for job in dict.fromkeys(jobs) if (job, device) not in _loaded]
-    messages = {job: as_message(job, device) for job in fresh}
+    found: dict[Job, Kernel] = {}
+    for job, made in try_to_load(jobs, device).items():
+        if isinstance(made, str):
+            raise RuntimeError(f"Triton failed to compile a kernel: {made}\n{job.text}")
+        found[job] = made
+    return found
+
+
+def try_to_load(jobs: Iterable[Job], device: int) -> dict[Job, Kernel | str]:
+    """As load; what went wrong in the place of a kernel that failed."""
+    jobs = list(dict.fromkeys(jobs))
+    fresh = [job for job in jobs if (job, device) not in _loaded]
     errors: dict[Job, str | None] = {}
     if len(fresh) > 1:
-        pool = workers()
+        pool, messages = workers(), {job: as_message(job, device) for job in fresh}
         threads = [threading.Thread(target=lambda job=job: errors.__setitem__(job, pool.compile(messages[job]))) for job in fresh]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    for job in fresh:
-        if errors.get(job):
-            raise RuntimeError(f"Triton failed to compile a kernel: {errors[job]}\n{job.text}")
-        compiled = triton_worker.compile_kernel(messages[job])
-        compiled._init_handles()
-        _loaded[job, device] = Loaded(compiled.function, compiled.metadata.num_warps * 32, compiled.metadata.shared)
-    return {job: _loaded[job, device] for job in jobs}
+    found: dict[Job, Kernel | str] = {}
+    for job in jobs:
+        try:
+            found[job] = errors.get(job) or _loaded.get((job, device)) or _load(job, device)
+        except Exception as error:  # of Triton's: it does not compile, or takes more of the device than there is
+            found[job] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _load(job: Job, device: int) -> Kernel:
+    compiled = triton_worker.compile_kernel(as_message(job, device))
+    compiled._init_handles()
+    aligned = sum(1 << position for position in job.aligned)
+    threads, shared = compiled.metadata.num_warps * 32, compiled.metadata.shared
+    kernel = Kernel(compiled.function, threads, shared, aligned, partial(_unaligned, job, device))
+    _loaded[job, device] = kernel
+    return kernel
+
+
+def _unaligned(job: Job, device: int) -> Kernel:
+    """The kernel for any addresses; it is compiled when they come."""
+    return load([replace(job, aligned=())], device)[replace(job, aligned=())]

@@ -15,7 +15,6 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy
 import torch
 import triton.language as tl
-from framejit.backends.gpu import programs
 from framejit.backends.loops.evaluate import evaluate
 from framejit.backends.optimize.simplify import simplify
 from framejit.backends.printers.products import print_product
@@ -58,7 +57,7 @@ def run(folder, printed, memory, sizes):
     spec.loader.exec_module(module)
     module.libdevice = LibDevice()
     arguments = [memory[buffer] for buffer in printed.parameters.buffers] + [sizes[size] for size in printed.parameters.sizes]
-    count = eval(programs(printed), dict(sizes))
+    count = eval(printed.programs, dict(sizes))
     if count:
         module.kernel[(count, 1, 1)](*arguments, **dict(printed.blocks))
 

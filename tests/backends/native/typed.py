@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from framejit.backends.gpu import job
-from framejit.backends.loops.ir import Buffer, Program
+from framejit.backends.gpu_jobs import job
+from framejit.backends.loops.ir import Buffer
 from framejit.backends.optimize.simplify import simplify
 from framejit.backends.printers.products import blocks_to_try, print_product
 from framejit.backends.printers.triton import Printed, print_triton
@@ -27,7 +27,7 @@ TARGET = GPUTarget("cuda", 90, 32)
 
 def refused(printed: Printed, buffers: Mapping[str, Buffer], path: Path) -> str:
     """What Triton's front end says against a kernel, "" if nothing."""
-    made_for = job(Program(dict(buffers), [], [], []), printed, set())
+    made_for = job(buffers, printed)
     path.write_text(made_for.text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)

@@ -1,0 +1,29 @@
+"""Kernels for the GPU, launched through a driver that writes down what it is told."""
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+DRIVER = """
+#include <stdint.h>
+int64_t seen[16];
+int status;
+int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
+                   void* stream, void** arguments, void** extra) {
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra) return 1;
+    seen[0] = (int64_t)function; seen[1] = x; seen[2] = tx; seen[3] = shared; seen[4] = (int64_t)stream;
+    for (int i = 0; i < 5; i++) seen[5 + i] = *(int64_t*)arguments[i];
+    return status;
+}
+"""
+
+
+def test_launching(tmp_path):
+    source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
+    source.write_text(DRIVER)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(source), "-o", str(library)], check=True)
+    script = Path(__file__).with_name("launching.py")
+    done = subprocess.run([sys.executable, str(script), str(library)], capture_output=True, text=True, timeout=300)
+    told = done.stdout.splitlines()
+    assert len(told) == 13 and all(line.endswith("True") for line in told), done.stdout + done.stderr[-2000:]
