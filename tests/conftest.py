@@ -11,6 +11,24 @@ from framejit.backends import registry
 from framejit.options import config, strict
 
 
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request):
+    """Compares generated text with a file under `golden` beside the test."""
+
+    def compare(name, text):
+        path = request.path.parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert text == path.read_text(), f"{name} is other text now; if that is meant, run pytest with --update-golden"
+
+    return compare
+
+
 def pytest_collection_modifyitems(config, items):
     """Tests that need a CUDA device are left out where there is none."""
     if not torch.cuda.is_available():

@@ -1,0 +1,48 @@
+"""The text of kernels, one of each kind, as it lies in golden/. `pytest tests/backends/native/test_golden.py --update-golden` writes it
+anew; the difference is then for who reviews the change."""
+from __future__ import annotations
+
+import pytest
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.c import print_c
+from framejit.backends.printers.products import print_product
+from framejit.backends.printers.triton import print_triton
+
+from . import kernels, products
+
+TRITON = {
+    "pointwise": (kernels.masked(), None),
+    "tile_with_two_sides": (kernels.transposed(40, 50), None),
+    "persistent_reduction": (kernels.softmax(), None),
+    "looped_reduction": (kernels.softmax(), kernels.LOOPED),
+    "symbolic_reduction": (kernels.symbolic(3, 40), None),
+    "lookup": (kernels.computed(), None),
+}
+C = {
+    "pointwise": kernels.masked(), "transposed": kernels.transposed(40, 50), "reduction": kernels.softmax(),
+    "symbolic_reduction": kernels.symbolic(3, 40), "symbolic_pointwise": kernels.grown(9), "lookup": kernels.computed(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRITON)
+def test_triton(name, golden):
+    case, tiles = TRITON[name]
+    golden(f"triton/{name}.txt", print_triton(simplify(case.kernel), case.buffers, tiles).text)
+
+
+def test_triton_product(golden):
+    case = products.JOINED["gelu of a linear"]
+    (found,) = products.found(case)
+    golden("triton/product.txt", print_product(found.product, products.program(case).buffers, products.BLOCKS).text)
+
+
+@pytest.mark.parametrize("name", C)
+def test_c(name, golden):
+    text, _ = print_c(simplify(C[name].kernel), C[name].buffers, 4)
+    golden(f"c/{name}.txt", text)
+
+
+def test_a_difference_is_told(golden, request):
+    if not request.config.getoption("--update-golden"):
+        with pytest.raises(AssertionError, match="--update-golden"):
+            golden("triton/pointwise.txt", "other text")
