@@ -8,6 +8,7 @@
     framejit bench trace                              # milliseconds to capture an operator, sizes static and dynamic
     framejit bench compiling                          # seconds of a first call, by phase
     framejit bench graphs                             # graphs a model, share of its operators in them
+    framejit bench launches                           # microseconds of one small kernel among many
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -26,10 +28,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from . import compiling, dispatch, graphs, guards, measure, memory, plots, systems, tables, trace, zoo
+from . import compiling, dispatch, graphs, guards, launches, measure, memory, plots, systems, tables, trace, zoo
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
-PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "memory")
+PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "memory")
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
@@ -60,6 +62,7 @@ def completed(chosen: argparse.Namespace) -> str:
     chosen.systems = ("eager", *(name for name in names if name != "eager"))
     if unknown:
         return f"unknown systems {unknown}; known ones: {', '.join(systems.SYSTEMS)}"
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
     if chosen.device == "cuda" and not torch.cuda.is_available():
         return "--device cuda: no CUDA device is usable here (framejit doctor says more)"
     return ""
@@ -76,7 +79,7 @@ def run(chosen: argparse.Namespace) -> int:
     if wrong:
         print(f"framejit bench: {wrong}", file=sys.stderr)
         return 2
-    device = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} of {platform.machine()}'s threads"
+    device = measure.in_child(60, torch.cuda.get_device_name) if chosen.device == "cuda" else f"{torch.get_num_threads()} of {platform.machine()}'s threads"
     versions = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {device}"
     texts = [f"{versions}; {chosen.size}, {chosen.dtype}, {'training' if chosen.train else 'inference'}"]
     pictures: list[plots.Picture] = []
@@ -147,6 +150,14 @@ def run_graphs(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.graphs_table(found)], [], False
 
 
+def run_launches(chosen: argparse.Namespace, progress: Progress) -> Told:
+    say, advance = reporter(progress, 1)
+    say("launches")
+    found = launches.measure_all(chosen.device, chosen.limit)
+    advance()
+    return [tables.launches_table(found)], [], False
+
+
 def run_memory(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.memory_table(each_model(chosen, progress, "memory", memory.measure_model))], [], False
 
@@ -183,5 +194,5 @@ def reporter(progress: Progress, total: int) -> tuple[Callable[[str], None], Cal
 
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
-    "graphs": run_graphs, "memory": run_memory,
+    "graphs": run_graphs, "launches": run_launches, "memory": run_memory,
 }  # fmt: skip

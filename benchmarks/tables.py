@@ -111,6 +111,15 @@ def memory_table(models: Figures) -> str:
     return figures_table("memory", models, told)
 
 
+def launches_table(found: Mapping[str, Mapping[str, float] | str]) -> str:
+    """Microseconds of a link in a chain of small kernels, and of a call without any."""
+
+    def told(figures: Mapping[str, float]) -> str:
+        return f"{figures['link']:.2f} us, {figures['call']:.1f} us a call"
+
+    return figures_table("launches", {"a small kernel": found}, told)
+
+
 def figures_table(
     what: str, models: Figures, told: Callable[[Mapping[str, float]], str], more: Sequence[Sequence[str]] = ()
 ) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from framejit.__main__ import main
-from framejit.benchmarks import compiling, graphs, measure, memory, plots, tables
+from framejit.benchmarks import compiling, graphs, launches, measure, memory, plots, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +55,14 @@ def test_parts_of_one_process(measure_one, render, words):
 def test_what_a_graph_does_not_hold_is_counted():
     found = graphs.captured(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
     assert found["called"] > found["share"] * found["called"] > found["called"] / 2  # item() stays outside
+
+
+def test_what_a_launch_costs(monkeypatch):
+    for name, value in (("SHORT", 2), ("LONG", 12), ("ROUNDS", 3)):
+        monkeypatch.setattr(launches, name, value)
+    found = {system: launches.measure_system(system, "cpu") for system in ("eager", "framejit-native")}
+    assert all(figures["link"] > 0 for figures in found.values())
+    assert tables.launches_table(found | {"other": "no | result"}).count(" us a call") == 2
 
 
 def test_training():
