@@ -23,6 +23,7 @@ from .eager_gradients import needs_gradient
 from .loops.ir import Call, Kernel, Program
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
+from .optimize.beside import put_beside
 from .optimize.fuse import fuse
 from .optimize.simplify import simplify
 from .optimize.split import split_long_rows
@@ -207,7 +208,7 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
-    program = split_long_rows(program, processors())
+    program = put_beside(split_long_rows(program, processors()))
     choices = {}
     if tune and any(buffer.device.type == "cuda" for buffer in program.buffers.values()) and "cuda" in usable():
         with report.clock.phase("tuning"):

@@ -79,7 +79,9 @@ def run(chosen: argparse.Namespace) -> int:
     if wrong:
         print(f"framejit bench: {wrong}", file=sys.stderr)
         return 2
-    device = measure.in_child(60, torch.cuda.get_device_name) if chosen.device == "cuda" else f"{torch.get_num_threads()} of {platform.machine()}'s threads"
+    device = f"{torch.get_num_threads()} of {platform.machine()}'s threads"
+    if chosen.device == "cuda":
+        device = measure.in_child(60, torch.cuda.get_device_name)
     versions = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {device}"
     texts = [f"{versions}; {chosen.size}, {chosen.dtype}, {'training' if chosen.train else 'inference'}"]
     pictures: list[plots.Picture] = []

@@ -1,0 +1,92 @@
+"""Small kernels that have nothing to do with each other but the sizes of their loops become one: to start a kernel on a GPU takes longer
+than they run."""
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+
+from ..loops.index import Atom, Index, atom
+from ..loops.ir import REDUCE, Kernel, Program, Step, Store, reads, substitute, topological, writes
+from .fuse import too_large
+
+SMALL = 1 << 16  # points of a kernel's loops: memory that is needed sooner, or longer, does not count then
+
+
+def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
+    """The program with such kernels joined. Kernels must be simplified; each goes with the first that it can go with."""
+    schedule = Schedule(program.steps)
+    groups: dict[object, list[int]] = {}
+    for place, step in enumerate(program.steps):
+        device = device_of(program, step)
+        if not isinstance(step, Kernel) or device is None or device.type not in devices or not small(step):
+            continue
+        group = groups.setdefault((device, sizes(step)), [])
+        for number, other in enumerate(group):
+            joined = schedule.join(other, place)
+            if joined is not None:
+                group[number] = joined
+                break
+        else:
+            group.append(place)
+    program.steps = [step for step in schedule.steps if step is not None]
+    return program
+
+
+def device_of(program: Program, step: Step) -> torch.device | None:
+    return program.buffers[step.stores[0].buffer].device if isinstance(step, Kernel) else None
+
+
+def small(kernel: Kernel) -> bool:
+    """Whether a kernel is over in no time, and may be joined: the place of a largest element is found by code of its own."""
+    count = (kernel.rows * kernel.columns).value
+    reductions = [node.attr for node in topological(kernel.roots()) if node.op == REDUCE]
+    return count is not None and 0 < count <= SMALL and not any(kind.startswith("arg") for kind in reductions)
+
+
+def sizes(kernel: Kernel) -> tuple[tuple[object, ...], ...]:
+    return tuple(tuple(variable.size for variable in loops) for loops in (kernel.outer, kernel.inner))
+
+
+class Schedule:
+    """Steps by their places; None where one went elsewhere."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps: list[Step | None] = list(steps)
+        self.made: dict[str, int] = {}
+        self.read: dict[str, set[int]] = {}
+        for place, step in enumerate(steps):
+            self.note(place, step)
+
+    def note(self, place: int, step: Step) -> None:
+        self.made |= dict.fromkeys(writes(step), place)
+        for name in reads(step):
+            self.read.setdefault(name, set()).add(place)
+
+    def join(self, first: int, second: int) -> int | None:
+        """Makes one kernel of two and returns its place: the first one's, where all that the second one reads is there by then, or the
+        second one's, where nobody in between reads what the first one makes. None where neither is so."""
+        left, right = self.steps[first], self.steps[second]
+        assert isinstance(left, Kernel) and isinstance(right, Kernel)
+        if all(self.made.get(name, -1) < first for name in reads(right)):
+            place, left_empty = first, second
+        elif all(min(self.read.get(name, {second + 1})) > second for name in writes(left)):
+            place, left_empty = second, first
+        else:
+            return None
+        joined = both(left, right)
+        if too_large(joined):
+            return None
+        self.steps[left_empty], self.steps[place] = None, joined
+        for name in reads(joined):
+            self.read[name].discard(left_empty)
+        self.note(place, joined)
+        return place
+
+
+def both(left: Kernel, right: Kernel) -> Kernel:
+    """Two kernels over loops of the same sizes in one."""
+    mapping: dict[Atom, Index] = {b: atom(a) for a, b in zip(left.variables, right.variables, strict=True)}
+    values = substitute(right.roots(), mapping)
+    stores = (Store(store.buffer, store.index.substitute(mapping), value) for store, value in zip(right.stores, values, strict=True))
+    return Kernel(left.outer, left.inner, (*left.stores, *stores), left.origins + right.origins)
