@@ -118,22 +118,28 @@ class ProductFunction(Function):
         return lines
 
     def multiplied(self) -> list[str]:
-        """The loop over the depth. Where that is no multiple of the block's, what lies beyond counts as 0."""
-        product, depth = self.kernel, self.depth.size
-        whole = depth.value is not None and depth.value % self.sides.depth == 0
-        *batch, m, n = map(atom, product.outer)
+        """The loop over the depth. What lies beyond a side that is no multiple of its block's counts as 0."""
+        product, depth = self.kernel, self.index(self.depth.size)
+        *_, rows, columns = product.outer
+        beyond = [f"k < {depth}"] * uneven(self.depth, self.sides.depth)
+        left = ["mmask"] * uneven(rows, self.sides.rows) + beyond
+        right = ["nmask"] * uneven(columns, self.sides.columns) + beyond
+        *images, m, n = map(atom, product.outer)
         k, wide = atom(self.depth), ".to(tl.int64)" if self.wide else ""
-        left = self.operand(product.left, [*batch, m, k], "mmask" if whole else "mmask & (k < {})")
-        right = self.operand(product.right, [*batch, k, n], "nmask" if whole else "nmask & (k < {})")
         return [
             "total = tl.zeros([MBLOCK, NBLOCK], tl.float32)",
-            f"for kstart in range(0, {self.index(depth)}, KBLOCK):",
+            f"for kstart in range(0, {depth}, KBLOCK):",
             f"    k = (kstart + tl.arange(0, KBLOCK))[None, :]{wide}",
-            f"    left = {left.format(self.index(depth))}",
+            f"    left = {self.operand(product.left, [*images, m, k], left)}",
             f"    k = (kstart + tl.arange(0, KBLOCK))[:, None]{wide}",
-            f"    right = {right.format(self.index(depth))}",
+            f"    right = {self.operand(product.right, [*images, k, n], right)}",
             f"    total = tl.dot(left, right, total, input_precision='{precision(product.left.dtype)}')",
         ]
 
-    def operand(self, view: View, point: list[Index], mask: str) -> str:
-        return f"tl.load({self.pointers[view.buffer]} + {bracketed(self.index(view.at(point)))}, {mask}, other=0)"
+    def operand(self, view: View, point: list[Index], masks: list[str]) -> str:
+        source = f"{self.pointers[view.buffer]} + {bracketed(self.index(view.at(point)))}"
+        return f"tl.load({source}, {' & '.join(map(bracketed, masks))}, other=0)" if masks else f"tl.load({source})"
+
+
+def uneven(variable: Var, side: int) -> bool:
+    return variable.size.value is None or variable.size.value % side != 0

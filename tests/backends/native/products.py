@@ -69,6 +69,7 @@ JOINED = {
     "a row and a column": Case(rows_and_columns, ((130, 48), (48, 200), (130,), (200,))),
     "written turned": Case(lambda x, w: (x @ w).t().contiguous() + 1, ((40, 16), (16, 24))),
     "part of a matrix": Case(lambda x, w: (x[3:, 2:18] @ w).relu(), ((20, 24), (16, 16))),
+    "whole blocks": Case(lambda x, w: (x @ w).cos(), ((64, 48), (48, 32))),
     "tall": Case(lambda x, w: (x @ w).neg(), ((200, 1), (1, 1))),
     "a lone element": Case(lambda x, w: (x @ w).neg(), ((1, 300), (300, 1))),
     "a square": Case(lambda x: (x @ x).abs(), ((24, 24),)),
