@@ -38,7 +38,7 @@ def launches(
     found = {}
     for position, one in printed.items():
         found[position] = Launch(f"{names[jobs[position]]}({one.programs}, stream, ", one.parameters)
-    return found, {position: one.text for position, one in printed.items()}
+    return found, {position: one.told for position, one in printed.items()}
 
 
 def tuned(program: Program) -> dict[int, Choice]:

@@ -143,6 +143,12 @@ class Printed:
     grid: tuple[tuple[Index, int], ...]
 
     @property
+    def told(self) -> str:
+        """The text with how it is cut, for who reads it."""
+        sides = ", ".join(f"{name} = {size}" for name, size in self.blocks)
+        return f"# {sides}, warps = {self.warps}, stages = {self.stages}\n{self.text}"
+
+    @property
     def programs(self) -> str:
         """How many programs run, as Python text."""
         if all(count.value is not None for count, _ in self.grid):

@@ -27,13 +27,13 @@ C = {
 @pytest.mark.parametrize("name", TRITON)
 def test_triton(name, golden):
     case, tiles = TRITON[name]
-    golden(f"triton/{name}.txt", print_triton(simplify(case.kernel), case.buffers, tiles).text)
+    golden(f"triton/{name}.txt", print_triton(simplify(case.kernel), case.buffers, tiles).told)
 
 
 def test_triton_product(golden):
     case = products.JOINED["gelu of a linear"]
     (found,) = products.found(case)
-    golden("triton/product.txt", print_product(found.product, products.program(case).buffers, products.BLOCKS).text)
+    golden("triton/product.txt", print_product(found.product, products.program(case).buffers, products.BLOCKS).told)
 
 
 @pytest.mark.parametrize("name", C)
