@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 
 import torch
 
-from ..loops.index import Atom, Index, atom
+from ..loops.index import Atom, Index, atom, product
 from ..loops.ir import REDUCE, Kernel, Program, Step, Store, reads, substitute, topological, writes
 from .fuse import too_large
 
-SMALL = 1 << 16  # points of a kernel's loops: memory that is needed sooner, or longer, does not count then
+SMALL = 1 << 16  # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer, does not count
 
 
 def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
@@ -19,7 +19,7 @@ def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Progra
     groups: dict[object, list[int]] = {}
     for place, step in enumerate(program.steps):
         device = device_of(program, step)
-        if not isinstance(step, Kernel) or device is None or device.type not in devices or not small(step):
+        if not isinstance(step, Kernel) or device is None or device.type not in devices or not small(step, program):
             continue
         group = groups.setdefault((device, sizes(step)), [])
         for number, other in enumerate(group):
@@ -37,11 +37,13 @@ def device_of(program: Program, step: Step) -> torch.device | None:
     return program.buffers[step.stores[0].buffer].device if isinstance(step, Kernel) else None
 
 
-def small(kernel: Kernel) -> bool:
-    """Whether a kernel is over in no time, and may be joined: the place of a largest element is found by code of its own."""
-    count = (kernel.rows * kernel.columns).value
+def small(kernel: Kernel, program: Program) -> bool:
+    """Whether a kernel is over in no time, keeps little memory, and may be joined: the place of a largest element is found by code of
+    its own."""
+    counts = [kernel.rows * kernel.columns, *(product(program.buffers[name].size) for name in reads(kernel))]
     reductions = [node.attr for node in topological(kernel.roots()) if node.op == REDUCE]
-    return count is not None and 0 < count <= SMALL and not any(kind.startswith("arg") for kind in reductions)
+    few = all(count.value is not None and 0 < count.value <= SMALL for count in counts)
+    return few and not any(kind.startswith("arg") for kind in reductions)
 
 
 def sizes(kernel: Kernel) -> tuple[tuple[object, ...], ...]:

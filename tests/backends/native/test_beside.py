@@ -7,8 +7,6 @@ import torch
 from framejit.backends import native
 from framejit.backends.optimize import beside
 
-from . import kernels
-
 
 def rows(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
@@ -80,5 +78,12 @@ def test_one_kernel_takes_so_many_buffers(joins, reports):
     assert reports[0].host.count("run(kernel") == 4  # 24 buffers at most
 
 
-def test_symbols_say_nothing_of_size():
-    assert not beside.small(kernels.symbolic(3, 40).kernel)
+def test_a_small_part_of_a_large_tensor_stays_alone(joins, reports):
+    framejit.compile(lambda x, y: (x[:24].sin(), y.cos()), backend="native")(rows(3000, 24), rows(24, 24))
+    assert reports[0].host.count("run(kernel") == 2
+
+
+def test_sizes_that_vary_stay_alone(joins, reports):
+    compiled = framejit.compile(lambda x, y: (x.sin(), y.cos()), backend="native", dynamic=True)
+    compiled(rows(24), rows(24))
+    assert reports[0].host.count("run(kernel") == 2
