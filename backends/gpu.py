@@ -1,13 +1,16 @@
 """Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the driver."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
 
 import torch
 
 from .gpu_jobs import Choice, job, print_step
-from .loops.ir import Kernel, Program
+from .loops.ir import Kernel, Product, Program
 from .printers.host import Launch, Namespace
+from .printers.products import precision
 from .tiling.on_device import OnDevice
 from .tiling.tuner import Tuner
 from .toolchain import load_triton
@@ -47,10 +50,16 @@ def tuned(program: Program) -> dict[int, Choice]:
     return Tuner(OnDevice(device_of(program))).tune(program)
 
 
-def prologue(program: Program, namespace: Namespace) -> list[str]:
-    """Lines before the first launch."""
+def prologue(program: Program, namespace: Namespace, again: Callable[[], Callable[..., Any]], *, boxed: bool) -> list[str]:
+    """Lines before the first launch. again: compiles the program's graph untuned, for calls under another precision than products were
+    tuned for. boxed: that takes a list of its arguments."""
     namespace.objects["current_stream"] = torch._C._cuda_getCurrentRawStream
-    return [f"stream = current_stream({device_of(program)})"]
+    lines = [f"stream = current_stream({device_of(program)})"]
+    if any(isinstance(step, Product) and precision(step.left.dtype) == "tf32" for step in program.steps):
+        namespace.objects |= {"precision": partial(precision, torch.float32), "untuned": cache(again)}
+        inputs = ", ".join(program.inputs)
+        lines.insert(0, f"if precision() != 'tf32': return untuned()({f'[{inputs}]' if boxed else inputs})")
+    return lines
 
 
 def device_of(program: Program) -> int:

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -224,7 +224,7 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
             launched, texts = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
         launches |= launched
         report.kernels += kernel_records("triton", ((texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
-        first = gpu().prologue(program, namespace)
+        first = gpu().prologue(program, namespace, partial(compile_aten, gm, boxed=boxed), boxed=boxed)
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
     name = file_name("native")

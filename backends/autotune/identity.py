@@ -115,7 +115,8 @@ def device_name(device: torch.device) -> str:
 
 def versions() -> str:
     """Of what makes and runs code, and torch's switches that change what is fast."""
-    switches = f"{torch.get_float32_matmul_precision()} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
+    products = " ".join(part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn))
+    switches = f"{products} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
     return f"torch {torch.__version__}, framejit {framejit_version()}, {switches}"
 
 

@@ -56,7 +56,7 @@ def _side(size: Index) -> int:
 
 def precision(dtype: torch.dtype) -> str:
     """How operands enter the product: with tf32's ten bits only where torch's own products may have them."""
-    return "tf32" if dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest" else "ieee"
+    return "tf32" if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
 
 
 def print_product(product: Product, buffers: Mapping[str, Buffer], blocks: Blocks) -> Printed:

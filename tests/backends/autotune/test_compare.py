@@ -1,7 +1,8 @@
 """When a candidate's numbers are as good as eager's."""
 import pytest
 import torch
-from framejit.backends.autotune.compare import difference
+from framejit.backends.autotune.compare import difference, rounds_products
+from framejit.backends.autotune.identity import versions
 from framejit.backends.autotune.trial import Ran
 
 
@@ -49,3 +50,18 @@ def test_shared_memory():
     x = torch.ones(4)
     assert "share memory" in difference(ran(x.clone(), inputs=[x]), ran(x, inputs=[x]), lambda: None)
     assert difference(ran(x[1:], x, inputs=[x]), ran(x[1:], x, inputs=[x]), lambda: None) == ""
+
+
+def test_each_of_torchs_settings_of_precision_is_seen():
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("highest")
+        exact = versions()
+        assert not rounds_products()
+        torch.set_float32_matmul_precision("medium")
+        assert rounds_products() and versions() != exact
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cuda.matmul.fp32_precision = "tf32"  # the older setting cannot be asked for from here on
+        assert rounds_products() and versions() != exact
+    finally:
+        torch.set_float32_matmul_precision(before)
