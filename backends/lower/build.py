@@ -13,6 +13,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ..loops.index import ONE, ZERO, Index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
+from ..passes.memory import memories, results_of
 from .registry import LOWERINGS, Unsupported
 from .sizes import Sizes
 
@@ -160,8 +161,9 @@ class Builder:
         fake, results = base.meta["val"], node.meta.get("val")
         if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
             return None
-        every = list(results) if isinstance(results, (tuple, list)) else [results]
-        windows = [self.alias(result, fake, self.values[base]) for result in every]
+        (memory,) = memories(base)
+        shared = zip(results_of(node), memories(node), strict=True)
+        windows = [self.alias(result, fake, self.values[base]) if own == memory else None for result, own in shared]
         if not windows or None in windows:
             return None
         return windows if isinstance(results, (tuple, list)) else windows[0]
@@ -169,7 +171,7 @@ class Builder:
     def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
         if not isinstance(result, torch.Tensor) or result.dtype != base.dtype or not (_plain(result) and _plain(base)):
             return None
-        if result.untyped_storage()._cdata != base.untyped_storage()._cdata or result.is_conj() or result.is_neg():
+        if result.is_conj() or result.is_neg():
             return None
         offset = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + view.offset
         return View(view.buffer, self.shape(result.shape), self.shape(result.stride()), offset, view.dtype, view.device)
