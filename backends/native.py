@@ -21,14 +21,15 @@ from ..generated import file_name, keep
 from ..phases import Clock
 from .eager_gradients import needs_gradient
 from .loops.ir import Call, Kernel, Program
+from .loops.patterns import Pattern, Patterns
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
-from .optimize.simplify import simplify
 from .optimize.split import split_long_rows
 from .passes.attention import join_attention
 from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
+from .printers.base import Parameters
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
 from .registry import register_backend
@@ -203,7 +204,6 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     report = report or Report()
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
-    program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     program = split_long_rows(program, processors())
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
@@ -237,7 +237,14 @@ def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Nam
     if not kernels:
         return {}
     threads = torch.get_num_threads()
-    printed = {position: print_c(step, program.buffers, threads) for position, step in kernels.items()}
+    bound = map(Patterns().bind, kernels.values())
+    texts_of: dict[Pattern, tuple[str, Parameters]] = {}
+    printed = {}
+    for (position, step), (pattern, names) in zip(kernels.items(), ((b.pattern, b.names) for b in bound), strict=True):
+        if pattern not in texts_of:
+            texts_of[pattern] = print_c(step, program.buffers, threads)
+        text, parameters = texts_of[pattern]
+        printed[position] = text, parameters.on(dict(zip(pattern.names, names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))
     report.kernels = kernel_records("c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}")
     _, _, vector = compiler()
