@@ -1,10 +1,12 @@
 """`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -126,7 +128,7 @@ def compile_captured(
         return differentiable(gm, example_inputs, around, report)
     told = Report(report.clock)
     try:
-        with report.phase("lowering"):
+        with report.phase("lowering"), no_collections():
             aten_graph = functional(join_attention(gm), decompositions())
             join_epilogues(aten_graph)
             compiled = compile_aten(aten_graph, told)
@@ -135,6 +137,18 @@ def compile_captured(
     report(f"compiled: {told}")
     told.tell(report, "graph")
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+
+
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    """Without Python's garbage collector: of what a large graph becomes little is garbage, and to find that takes a third of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def gpu() -> Any:
@@ -187,7 +201,7 @@ def differentiable(
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told, direction = Report(report.clock), "backward" if part.backward else "forward"
-        with report.phase("lowering"):
+        with report.phase("lowering"), no_collections():
             compiled = compile_aten(part.gm, told, boxed=part.backward and around is None)
         report(f"compiled {direction}: {told}")
         told.tell(report, direction)

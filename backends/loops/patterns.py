@@ -1,45 +1,10 @@
-"""Kernels apart from the buffers that they work on: equal ones share a Pattern, and what is found out about it."""
+"""Which kernels are equal but for their buffers, and what was made of such."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Set
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-from .ir import LOAD, Kernel, Scalar, Store, rewrite, topological
-
-
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """What equal kernels have in common. `kernel`: one of them, `names`: its buffers, in the order of their first use."""
-
-    kernel: Kernel
-    names: tuple[str, ...]
-    loaded: tuple[int, ...]
-    stored: tuple[int, ...]
-    size: int  # numbers that it computes
-
-
-@dataclass(frozen=True, eq=False)
-class Bound:
-    """A pattern on buffers."""
-
-    pattern: Pattern
-    names: tuple[str, ...]
-
-    @property
-    def reads(self) -> set[str]:
-        return {self.names[number] for number in self.pattern.loaded}
-
-    @property
-    def writes(self) -> list[str]:
-        return [self.names[number] for number in self.pattern.stored]
-
-    @cached_property
-    def kernel(self) -> Kernel:
-        if self.names == self.pattern.names:
-            return self.pattern.kernel
-        return on_buffers(self.pattern.kernel, dict(zip(self.pattern.names, self.names, strict=True)))
+from .ir import LOAD, Bound, Kernel, Pattern, topological
 
 
 class Patterns:
@@ -91,16 +56,3 @@ def canonical(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
     for store in kernel.stores:
         parts.append((names.setdefault(store.buffer, len(names)), store.index, numbers[id(store.value)]))
     return (kernel.outer, kernel.inner, kernel.origins, tuple(parts)), tuple(names)
-
-
-def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
-    """The kernel with other buffers."""
-
-    def change(node: Scalar) -> Scalar:
-        if node.op != LOAD:
-            return node
-        return Scalar(LOAD, node.args, node.dtype, replace(node.attr, buffer=mapping[node.attr.buffer]))
-
-    values = rewrite(kernel.roots(), change)
-    stores = (Store(mapping[store.buffer], store.index, value) for store, value in zip(kernel.stores, values, strict=True))
-    return replace(kernel, stores=tuple(stores))

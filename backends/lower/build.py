@@ -13,8 +13,10 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ..loops.index import ONE, ZERO, Index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
+from ..loops.patterns import Patterns
 from ..passes.memory import memories, results_of
 from .registry import LOWERINGS, Unsupported
+from .repeated import Repeated
 from .sizes import Sizes
 
 DTYPES = frozenset({
@@ -43,6 +45,7 @@ class Builder:
     def __init__(self, gm: torch.fx.GraphModule, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
+        self.repeated = Repeated(self.program, Patterns())
         self.sizes = Sizes()
         self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
 
@@ -139,7 +142,7 @@ class Builder:
         if lowering is not None and self.supports(node):
             steps = len(self.program.steps)
             try:
-                return lowering(self, node, *args, **kwargs)
+                return self.repeated.lower(node, args, kwargs, lambda: lowering(self, node, *args, **kwargs))
             except Unsupported:
                 del self.program.steps[steps:]
         return self.external(node, args, kwargs)
@@ -209,8 +212,7 @@ class Builder:
 
     def new_buffer(self, name: str, like: torch.Tensor) -> Buffer:
         """A buffer with a fake tensor's sizes and strides."""
-        while name in self.program.buffers:
-            name += "_"
+        name = self.program.unused(name)
         buffer = Buffer(name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device)
         self.program.buffers[name] = buffer
         return buffer

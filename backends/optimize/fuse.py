@@ -16,6 +16,7 @@ from ..loops.ir import (
     REDUCE,
     TRUE,
     Access,
+    Bound,
     Call,
     Kernel,
     Program,
@@ -32,7 +33,7 @@ from ..loops.ir import (
     writes,
 )
 from ..loops.ir import scalar as s
-from ..loops.patterns import Bound, Patterns
+from ..loops.patterns import Patterns
 from ..loops.scalar_ops import SCALAR_OPS
 from .simplify import simplify
 
@@ -51,54 +52,49 @@ class Fusion:
         self.program = program
         self.patterns = Patterns()
         bound = (self.patterns.bind(step) if isinstance(step, Kernel) else step for step in program.steps)
-        self.steps: dict[int, Bound | Call] = dict(enumerate(bound))
+        self.steps: dict[int, Step] = dict(enumerate(bound))
         self.kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
         self.producer: dict[str, int] = {}
         self.readers: dict[str, set[int]] = {}
         self.reads: dict[int, set[str]] = {}
         for number, step in self.steps.items():
-            for name in step.writes if isinstance(step, Bound) else writes(step):
+            for name in writes(step):
                 self.producer[name] = number
             self.index(number)
         effects = [number for number, step in self.steps.items() if isinstance(step, Call) and step.effect]
         self.effect_before = dict(zip(effects[1:], effects, strict=False))  # they stay in their order: random numbers, say
         self.before: dict[int, int] = {}  # ancestors, as bits
-        self.count()
+        self.start: dict[int, int] = {}  # by step, the first of those that it was made of, where it is another
+        self.updated: set[int] = set()  # steps that got ancestors behind them
         self.reasons: dict[tuple[str, str], str] = {}
 
     def index(self, number: int) -> None:
-        step = self.steps[number]
-        self.reads[number] = step.reads if isinstance(step, Bound) else reads(step)
+        self.reads[number] = reads(self.steps[number])
         for name in self.reads[number]:
             self.readers.setdefault(name, set()).add(number)
 
-    def count(self) -> None:
-        """Finds each step's ancestors."""
-        self.before = {}
-        todo = list(reversed(self.steps))
-        while todo:
-            number = todo[-1]
-            parents = self.parents(number)
-            missing = [] if number in self.before else [parent for parent in parents if parent not in self.before]
-            todo += missing
-            if not missing:
-                todo.pop()
-                mask = 0
-                for parent in parents:
-                    mask |= self.before[parent] | 1 << parent
-                self.before[number] = mask
+    def ancestors(self, number: int) -> int:
+        """A step's ancestors, where its parents' are known."""
+        mask = 0
+        for parent in self.parents(number):
+            mask |= self.before[parent] | 1 << parent
+        return mask
 
     def run(self) -> Program:
         for number in list(self.steps):
-            if isinstance(self.steps.get(number), Bound):
+            self.before[number] = self.ancestors(number)
+            if isinstance(self.steps[number], Bound):
                 self.absorb(number)
+        order = self.ordered()
+        for number in order:
+            self.before[number] = self.ancestors(number)
         self.side_by_side()
         self.program.steps = [self.finished(self.steps[number]) for number in self.ordered()]
         return self.program
 
-    def finished(self, step: Bound | Call) -> Step:
+    def finished(self, step: Step) -> Step:
         simpler = self.patterns.made(simplify, step) if isinstance(step, Bound) else None
-        return step if simpler is None else simpler.kernel  # type: ignore[return-value]
+        return step if simpler is None else simpler.kernel
 
     # --- one after the other ---
 
@@ -117,26 +113,26 @@ class Fusion:
         producer, consumer = self.steps[first], self.steps[second]
         if not isinstance(producer, Bound) or not isinstance(consumer, Bound):
             return False
-        others = {other for name in producer.writes for other in self.readers.get(name, ())} - {first, second}
+        others = {other for name in writes(producer) for other in self.readers.get(name, ())} - {first, second}
         merged = None
         if any(self.before[second] >> other & 1 for other in others):
             reason = "another step must run in between"
         elif not self.same_device(producer, consumer):
             reason = "they run on different devices"
         else:
-            needed = {name for name in producer.writes if name in self.kept or self.readers.get(name, set()) - {second}}
+            needed = {name for name in writes(producer) if name in self.kept or self.readers.get(name, set()) - {second}}
             merged = self.patterns.made(merge_or_inline, producer, consumer, about=needed)
             reason = "their loops do not match, or too much would be computed twice"
             if merged is not None and too_large(merged):
                 merged, reason = None, "one kernel would be too large"
-            if merged is not None and needed and set(merged.writes) == set(consumer.writes):
+            if merged is not None and needed and set(writes(merged)) == set(writes(consumer)):
                 self.replace(second, merged)  # what the producer stores, others still read
-                self.count()
+                self.before[second] = self.ancestors(second)
                 return True
         if merged is None:
-            self.reasons[producer.writes[0], consumer.writes[0]] = reason
+            self.reasons[writes(producer)[0], writes(consumer)[0]] = reason
             return False
-        self.unite(first, second, merged, inherit=bool(others))
+        self.unite(first, second, merged, [*range(self.start.get(first, first), second), *self.updated] if others else [])
         return True
 
     def replace(self, number: int, merged: Bound) -> None:
@@ -145,20 +141,23 @@ class Fusion:
         self.steps[number] = merged
         self.index(number)
 
-    def unite(self, first: int, second: int, merged: Bound, *, inherit: bool) -> None:
-        """The kernel of two steps, under the second one's number. inherit: there are steps that only one of them precedes."""
+    def unite(self, first: int, second: int, merged: Bound, following: Iterable[int]) -> None:
+        """The kernel of two steps, under the second one's number. following: among these are all steps behind one of them."""
         for name in self.reads.pop(first):
             self.readers[name].discard(first)
         del self.steps[first]
+        self.updated.discard(first)
+        self.start[second] = min(self.start.pop(first, first), self.start.get(second, second))
         self.replace(second, merged)
-        for name in merged.writes:
+        for name in writes(merged):
             self.producer[name] = second
         self.before[second] = both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
-        if inherit:
-            bits = 1 << first | 1 << second
-            for other, mask in self.before.items():
-                if mask & bits:
-                    self.before[other] = (mask | both | 1 << second) & ~(1 << first)
+        bits = 1 << first | 1 << second
+        for other in following:
+            mask = self.before.get(other, 0)
+            if mask & bits:
+                self.before[other] = (mask | both | 1 << second) & ~(1 << first)
+                self.updated.add(other)
 
     # --- side by side ---
 
@@ -179,11 +178,11 @@ class Fusion:
         merged = self.patterns.made(zipped, left, right)
         if merged is None or too_large(merged):
             return False
-        self.unite(first, second, merged, inherit=True)
+        self.unite(first, second, merged, list(self.before))
         return True
 
     def same_device(self, left: Bound, right: Bound) -> bool:
-        return self.program.buffers[left.writes[0]].device == self.program.buffers[right.writes[0]].device
+        return self.program.buffers[writes(left)[0]].device == self.program.buffers[writes(right)[0]].device
 
     def ordered(self) -> list[int]:
         """Numbers of steps as they were, but that what a step needs and is not there yet comes right in front of it: what is done
@@ -229,7 +228,7 @@ def drop_unused(program: Program) -> Program:
 
 
 def too_large(bound: Bound) -> bool:
-    return len(bound.reads) + len(bound.writes) > MOST_BUFFERS or bound.pattern.size > MOST_NODES
+    return len(reads(bound)) + len(writes(bound)) > MOST_BUFFERS or bound.pattern.size > MOST_NODES
 
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:

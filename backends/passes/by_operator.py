@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 from .memory import memories, memory_of
 
@@ -68,7 +69,8 @@ def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule 
         found = Operators(gm.graph)
         traced = trace(found.run, found.examples())
         found.take_apart(traced.graph)
-        return torch.fx.GraphModule(traced, Assembled(gm.graph, found).graph, class_name="Functional")
+        with _use_lazy_graph_module(True):  # nobody runs it: it needs no code
+            return _make_graph_module(traced, Assembled(gm.graph, found).graph, class_name="Functional")
     except Refused:
         return None
 
