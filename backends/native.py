@@ -27,6 +27,7 @@ from .loops.patterns import Pattern, Patterns
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.fuse import fuse
+from .optimize.in_place import reuse_memory
 from .optimize.split import split_long_rows
 from .passes.attention import join_attention
 from .passes.epilogues import join_epilogues
@@ -219,6 +220,7 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program = split_long_rows(program, processors())
+    reuse_memory(program)
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
     kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}

@@ -45,7 +45,7 @@ class Builder:
     def __init__(self, gm: torch.fx.GraphModule, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
-        self.repeated = Repeated(self.program, Patterns())
+        self.repeated = Repeated(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
         self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
 

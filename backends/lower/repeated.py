@@ -1,4 +1,5 @@
-"""Equal nodes are lowered once: what the first became, on other buffers, is what the others become."""
+"""Equal nodes are lowered once: what the first became, on other buffers, is what the others become. Nodes that also have the same
+operands become one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ import torch.fx
 from ..loops.index import Index
 from ..loops.ir import Bound, Buffer, Kernel, Program, View
 from ..loops.patterns import Patterns
-from ..passes.memory import results_of
+from ..passes.memory import memories, results_of
 
 PLAIN = (Index, int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -30,20 +31,31 @@ class Lowered:
 
 
 class Repeated:
-    """Lowered nodes of a program, by what they have in common with nodes that become the same."""
+    """Lowered nodes of a program, by what they have in common with nodes that become the same. `results`: of nodes with the same
+    operands. `escaping`: memory that is returned, each tensor of which is one of its own."""
 
-    def __init__(self, program: Program, patterns: Patterns) -> None:
+    def __init__(self, graph: torch.fx.Graph, program: Program, patterns: Patterns) -> None:
         self.program, self.patterns = program, patterns
         self.known: dict[Any, tuple[tuple[str, ...], Lowered]] = {}
+        self.results: dict[Any, Any] = {}
+        self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
 
     def lower(self, node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """The node's result. make: lowers it, by adding to the program."""
         try:
-            names: dict[str, int] = {}
+            numbers: dict[str, int] = {}
             shapes = [*map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))]
-            key = node.target, *shapes, alike((tuple(args), dict(kwargs)), names)
+            key = node.target, *shapes, alike((tuple(args), dict(kwargs)), numbers)
         except NotRepeated:
             return make()
+        names = tuple(numbers)
+        alone = torch.Tag.nondeterministic_seeded in node.target.tags or not self.escaping.isdisjoint(memories(node))  # type: ignore[union-attr]
+        if alone or (key, *names) not in self.results:
+            self.results[key, *names] = self.first(node, key, names, make)
+        return self.results[key, *names]
+
+    def first(self, node: torch.fx.Node, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
+        """The result of a node with operands that no equal one had."""
         if key in self.known:
             others, lowered = self.known[key]
             return self.again(node, lowered, dict(zip(others, names, strict=True)))

@@ -32,7 +32,7 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
         def run(*args: Any) -> Any:  # functionalize wants to look into it
             return function(*args)
 
-        return make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions))(*inputs)  # type: ignore[no-any-return]
+        return make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions))(*inputs)
 
     examples = fakes(gm)
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))

@@ -22,5 +22,5 @@ def memories(node: torch.fx.Node) -> list[Any]:
     """For each result something that is equal for two tensors on the same memory. Nodes that were copied bring it in meta["memory"]:
     their fake results are those of the node that they are copies of."""
     if "memory" in node.meta:
-        return node.meta["memory"]  # type: ignore[no-any-return]
+        return node.meta["memory"]
     return [memory_of(item) if isinstance(item, torch.Tensor) and item.layout == torch.strided else None for item in results_of(node)]
