@@ -7,7 +7,7 @@ import importlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ..events import Kernel as KernelRecord
 from ..generated import file_name, keep
 from ..phases import Clock
 from .eager_gradients import needs_gradient
+from .frozen import Frozen
 from .loops.ir import Call, Kernel, Program
 from .loops.patterns import Pattern, Patterns
 from .lower.build import lower
@@ -30,6 +31,9 @@ from .optimize.fuse import fuse
 from .optimize.in_place import reuse_memory
 from .optimize.split import split_long_rows
 from .passes.attention import join_attention
+from .passes.batch_norms import fold_batch_norms
+from .passes.channels_last import to_channels_last
+from .passes.constants import take_out_constants
 from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.base import Parameters
@@ -103,16 +107,19 @@ def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: st
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Reporter = UNREPORTED
-) -> Callable[..., Any]:
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Reporter = UNREPORTED,
+    freezing: bool = False, layout_optimization: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. around: gets the parts of a graph with
-    gradients and the callables made of them, and returns what is called instead."""
+    gradients and the callables made of them, and returns what is called instead. freezing: without gradients, what depends on parameters
+    alone is computed once, batch norms become part of the weights before them, and all that is done again when a parameter has changed.
+    layout_optimization: without gradients, convolutions get their tensors channels-last where that should pay."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
     try:
-        return compile_captured(gm, example_inputs, around, report)
+        return compile_captured(gm, example_inputs, Wanted(around, report, freezing, layout_optimization))
     except Exception as error:
         if type(error).__name__ != "GuardOnDataDependentSymNode":
             raise
@@ -120,24 +127,60 @@ def native(
     return gm.forward
 
 
-def compile_captured(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], around: Around | None, report: Reporter
-) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Wanted:
+    """What a graph is compiled with: native's options."""
+
+    around: Around | None
+    report: Reporter
+    freezing: bool
+    channels_last: bool
+
+
+def compile_captured(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
+    report = wanted.report
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
-        return differentiable(gm, example_inputs, around, report)
+        return differentiable(gm, example_inputs, wanted.around, report)
     told = Report(report.clock)
     try:
         with report.phase("lowering"), no_collections():
-            aten_graph = functional(join_attention(gm), decompositions())
-            join_epilogues(aten_graph)
-            compiled = compile_aten(aten_graph, told)
+            compiled = compile_inference(gm, example_inputs, wanted, told)
     except NotImplementedError:
-        return differentiable(gm, example_inputs, around, report)
+        return differentiable(gm, example_inputs, wanted.around, report)
     report(f"compiled: {told}")
     told.tell(report, "graph")
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+
+
+def compile_inference(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted, told: Report) -> Callable[..., Any]:
+    """A graph without gradients by way of a functional one."""
+    aten_graph = functional(join_attention(gm), decompositions())
+    divided = None
+    if wanted.freezing:
+        captured, placeholders = (graph.find_nodes(op="placeholder") for graph in (gm.graph, aten_graph.graph))
+        every = zip(captured, placeholders, example_inputs, strict=True)
+        parameters = {node for source, node, example in every if is_parameter(source, example)}
+        fold_batch_norms(aten_graph.graph, parameters)
+    if wanted.channels_last:
+        to_channels_last(aten_graph.graph)
+    join_epilogues(aten_graph)
+    if wanted.freezing:
+        divided = take_out_constants(aten_graph, parameters)
+    compiled = compile_aten(aten_graph, told)
+    if divided is None:
+        return compiled
+    return Frozen(
+        divided.once.forward, divided.positions, compiled, lambda: compile_captured(gm, example_inputs, replace(wanted, freezing=False))
+    )
+
+
+def is_parameter(node: torch.fx.Node, example: Any) -> bool:
+    """Whether an input may be taken to stay as it is: a parameter, or an attribute of something, which the graph does not write."""
+    if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
+        return False
+    return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
 
 
 @contextlib.contextmanager
