@@ -121,10 +121,15 @@ def native(
     try:
         return compile_captured(gm, example_inputs, Wanted(around, report, freezing, layout_optimization))
     except Exception as error:
-        if type(error).__name__ != "GuardOnDataDependentSymNode":
+        if not is_data_dependent(error):
             raise
     report("runs torch's operators: sizes depend on values")
     return gm.forward
+
+
+def is_data_dependent(error: Exception) -> bool:
+    """Whether a size was asked for that depends on a tensor's values. Who raises that has loaded torch's symbolic shapes."""
+    return isinstance(error, importlib.import_module("torch.fx.experimental.symbolic_shapes").GuardOnDataDependentSymNode)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,8 @@ def convolution(folding: Folding) -> bool:
 def product(folding: Folding) -> bool:
     """Of rows with a weight that was turned."""
     source = folding.source
+    bias: Any
+    turned: Any
     bias, rows, turned = source.args if source.target is aten.addmm.default else (None, *source.args)
     plain = not source.kwargs and isinstance(turned, torch.fx.Node) and turned.target in (aten.t.default, aten.permute.default)
     if not plain or not folding.fixed(turned.args[0], bias) or (bias is not None and bias.meta["val"].dim() != 1):

@@ -72,7 +72,7 @@ class Layout:
             self.run_again(node)
         elif any(other in self.before for other in node.all_input_nodes):
             if node.target is operator.getitem:
-                self.changed(node, node.args[0].meta["val"][node.args[1]])  # type: ignore[union-attr, index]
+                self.changed(node, node.args[0].meta["val"][node.args[1]])  # type: ignore[union-attr]
             elif node.target in FOLLOWS and not node.kwargs.get("memory_format"):
                 self.run_again(node)
             else:
@@ -92,10 +92,10 @@ class Layout:
             source = node.args[0].meta["memory"] if node.target is operator.getitem else []  # type: ignore[union-attr]
             node.meta["memory"] = [source[node.args[1]]] if source else [object() for _ in olds]  # type: ignore[index]
 
-    def as_channels_last(self, user: torch.fx.Node, node: Any) -> torch.fx.Node:
+    def as_channels_last(self, user: torch.fx.Node, node: Any) -> Any:
         fake = node.meta["val"]
         if fake.is_contiguous(memory_format=torch.channels_last):
-            return node  # type: ignore[no-any-return]
+            return node
         return self.copy(user, node, {"val": fake.contiguous(memory_format=torch.channels_last), "memory": [object()]}, True)
 
     def as_before(self, user: torch.fx.Node, node: torch.fx.Node) -> torch.fx.Node:

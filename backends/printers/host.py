@@ -181,7 +181,7 @@ class Host:
         buffer = self.program.buffers[view.buffer]
         if view.offset == 0 and len(view.size) == 2 and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride):
             return f"{buffer.name}.t()"
-        if not buffer.size and all(size == 1 for size in view.size):
+        if not buffer.size and all(size == 1 for size in (*view.size, *view.stride)):
             return f"{buffer.name}.view({_tuple(view.size)})"
         whole = view.offset == 0 and product(view.size) == product(buffer.size)
         if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):
