@@ -11,18 +11,16 @@ import torch
 import torch.fx
 from torch._C._functorch import TransformType
 from torch._guards import TracingContext, tracing
-from torch.utils import checkpoint
 
 from ..errors import BackendError, RequirementError, Rerun
 from ..events import Input, Reporter
 from ..options import Options
+from .deoptimised import PASSED_ON, deoptimising, tell
 from .fitness import refusal
 from .passes.full_masks import drop_full_masks
 from .registry import Backend, lookup, name_of, whole
 from .value_errors import draws_random_numbers, raises_after_writing
 
-# What a graph raises without anything starting over: by who watches it, caught by the same; for the user.
-PASSED_ON = (checkpoint._StopRecomputationError, RequirementError)
 REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
 MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
 LEAVE = {
@@ -72,8 +70,9 @@ def compile_graph(
         raise BackendError(name_of(options.backend), error, origin) from error
     mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
     if modes or random or mutated:
-        return Restoring(compiled, random, mutated, bool(mutated) and raises_after_writing(captured.nodes))
-    return compiled
+        keeps = bool(mutated) and raises_after_writing(captured.nodes)
+        return Restoring(compiled, gm.forward, backend.described, random, mutated, keeps)
+    return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, len(inputs), backend.described)
 
 
 def as_record(item: Any) -> Input:
@@ -126,12 +125,15 @@ def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
 
 
 class Restoring:
-    """Runs a graph; when it raises, grad mode, the generators and inputs that it writes into are put back, and Rerun says
-    that the frame can start over. Inputs are kept where an operator behind a write may raise; for failures that nobody can
-    foresee (no memory) it raises what it got when something was written already."""
+    """Runs a graph; when it raises, grad mode, the generators and inputs that it writes into are put back. Then the captured graph
+    runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an operator behind a
+    write may raise; for failures that nobody can foresee (no memory) it raises what it got when something was written already."""
 
-    def __init__(self, compiled: Callable[..., Any], random: bool, mutated: Sequence[int], keeps: bool) -> None:
-        self.compiled, self.random, self.mutated, self.keeps = compiled, random, tuple(mutated), keeps
+    def __init__(
+        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool
+    ) -> None:
+        self.compiled, self.forward, self.backend = compiled, forward, backend
+        self.random, self.mutated, self.keeps = random, tuple(mutated), keeps
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
@@ -152,14 +154,22 @@ class Restoring:
                 torch.set_rng_state(state)
             if cuda is not None:
                 torch.cuda.set_rng_state(cuda)
-            if versions == [version(tensor) for tensor in written]:
-                raise Rerun from error
-            if kept is None:
-                raise
-            with torch.no_grad():
-                for tensor, before in zip(written, kept, strict=True):
-                    tensor.detach().copy_(before)
+            if versions != [version(tensor) for tensor in written]:
+                if kept is None:
+                    raise
+                with torch.no_grad():
+                    for tensor, before in zip(written, kept, strict=True):
+                        tensor.detach().copy_(before)
+            return self.instead(error, args)
+
+    def instead(self, error: Exception, args: tuple[Any, ...]) -> Any:
+        """What the captured graph returns, everything being as it was before the compiled one raised."""
+        if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
             raise Rerun from error
+        result = Restoring(self.forward, self.forward, self.backend, self.random, self.mutated, self.keeps)(*args)
+        self.compiled = self.forward
+        tell(self.backend, error)
+        return result
 
 
 def version(tensor: torch.Tensor) -> int:

@@ -1,11 +1,13 @@
 """`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -20,16 +22,22 @@ from ..events import Kernel as KernelRecord
 from ..generated import file_name, keep
 from ..phases import Clock
 from .eager_gradients import needs_gradient
+from .frozen import Frozen
 from .loops.ir import Call, Kernel, Program
+from .loops.patterns import Pattern, Patterns
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.beside import put_beside
 from .optimize.fuse import fuse
-from .optimize.simplify import simplify
+from .optimize.in_place import reuse_memory
 from .optimize.split import split_long_rows
 from .passes.attention import join_attention
+from .passes.batch_norms import fold_batch_norms
+from .passes.channels_last import to_channels_last
+from .passes.constants import take_out_constants
 from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
+from .printers.base import Parameters
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
 from .registry import register_backend
@@ -101,42 +109,98 @@ def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: st
 @register_backend("native")
 def native(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
-    report: Reporter = UNREPORTED,
+    report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode: with max-autotune, kernels for the GPU
     are tuned by measuring. around: gets the parts of a graph with gradients and the callables made of them, and returns what is called
-    instead."""
+    instead. freezing: without gradients, what depends on parameters
+    alone is computed once, batch norms become part of the weights before them, and all that is done again when a parameter has changed.
+    layout_optimization: without gradients, convolutions get their tensors channels-last where that should pay."""
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
     try:
-        return compile_captured(gm, example_inputs, mode.startswith("max-autotune"), around, report)
+        return compile_captured(gm, example_inputs, Wanted(around, report, freezing, layout_optimization, mode.startswith("max-autotune")))
     except Exception as error:
-        if type(error).__name__ != "GuardOnDataDependentSymNode":
+        if not is_data_dependent(error):
             raise
     report("runs torch's operators: sizes depend on values")
     return gm.forward
 
 
-def compile_captured(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], tune: bool, around: Around | None, report: Reporter
-) -> Callable[..., Any]:
+def is_data_dependent(error: Exception) -> bool:
+    """Whether a size was asked for that depends on a tensor's values. Who raises that has loaded torch's symbolic shapes."""
+    return isinstance(error, importlib.import_module("torch.fx.experimental.symbolic_shapes").GuardOnDataDependentSymNode)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a graph is compiled with: native's options."""
+
+    around: Around | None
+    report: Reporter
+    freezing: bool
+    channels_last: bool
+    tune: bool
+
+
+def compile_captured(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
+    report = wanted.report
     outputs = gm.graph.output_node().all_input_nodes
     if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
-        return differentiable(gm, example_inputs, tune, around, report)
+        return differentiable(gm, example_inputs, wanted)
     told = Report(report.clock)
     try:
-        with report.phase("lowering"):
-            aten_graph = functional(join_attention(gm), decompositions())
-            join_epilogues(aten_graph)
-            compiled = compile_aten(aten_graph, told, tune=tune)
+        with report.phase("lowering"), no_collections():
+            compiled = compile_inference(gm, example_inputs, wanted, told)
     except NotImplementedError:
-        return differentiable(gm, example_inputs, tune, around, report)
+        return differentiable(gm, example_inputs, wanted)
     report(f"compiled: {told}")
     told.tell(report, "graph")
     return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+
+
+def compile_inference(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted, told: Report) -> Callable[..., Any]:
+    """A graph without gradients by way of a functional one."""
+    aten_graph = functional(join_attention(gm), decompositions())
+    divided = None
+    if wanted.freezing:
+        captured, placeholders = (graph.find_nodes(op="placeholder") for graph in (gm.graph, aten_graph.graph))
+        every = zip(captured, placeholders, example_inputs, strict=True)
+        parameters = {node for source, node, example in every if is_parameter(source, example)}
+        fold_batch_norms(aten_graph.graph, parameters)
+    if wanted.channels_last:
+        to_channels_last(aten_graph.graph)
+    join_epilogues(aten_graph)
+    if wanted.freezing:
+        divided = take_out_constants(aten_graph, parameters)
+    compiled = compile_aten(aten_graph, told, tune=wanted.tune)
+    if divided is None:
+        return compiled
+    return Frozen(
+        divided.once.forward, divided.positions, compiled, lambda: compile_captured(gm, example_inputs, replace(wanted, freezing=False))
+    )
+
+
+def is_parameter(node: torch.fx.Node, example: Any) -> bool:
+    """Whether an input may be taken to stay as it is: a parameter, or an attribute of something, which the graph does not write."""
+    if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
+        return False
+    return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
+
+
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    """Without Python's garbage collector: of what a large graph becomes little is garbage, and to find that takes a third of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def gpu() -> Any:
@@ -182,15 +246,14 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def differentiable(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], tune: bool, around: Around | None, report: Reporter
-) -> Callable[..., Any]:
+def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
+    around, report = wanted.around, wanted.report
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told, direction = Report(report.clock), "backward" if part.backward else "forward"
-        with report.phase("lowering"):
-            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None, tune=tune)
+        with report.phase("lowering"), no_collections():
+            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None, tune=wanted.tune)
         report(f"compiled {direction}: {told}")
         told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
@@ -207,12 +270,12 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     report = report or Report()
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
-    program.steps = [simplify(step) if isinstance(step, Kernel) else step for step in program.steps]
     program = put_beside(split_long_rows(program, processors()))
     choices = {}
     if tune and any(buffer.device.type == "cuda" for buffer in program.buffers.values()) and "cuda" in usable():
         with report.clock.phase("tuning"):
             choices = gpu().tuned(program)
+    reuse_memory(program)
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
     kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
@@ -245,7 +308,14 @@ def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Nam
     if not kernels:
         return {}
     threads = torch.get_num_threads()
-    printed = {position: print_c(step, program.buffers, threads) for position, step in kernels.items()}
+    bound = map(Patterns().bind, kernels.values())
+    texts_of: dict[Pattern, tuple[str, Parameters]] = {}
+    printed = {}
+    for (position, step), (pattern, names) in zip(kernels.items(), ((b.pattern, b.names) for b in bound), strict=True):
+        if pattern not in texts_of:
+            texts_of[pattern] = print_c(step, program.buffers, threads)
+        text, parameters = texts_of[pattern]
+        printed[position] = text, parameters.on(dict(zip(pattern.names, names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))
     report.kernels = kernel_records("c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}")
     _, _, vector = compiler()

@@ -258,7 +258,7 @@ def name_of(backend: str | Function) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
 
 
-GIVEN = ("mode", "report")  # parameters of a backend that are no options
+GIVEN = ("mode", "report", "around")  # parameters of a backend that are no options
 
 
 def check_options(backend: str | Function, asked: Collection[str]) -> None:

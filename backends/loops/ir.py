@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -130,6 +131,32 @@ class Call:
         yield from views_in((self.args, dict(self.kwargs)))
 
 
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What kernels that are equal but for their buffers have in common. `kernel`: one of them; `names`: its buffers, in the order of
+    their first use; `loaded`, `stored`: numbers of names."""
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    loaded: tuple[int, ...]
+    stored: tuple[int, ...]
+    size: int  # numbers that it computes
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A pattern on buffers."""
+
+    pattern: Pattern
+    names: tuple[str, ...]
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        if self.names == self.pattern.names:
+            return self.pattern.kernel
+        return on_buffers(self.pattern.kernel, dict(zip(self.pattern.names, self.names, strict=True)))
+
+
 def views_in(tree: Any) -> Iterator[View]:
     """The Views in nested tuples, lists and dicts."""
     if isinstance(tree, View):
@@ -141,7 +168,7 @@ def views_in(tree: Any) -> Iterator[View]:
         yield from views_in(list(tree.values()))
 
 
-Step = Kernel | Call
+Step = Kernel | Bound | Call
 
 
 @dataclass(frozen=True)
@@ -163,6 +190,12 @@ class Program:
     writes: list[tuple[View, View]] = field(default_factory=list)
     constants: dict[str, torch.Tensor] = field(default_factory=dict)  # buffers that belong to the graph
     sizes: dict[str, str] = field(default_factory=dict)  # symbol: the Python expression that gives it
+
+    def unused(self, name: str) -> str:
+        """A name that no buffer has yet."""
+        while name in self.buffers:
+            name += "_"
+        return name
 
 
 # --- making Scalars -------------------------------------------------------------------------------------------------------------
@@ -307,13 +340,33 @@ def contiguous(size: Iterable[Index]) -> tuple[Index, ...]:
     return tuple(reversed(strides))
 
 
+def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
+    """The kernel with other buffers. What a product's element is read from is none."""
+
+    def change(node: Scalar) -> Scalar:
+        if node.op != LOAD:
+            return node
+        return Scalar(LOAD, node.args, node.dtype, replace(node.attr, buffer=mapping.get(node.attr.buffer, node.attr.buffer)))
+
+    values = rewrite(kernel.roots(), change)
+    stores = (Store(mapping[store.buffer], store.index, value) for store, value in zip(kernel.stores, values, strict=True))
+    if isinstance(kernel, Product):
+        left, right = (replace(view, buffer=mapping[view.buffer]) for view in (kernel.left, kernel.right))
+        return replace(kernel, stores=tuple(stores), left=left, right=right)
+    return replace(kernel, stores=tuple(stores))
+
+
 def writes(step: Step) -> list[str]:
+    if isinstance(step, Bound):
+        return [step.names[number] for number in step.pattern.stored]
     if isinstance(step, Kernel):
         return [store.buffer for store in step.stores]
     return [name for name in step.results if name is not None]
 
 
 def reads(step: Step) -> set[str]:
+    if isinstance(step, Bound):
+        return {step.names[number] for number in step.pattern.loaded}
     if isinstance(step, Kernel):
         found = {node.attr.buffer for node in loads(step.roots())}
         return found - {step.result} | {step.left.buffer, step.right.buffer} if isinstance(step, Product) else found

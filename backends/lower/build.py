@@ -13,7 +13,10 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ..loops.index import ONE, ZERO, Index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
+from ..loops.patterns import Patterns
+from ..passes.memory import memories, results_of
 from .registry import LOWERINGS, Unsupported
+from .repeated import Repeated
 from .sizes import Sizes
 
 DTYPES = frozenset({
@@ -42,6 +45,7 @@ class Builder:
     def __init__(self, gm: torch.fx.GraphModule, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
+        self.repeated = Repeated(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
         self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
 
@@ -138,7 +142,7 @@ class Builder:
         if lowering is not None and self.supports(node):
             steps = len(self.program.steps)
             try:
-                return lowering(self, node, *args, **kwargs)
+                return self.repeated.lower(node, args, kwargs, lambda: lowering(self, node, *args, **kwargs))
             except Unsupported:
                 del self.program.steps[steps:]
         return self.external(node, args, kwargs)
@@ -160,8 +164,9 @@ class Builder:
         fake, results = base.meta["val"], node.meta.get("val")
         if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
             return None
-        every = list(results) if isinstance(results, (tuple, list)) else [results]
-        windows = [self.alias(result, fake, self.values[base]) for result in every]
+        (memory,) = memories(base)
+        shared = zip(results_of(node), memories(node), strict=True)
+        windows = [self.alias(result, fake, self.values[base]) if own == memory else None for result, own in shared]
         if not windows or None in windows:
             return None
         return windows if isinstance(results, (tuple, list)) else windows[0]
@@ -169,7 +174,7 @@ class Builder:
     def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
         if not isinstance(result, torch.Tensor) or result.dtype != base.dtype or not (_plain(result) and _plain(base)):
             return None
-        if result.untyped_storage()._cdata != base.untyped_storage()._cdata or result.is_conj() or result.is_neg():
+        if result.is_conj() or result.is_neg():
             return None
         offset = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + view.offset
         return View(view.buffer, self.shape(result.shape), self.shape(result.stride()), offset, view.dtype, view.device)
@@ -207,8 +212,7 @@ class Builder:
 
     def new_buffer(self, name: str, like: torch.Tensor) -> Buffer:
         """A buffer with a fake tensor's sizes and strides."""
-        while name in self.program.buffers:
-            name += "_"
+        name = self.program.unused(name)
         buffer = Buffer(name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device)
         self.program.buffers[name] = buffer
         return buffer

@@ -21,6 +21,7 @@ from .registry import Unsupported, lowers
 
 aten = torch.ops.aten
 Formula = Callable[..., Scalar]
+POINTWISE: set[Any] = set()  # operators whose results have the layout of their arguments
 
 
 def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
@@ -40,6 +41,7 @@ def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
 
         lowering.__name__ = function.__name__
         lowers(*operators)(lowering)
+        POINTWISE.update(operators)
         return function
 
     return register

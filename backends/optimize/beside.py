@@ -8,7 +8,7 @@ import torch
 
 from ..loops.index import Atom, Index, atom, product
 from ..loops.ir import REDUCE, Kernel, Program, Step, Store, reads, substitute, topological, writes
-from .fuse import too_large
+from .fuse import MOST_BUFFERS, MOST_NODES
 
 SMALL = 1 << 16  # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer, does not count
 
@@ -77,7 +77,7 @@ class Schedule:
         else:
             return None
         joined = both(left, right)
-        if too_large(joined):
+        if len(reads(joined)) + len(joined.stores) > MOST_BUFFERS or len(topological(joined.roots())) > MOST_NODES:
             return None
         self.steps[left_empty], self.steps[place] = None, joined
         for name in reads(joined):

@@ -6,7 +6,7 @@ i-th coordinate (a // s_i) % n_i.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from ..loops.index import Atom, Hole, Index, Var, atom, product
@@ -16,6 +16,7 @@ from ..loops.ir import (
     REDUCE,
     TRUE,
     Access,
+    Bound,
     Call,
     Kernel,
     Program,
@@ -32,7 +33,9 @@ from ..loops.ir import (
     writes,
 )
 from ..loops.ir import scalar as s
+from ..loops.patterns import Patterns
 from ..loops.scalar_ops import SCALAR_OPS
+from .simplify import simplify
 
 MOST_BUFFERS = 24
 MOST_NODES = 400
@@ -47,7 +50,9 @@ class Fusion:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.steps: dict[int, Step] = dict(enumerate(program.steps))
+        self.patterns = Patterns()
+        bound = (self.patterns.bind(step) if isinstance(step, Kernel) else step for step in program.steps)
+        self.steps: dict[int, Step] = dict(enumerate(bound))
         self.kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
         self.producer: dict[str, int] = {}
         self.readers: dict[str, set[int]] = {}
@@ -59,7 +64,8 @@ class Fusion:
         effects = [number for number, step in self.steps.items() if isinstance(step, Call) and step.effect]
         self.effect_before = dict(zip(effects[1:], effects, strict=False))  # they stay in their order: random numbers, say
         self.before: dict[int, int] = {}  # ancestors, as bits
-        self.count()
+        self.start: dict[int, int] = {}  # by step, the first of those that it was made of, where it is another
+        self.updated: set[int] = set()  # steps that got ancestors behind them
         self.reasons: dict[tuple[str, str], str] = {}
 
     def index(self, number: int) -> None:
@@ -67,29 +73,28 @@ class Fusion:
         for name in self.reads[number]:
             self.readers.setdefault(name, set()).add(number)
 
-    def count(self) -> None:
-        """Finds each step's ancestors."""
-        self.before = {}
-        todo = list(reversed(self.steps))
-        while todo:
-            number = todo[-1]
-            parents = self.parents(number)
-            missing = [] if number in self.before else [parent for parent in parents if parent not in self.before]
-            todo += missing
-            if not missing:
-                todo.pop()
-                mask = 0
-                for parent in parents:
-                    mask |= self.before[parent] | 1 << parent
-                self.before[number] = mask
+    def ancestors(self, number: int) -> int:
+        """A step's ancestors, where its parents' are known."""
+        mask = 0
+        for parent in self.parents(number):
+            mask |= self.before[parent] | 1 << parent
+        return mask
 
     def run(self) -> Program:
         for number in list(self.steps):
-            if isinstance(self.steps.get(number), Kernel):
+            self.before[number] = self.ancestors(number)
+            if isinstance(self.steps[number], Bound):
                 self.absorb(number)
+        order = self.ordered()
+        for number in order:
+            self.before[number] = self.ancestors(number)
         self.side_by_side()
-        self.program.steps = [self.steps[number] for number in self.ordered()]
+        self.program.steps = [self.finished(self.steps[number]) for number in self.ordered()]
         return self.program
+
+    def finished(self, step: Step) -> Step:
+        simpler = self.patterns.made(simplify, step) if isinstance(step, Bound) else None
+        return step if simpler is None else simpler.kernel
 
     # --- one after the other ---
 
@@ -106,57 +111,60 @@ class Fusion:
 
     def take(self, first: int, second: int) -> bool:
         producer, consumer = self.steps[first], self.steps[second]
-        if not isinstance(producer, Kernel) or not isinstance(consumer, Kernel):
+        if not isinstance(producer, Bound) or not isinstance(consumer, Bound):
             return False
-        between = {other for name in writes(producer) for other in self.readers.get(name, ()) if other not in (first, second)}
+        others = {other for name in writes(producer) for other in self.readers.get(name, ())} - {first, second}
         merged = None
-        if any(self.before[second] >> other & 1 for other in between):
+        if any(self.before[second] >> other & 1 for other in others):
             reason = "another step must run in between"
-        elif not same_device(self.program, producer, consumer):
+        elif not self.same_device(producer, consumer):
             reason = "they run on different devices"
         else:
             needed = {name for name in writes(producer) if name in self.kept or self.readers.get(name, set()) - {second}}
-            merged = merge(producer, consumer, needed) or inline(producer, consumer, bool(needed))
+            merged = self.patterns.made(merge_or_inline, producer, consumer, about=needed)
             reason = "their loops do not match, or too much would be computed twice"
             if merged is not None and too_large(merged):
                 merged, reason = None, "one kernel would be too large"
-            if merged is not None and set(writes(merged)) == set(writes(consumer)) and needed:
+            if merged is not None and needed and set(writes(merged)) == set(writes(consumer)):
                 self.replace(second, merged)  # what the producer stores, others still read
-                self.count()
+                self.before[second] = self.ancestors(second)
                 return True
         if merged is None:
-            self.reasons[producer.stores[0].buffer, consumer.stores[0].buffer] = reason
+            self.reasons[writes(producer)[0], writes(consumer)[0]] = reason
             return False
-        self.unite(first, second, merged)
+        self.unite(first, second, merged, [*range(self.start.get(first, first), second), *self.updated] if others else [])
         return True
 
-    def replace(self, number: int, merged: Kernel) -> None:
+    def replace(self, number: int, merged: Bound) -> None:
         for name in self.reads[number]:
             self.readers[name].discard(number)
         self.steps[number] = merged
         self.index(number)
 
-    def unite(self, first: int, second: int, merged: Kernel) -> None:
-        """The kernel of two steps, under the second one's number."""
+    def unite(self, first: int, second: int, merged: Bound, following: Iterable[int]) -> None:
+        """The kernel of two steps, under the second one's number. following: among these are all steps behind one of them."""
         for name in self.reads.pop(first):
             self.readers[name].discard(first)
         del self.steps[first]
+        self.updated.discard(first)
+        self.start[second] = min(self.start.pop(first, first), self.start.get(second, second))
         self.replace(second, merged)
         for name in writes(merged):
             self.producer[name] = second
-        both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
-        self.before[second] = both
+        self.before[second] = both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
         bits = 1 << first | 1 << second
-        for other, mask in self.before.items():
+        for other in following:
+            mask = self.before.get(other, 0)
             if mask & bits:
                 self.before[other] = (mask | both | 1 << second) & ~(1 << first)
+                self.updated.add(other)
 
     # --- side by side ---
 
     def side_by_side(self) -> None:
         """Kernels with the same loops that read the same memory run together."""
         for name in list(self.readers):
-            group = sorted(number for number in self.readers[name] if isinstance(self.steps.get(number), Kernel))
+            group = sorted(number for number in self.readers[name] if isinstance(self.steps.get(number), Bound))
             for position, second in enumerate(group):
                 for first in group[:position]:
                     if first in self.steps and second in self.steps and self.beside(first, second):
@@ -164,14 +172,17 @@ class Fusion:
 
     def beside(self, first: int, second: int) -> bool:
         left, right = self.steps[first], self.steps[second]
-        assert isinstance(left, Kernel) and isinstance(right, Kernel)
-        if self.before[first] >> second & 1 or self.before[second] >> first & 1 or not same_device(self.program, left, right):
+        assert isinstance(left, Bound) and isinstance(right, Bound)
+        if self.before[first] >> second & 1 or self.before[second] >> first & 1 or not self.same_device(left, right):
             return False
-        merged = zipped(left, right)
+        merged = self.patterns.made(zipped, left, right)
         if merged is None or too_large(merged):
             return False
-        self.unite(first, second, merged)
+        self.unite(first, second, merged, list(self.before))
         return True
+
+    def same_device(self, left: Bound, right: Bound) -> bool:
+        return self.program.buffers[writes(left)[0]].device == self.program.buffers[writes(right)[0]].device
 
     def ordered(self) -> list[int]:
         """Numbers of steps as they were, but that what a step needs and is not there yet comes right in front of it: what is done
@@ -199,7 +210,7 @@ class Fusion:
 
 
 def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
-    """Fuses a program's kernels; with it, by pair of buffers, why a producer and a consumer stayed apart."""
+    """Fuses a program's kernels and makes them simple; with it, by pair of buffers, why a producer and a consumer stayed apart."""
     fusion = Fusion(drop_unused(program))
     return fusion.run(), fusion.reasons
 
@@ -216,12 +227,13 @@ def drop_unused(program: Program) -> Program:
     return program
 
 
-def same_device(program: Program, left: Kernel, right: Kernel) -> bool:
-    return program.buffers[left.stores[0].buffer].device == program.buffers[right.stores[0].buffer].device
+def too_large(bound: Bound) -> bool:
+    return len(reads(bound)) + len(writes(bound)) > MOST_BUFFERS or bound.pattern.size > MOST_NODES
 
 
-def too_large(kernel: Kernel) -> bool:
-    return len(reads(kernel)) + len(kernel.stores) > MOST_BUFFERS or len(topological(kernel.roots())) > MOST_NODES
+def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
+    """One kernel of both. needed: buffers of the producer that others read."""
+    return merge(producer, consumer, needed) or inline(producer, consumer, bool(needed))
 
 
 def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
@@ -271,7 +283,7 @@ def unravelled(variables: Sequence[Var], number: Index) -> dict[Atom, Index]:
     return mapping
 
 
-def merge(producer: Kernel, consumer: Kernel, needed: set[str]) -> Kernel | None:
+def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
     """Both in common loops, each point computed once; None where the loops do not match."""
     stored = {store.buffer: store for store in producer.stores}
     passed = [node.attr for node in loads(consumer.roots()) if node.attr.buffer in stored]

@@ -95,7 +95,7 @@ def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -
     stores: list[Store] = []
     results: dict[int, Scalar] = {}
     for node, value in zip(nodes, substitute([node.args[0] for node in nodes], mapping), strict=True):
-        name = _unused(program, kernel.stores[0].buffer)
+        name = program.unused(f"{kernel.stores[0].buffer}_pieces")
         buffer = Buffer(name, (index(pieces), kernel.rows), (kernel.rows, index(1)), node.dtype, device)
         program.buffers[buffer.name] = buffer
         stores.append(Store(buffer.name, atom(piece) * kernel.rows + row, reduce(node.attr, value)))
@@ -117,9 +117,3 @@ def _fresh(kernel: Kernel, name: str, size: Index) -> Var:
         name += "_"
     return Var(name, size)
 
-
-def _unused(program: Program, name: str) -> str:
-    name += "_pieces"
-    while name in program.buffers:
-        name += "_"
-    return name

@@ -5,7 +5,7 @@ that shares memory with an input that is written, operators that change a tensor
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from .by_operator import by_operator
 
 RESHAPES_IN_PLACE = (
     "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_", "as_strided_", "set_", "detach_",
@@ -26,14 +28,16 @@ TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting")  # functorch
 def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]) -> torch.fx.GraphModule:
     """The graph as ATen operators without writes, but for `copy_` into inputs behind all else."""
 
-    def run(*args: Any) -> Any:
-        return gm.forward(*args)
+    def trace(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
+        def run(*args: Any) -> Any:  # functionalize wants to look into it
+            return function(*args)
+
+        return make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions))(*inputs)
 
     examples = fakes(gm)
-
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
     with torch.no_grad(), mode, enable_python_dispatcher():
-        return make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions))(*examples)
+        return by_operator(gm, trace) or trace(gm.forward, examples)
 
 
 def fakes(gm: torch.fx.GraphModule) -> list[Any]:

@@ -1,8 +1,8 @@
 """What the printers share: the order in which a kernel's values come, and its parameters in canonical order."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..loops.index import Index, Sym, Var
 from ..loops.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
@@ -19,6 +19,10 @@ class Parameters:
     @property
     def buffers(self) -> tuple[str, ...]:
         return self.loaded + self.stored
+
+    def on(self, names: Mapping[str, str]) -> Parameters:
+        """The same of an equal kernel on other buffers."""
+        return replace(self, loaded=tuple(map(names.__getitem__, self.loaded)), stored=tuple(map(names.__getitem__, self.stored)))
 
 
 class Plan:

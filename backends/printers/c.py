@@ -115,25 +115,22 @@ class Function(Emitter):
         self.buffers, self.threads = buffers, threads
         self.kept: dict[int, str] = {}  # by id of a value, the array in which a row's are kept
         self.stored: set[int] = set()  # ids of those that lie there already
-        self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
+        self.pointers = {name: self.targets.get(name, f"in{n}") for n, name in enumerate(self.parameters.loaded)}
 
     # --- the whole ---
 
     def text(self, name: str) -> str:
-        words = 0
         lines = []
-        for buffer in self.parameters.loaded:
-            kind = TYPES[self.buffers[buffer].dtype]
-            lines.append(f"const {kind}* restrict {self.pointers[buffer]} = (const {kind}*)words[{words}];")
-            words += 1
-        for buffer in self.parameters.stored:
-            kind = TYPES[self.buffers[buffer].dtype]
-            lines.append(f"{kind}* restrict {self.targets[buffer]} = ({kind}*)words[{words}];")
-            words += 1
-        for size in self.parameters.sizes:
-            lines.append(f"const int64_t {size} = words[{words}];")
-            words += 1
+        for word, buffer in enumerate(self.parameters.buffers):
+            stored = word >= len(self.parameters.loaded)
+            kind, pointer = TYPES[self.buffers[buffer].dtype], (self.targets if stored else self.pointers)[buffer]
+            if stored:
+                lines.append(f"{kind}* restrict {pointer} = ({kind}*)words[{word}];")
+            elif buffer not in self.targets:
+                lines.append(f"const {kind}* restrict {pointer} = (const {kind}*)words[{word}];")
+        for word, size in enumerate(self.parameters.sizes, len(self.parameters.buffers)):
+            lines.append(f"const int64_t {size} = words[{word}];")
         body = Scope(frozenset())
         self.nest(body)
         empty = [f"if (({self.index(variable.size)}) <= 0) return;" for variable in self.kernel.outer if variable.size.value in (None, 0)]

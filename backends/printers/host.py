@@ -76,7 +76,7 @@ class Host:
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Kernel):
                 self.kernel(step, self.launches.get(position))
-            else:
+            elif isinstance(step, Call):
                 self.call(step)
             self.drop(dead.get(position, []))
         for target, source in self.program.writes:
@@ -107,8 +107,10 @@ class Host:
     # --- steps ---
 
     def kernel(self, step: Kernel, launch: Launch | None) -> None:
+        operands = reads(step)
         for name in writes(step):
-            self.allocate(self.program.buffers[name])
+            if name not in operands:
+                self.allocate(self.program.buffers[name])
         if launch is None:
             return
         arguments = [*launch.parameters.buffers, *launch.parameters.sizes]
@@ -129,6 +131,8 @@ class Host:
         else:
             names = [name if name in self.read else "_" for name in step.results]  # what nobody reads may not be there at all
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
+            if "_" in names:
+                self.lines.append("del _")
         if step.function in EXACT:
             self.ours |= {name for name in step.results if name}
             return
@@ -177,7 +181,7 @@ class Host:
         buffer = self.program.buffers[view.buffer]
         if view.offset == 0 and len(view.size) == 2 and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride):
             return f"{buffer.name}.t()"
-        if not buffer.size and all(size == 1 for size in view.size):
+        if not buffer.size and all(size == 1 for size in (*view.size, *view.stride)):
             return f"{buffer.name}.view({_tuple(view.size)})"
         whole = view.offset == 0 and product(view.size) == product(buffer.size)
         if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):

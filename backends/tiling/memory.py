@@ -33,6 +33,7 @@ def _places(step: Step) -> Iterable[tuple[str, Index, bool]]:
     if isinstance(step, Call):
         views = list(step.views())
     else:
+        assert isinstance(step, Kernel)
         views = [step.left, step.right] if isinstance(step, Product) else []
         made = step.result if isinstance(step, Product) else None
         yield from ((store.buffer, store.index, False) for store in step.stores)

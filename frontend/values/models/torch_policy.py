@@ -131,15 +131,17 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
 
 
 def unwrapped(function: types.FunctionType) -> types.FunctionType:
-    """Past the bookkeeping that torch.compile, when it is used in the same process, puts around nn.Module's methods."""
-    name = BOOKKEEPING.get(function.__code__.co_qualname)
-    inner = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name) if name else None
-    return function if inner is None else inner.cell_contents
+    """Past what torch.compile, when it is used in the same process, puts around methods of nn.Module and of optimizers."""
+    name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
+    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name)
+    inner = function if cell is None else cell.cell_contents
+    return inner if str(getattr(inner, "__module__", "")).startswith(modules) else function
 
 
-# Wrappers that only keep count of calls, and the name in their closure of what they wrap.
-BOOKKEEPING = {
-    "install_generation_tagging_init.<locals>.patched_init": "init",
+# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what users disable stays disabled.
+AROUND = {
+    "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
+    "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
 }
 
 

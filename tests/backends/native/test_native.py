@@ -51,6 +51,7 @@ CASES = {
     "slices": Case(lambda x: x[:, 1:] - x[:, :-1], lambda: (rows(5, 9),), 1),
     "transposed": Case(lambda x: x.t() * 2, lambda: (rows(5, 9),), 1),
     "a number spread out": Case(lambda x: x.sum().expand(2, 3), lambda: (rows(5, 9),), 1),
+    "a number as a matrix": Case(lambda x: (x.sum().expand(1, 1), x.sum().view(1, 1)), lambda: (rows(5, 9),), 1),
     "an input spread out": Case(lambda x: x.expand(2, 3), lambda: (rows(),), 0),
     "a view of an input": Case(lambda x: x.t(), lambda: (rows(5, 9),), 0),
     "a write into an input": Case(written, lambda: (rows(5, 9), rows(5, 9)), 1),

@@ -1,0 +1,63 @@
+"""Results that depend on parameters alone, kept between calls for as long as the parameters stay as they are (native's `freezing`)."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from operator import attrgetter, is_
+from typing import Any
+
+import torch
+
+MOST = 8  # times that parameters may change before nothing is kept any more
+VERSION = attrgetter("_version")
+
+
+class Frozen:
+    """Calls `compiled` with the arguments and what `once` makes of some of them, which is made again when those have changed: when a
+    tensor is another one, was written to, or got other memory (`.data = `). Writes through `.data` torch does not tell.
+    plain: what to call when they change all the time."""
+
+    def __init__(
+        self, once: Callable[..., Sequence[torch.Tensor]], positions: Sequence[int], compiled: Callable[..., Any],
+        plain: Callable[[], Callable[..., Any]],
+    ) -> None:  # fmt: skip
+        self.once, self.positions, self.compiled, self.plain = once, tuple(positions), compiled, plain
+        self.known: list[torch.Tensor] = []
+        self.versions: list[int] = []
+        self.places: list[int] = []
+        self.memory: list[torch.Tensor] = []  # while it is held, no other tensor gets it
+        self.results: Sequence[torch.Tensor] = ()
+        self.changes = 0
+        self.instead: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self.instead is not None:
+            return self.instead(*args)
+        mine = [args[position] for position in self.positions]
+        if not self.unchanged(mine):
+            self.changes += 1
+            if self.changes > MOST:
+                return self.give_up()(*args)
+            self.renew(mine)
+        return self.compiled(*args, *self.results)
+
+    def unchanged(self, mine: list[torch.Tensor]) -> bool:
+        same = len(mine) == len(self.known) and all(map(is_, mine, self.known))
+        return same and [*map(VERSION, mine)] == self.versions and [*map(torch.Tensor.data_ptr, mine)] == self.places
+
+    def renew(self, mine: list[torch.Tensor]) -> None:
+        with torch.no_grad():
+            self.results = self.once(*mine)
+        self.known, self.versions, self.places = mine, [*map(VERSION, mine)], [*map(torch.Tensor.data_ptr, mine)]
+        self.memory = [tensor.detach() for tensor in mine]
+
+    def give_up(self) -> Callable[..., Any]:
+        warnings.warn(
+            f"framejit: parameters changed {MOST} times under the option freezing, which is for parameters that stay as they are; "
+            "it is not used any more for this graph",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        self.instead = self.plain()
+        self.known, self.memory, self.results = [], [], ()
+        return self.instead

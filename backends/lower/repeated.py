@@ -1,0 +1,109 @@
+"""Equal nodes are lowered once: what the first became, on other buffers, is what the others become. Nodes that also have the same
+operands become one."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..loops.index import Index
+from ..loops.ir import Bound, Buffer, Kernel, Program, View
+from ..loops.patterns import Patterns
+from ..passes.memory import memories, results_of
+
+PLAIN = (Index, int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class NotRepeated(Exception):
+    """Nodes like this one are lowered each time."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What a node became: new buffers, kernels, and its result."""
+
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Bound, ...]
+    result: Any
+
+
+class Repeated:
+    """Lowered nodes of a program, by what they have in common with nodes that become the same. `results`: of nodes with the same
+    operands. `escaping`: memory that is returned, each tensor of which is one of its own."""
+
+    def __init__(self, graph: torch.fx.Graph, program: Program, patterns: Patterns) -> None:
+        self.program, self.patterns = program, patterns
+        self.known: dict[Any, tuple[tuple[str, ...], Lowered]] = {}
+        self.results: dict[Any, Any] = {}
+        self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
+
+    def lower(self, node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+        """The node's result. make: lowers it, by adding to the program."""
+        try:
+            numbers: dict[str, int] = {}
+            shapes = [*map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))]
+            key = node.target, *shapes, alike((tuple(args), dict(kwargs)), numbers)
+        except NotRepeated:
+            return make()
+        names = tuple(numbers)
+        alone = torch.Tag.nondeterministic_seeded in node.target.tags or not self.escaping.isdisjoint(memories(node))  # type: ignore[union-attr]
+        if alone or (key, *names) not in self.results:
+            self.results[key, *names] = self.first(node, key, names, make)
+        return self.results[key, *names]
+
+    def first(self, node: torch.fx.Node, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
+        """The result of a node with operands that no equal one had."""
+        if key in self.known:
+            others, lowered = self.known[key]
+            return self.again(node, lowered, dict(zip(others, names, strict=True)))
+        steps, buffers = len(self.program.steps), len(self.program.buffers)
+        result = make()
+        added = self.program.steps[steps:]
+        if all(isinstance(step, Kernel) for step in added):
+            bound = [self.patterns.bind(step) for step in added if isinstance(step, Kernel)]
+            self.program.steps[steps:] = bound
+            self.known[key] = tuple(names), Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result)
+        return result
+
+    def again(self, node: torch.fx.Node, lowered: Lowered, names: dict[str, str]) -> Any:
+        for buffer in lowered.buffers:
+            name = names[buffer.name] = self.program.unused(node.name)
+            self.program.buffers[name] = replace(buffer, name=name)
+        self.program.steps += (Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names))) for kernel in lowered.kernels)
+        return on_buffers(lowered.result, names)
+
+
+def shape(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        raise NotRepeated
+    found = (value.dtype, value.device, value.dim(), *value.shape, *value.stride())
+    if any(isinstance(item, torch.SymInt) for item in found):
+        raise NotRepeated
+    return found
+
+
+def alike(tree: Any, names: dict[str, int]) -> Any:
+    """Arguments without the names of their buffers, which are numbered in `names`."""
+    if isinstance(tree, View):
+        return (names.setdefault(tree.buffer, len(names)), tree.size, tree.stride, tree.offset, tree.dtype)
+    if isinstance(tree, (tuple, list)):
+        return (list if isinstance(tree, list) else tuple, *(alike(item, names) for item in tree))
+    if isinstance(tree, dict):
+        return (dict, *((key, alike(item, names)) for key, item in tree.items()))
+    if isinstance(tree, PLAIN):
+        return type(tree), tree
+    if isinstance(tree, float):
+        return float, repr(tree)
+    raise NotRepeated
+
+
+def on_buffers(result: Any, names: Mapping[str, str]) -> Any:
+    """A result with other buffers."""
+    if isinstance(result, View):
+        return replace(result, buffer=names[result.buffer])
+    return type(result)(on_buffers(item, names) for item in result) if isinstance(result, (tuple, list)) else result

@@ -1,0 +1,103 @@
+"""Results that are stored where an operand was read for the last time: a kernel writes into memory that would be freed behind it."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..loops.index import Hole
+from ..loops.ir import REDUCE, TRUE, Call, Kernel, Product, Program, Scalar, Step, Store, View, loads, on_buffers, reads, views_in, writes
+
+aten = torch.ops.aten
+
+# Operators whose results nothing else shows.
+FRESH = frozenset((
+    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten._addmm_activation.default,
+    aten.convolution.default, aten._convolution.default,
+))  # fmt: skip
+
+
+def reuse_memory(program: Program) -> int:
+    """Changes the program; returns how many buffers are no longer needed."""
+    last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
+    kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    free: set[str] = set()  # what a kernel may write into, were it read for the last time
+    moved: dict[str, str] = {}
+    for position, step in enumerate(program.steps):
+        program.steps[position] = step = renamed(step, moved)
+        if isinstance(step, Kernel) and not isinstance(step, Product):  # all of a product's operands is read by many
+            taken: dict[str, str] = {}
+            for store in step.stores:
+                if store.buffer in kept:
+                    continue
+                for name in operands(step, store):
+                    own = program.buffers[store.buffer].dtype == program.buffers[name].dtype
+                    if own and name in free and last[name] == position and name not in taken.values():
+                        taken[store.buffer] = name
+                        break
+            for result, name in taken.items():
+                last[name] = last.get(result, position)
+            moved |= taken
+            program.steps[position] = step = renamed(step, taken)
+        if isinstance(step, Kernel) or (isinstance(step, Call) and step.function in FRESH):
+            free |= set(writes(step)) - kept
+    return len(moved)
+
+
+def operands(kernel: Kernel, store: Store) -> Iterator[str]:
+    """Buffers of which an element is read just before the result's at the same place is stored, and never elsewhere or later."""
+    near = direct(store.value)
+    by_buffer: dict[str, list[Scalar]] = {}
+    for node in loads(kernel.roots()):
+        by_buffer.setdefault(node.attr.buffer, []).append(node)
+    whole = not kernel.inner or (store.index.variables() & set(kernel.inner) and depth(store.value) == max(map(depth, kernel.roots())))
+    for name, nodes in by_buffer.items():
+        same = all(node.attr.index == store.index and node.args[0] is TRUE and id(node) in near for node in nodes)
+        if whole and same and not any(isinstance(item, Hole) for item in store.index.atoms()) and name not in writes(kernel):
+            yield name
+
+
+def direct(value: Scalar) -> set[int]:
+    """ids of what a value is computed from in the same turn of the loops."""
+    found: set[int] = set()
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if id(node) not in found:
+            found.add(id(node))
+            todo += () if node.op == REDUCE else node.args
+    return found
+
+
+def depth(value: Scalar) -> int:
+    """How many reductions must have ended, one after the other, before a value is known."""
+    known: dict[int, int] = {}
+    todo = [value]
+    while todo:
+        node = todo[-1]
+        missing = [arg for arg in node.args if id(arg) not in known]
+        todo += missing
+        if not missing:
+            todo.pop()
+            known[id(node)] = max((known[id(arg)] for arg in node.args), default=0) + (node.op == REDUCE)
+    return known[id(value)]
+
+
+def renamed(step: Step, names: Mapping[str, str]) -> Step:
+    """A step on other buffers."""
+    if isinstance(step, Kernel):
+        used = reads(step).union(writes(step))
+        return on_buffers(step, {name: names.get(name, name) for name in used}) if used & names.keys() else step
+    assert isinstance(step, Call)
+    return replace(step, args=elsewhere(step.args, names), kwargs=elsewhere(dict(step.kwargs), names))
+
+
+def elsewhere(tree: Any, names: Mapping[str, str]) -> Any:
+    """Arguments with the views on other buffers."""
+    if isinstance(tree, View):
+        return replace(tree, buffer=names[tree.buffer]) if tree.buffer in names else tree
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(elsewhere(item, names) for item in tree)
+    return {key: elsewhere(item, names) for key, item in tree.items()} if isinstance(tree, dict) else tree

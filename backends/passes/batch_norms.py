@@ -1,0 +1,109 @@
+"""Batch norms with fixed statistics become part of the weights of the convolution or product before them. In a functional ATen graph;
+the new weights are computed in the graph, from parameters alone, for `constants` to take out."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Set
+from typing import Any
+
+import torch
+import torch.fx
+
+aten = torch.ops.aten
+BATCH_NORM = aten._native_batch_norm_legit_no_training.default
+
+
+def fold_batch_norms(graph: torch.fx.Graph, parameters: Set[torch.fx.Node]) -> int:
+    """Changes the graph; returns how many batch norms are no longer there. parameters: placeholders that weights may be computed from."""
+    folded = 0
+    for node in graph.find_nodes(op="call_function", target=BATCH_NORM):
+        source = node.args[0]
+        rule = RULES.get(source.target)
+        users = list(node.users)
+        if rule is None or len(source.users) != 1 or not all(user.target is operator.getitem and user.args[1] == 0 for user in users):
+            continue
+        if source.meta["val"].dtype == users[0].meta["val"].dtype and rule(Folding(graph, node, source, parameters)):
+            for user in users:
+                user.replace_all_uses_with(source)
+                graph.erase_node(user)
+            graph.erase_node(node)
+            folded += 1
+    return folded
+
+
+class Folding:
+    """A batch norm and the operator before it."""
+
+    def __init__(self, graph: torch.fx.Graph, norm: torch.fx.Node, source: torch.fx.Node, parameters: Set[torch.fx.Node]) -> None:
+        self.graph, self.norm, self.source, self.parameters = graph, norm, source, parameters
+
+    def fixed(self, *nodes: Any) -> bool:
+        """Whether all of these, and the batch norm's own, are parameters or nothing."""
+        return all(node is None or node in self.parameters for node in (*nodes, *self.norm.args[1:5]))
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
+        node = self.graph.call_function(target, args, kwargs)
+        fakes, named = torch.fx.node.map_arg((args, kwargs), lambda other: other.meta["val"])
+        node.meta = {"val": target(*fakes, **named)}
+        return node
+
+    def scale(self) -> torch.fx.Node:
+        """What each channel is multiplied by, in float32 at least."""
+        _, weight, _, _, variance, _, eps = self.norm.args
+        inverse = self.call(aten.rsqrt.default, self.call(aten.add.Scalar, self.wide(variance), eps))
+        return inverse if weight is None else self.call(aten.mul.Tensor, inverse, self.wide(weight))
+
+    def shift(self, bias: Any, scale: torch.fx.Node) -> torch.fx.Node:
+        """What each channel becomes where the weights are 0."""
+        _, _, own, mean, _, _, _ = self.norm.args
+        mean = self.wide(mean)
+        distance = self.call(aten.neg.default, mean) if bias is None else self.call(aten.sub.Tensor, self.wide(bias), mean)
+        moved = self.call(aten.mul.Tensor, distance, scale)
+        return moved if own is None else self.call(aten.add.Tensor, moved, self.wide(own))
+
+    def wide(self, node: Any) -> torch.fx.Node:
+        narrow = node.meta["val"].dtype in (torch.float16, torch.bfloat16)
+        return self.call(aten._to_copy.default, node, dtype=torch.float32) if narrow else node
+
+    def scaled(self, weight: Any, scale: torch.fx.Node) -> torch.fx.Node:
+        """A weight, its first dimension multiplied."""
+        fake = weight.meta["val"]
+        column = self.call(aten.view.default, scale, [-1, *[1] * (fake.dim() - 1)])
+        return self.narrow(self.call(aten.mul.Tensor, self.wide(weight), column), fake.dtype)
+
+    def narrow(self, node: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
+        return node if node.meta["val"].dtype == dtype else self.call(aten._to_copy.default, node, dtype=dtype)
+
+
+def convolution(folding: Folding) -> bool:
+    source = folding.source
+    _, weight, bias, _, _, _, transposed, _, _ = source.args
+    if transposed or not folding.fixed(weight, bias):
+        return False
+    dtype = source.meta["val"].dtype
+    with folding.graph.inserting_before(source):
+        scale = folding.scale()
+        source.update_arg(1, folding.scaled(weight, scale))
+        source.update_arg(2, folding.narrow(folding.shift(bias, scale), dtype))
+    return True
+
+
+def product(folding: Folding) -> bool:
+    """Of rows with a weight that was turned."""
+    source = folding.source
+    bias: Any
+    turned: Any
+    bias, rows, turned = source.args if source.target is aten.addmm.default else (None, *source.args)
+    plain = not source.kwargs and isinstance(turned, torch.fx.Node) and turned.target in (aten.t.default, aten.permute.default)
+    if not plain or not folding.fixed(turned.args[0], bias) or (bias is not None and bias.meta["val"].dim() != 1):
+        return False
+    dtype = source.meta["val"].dtype
+    with folding.graph.inserting_before(source):
+        scale = folding.scale()
+        weight = folding.call(aten.permute.default, folding.scaled(turned.args[0], scale), [1, 0])
+        new_bias = folding.narrow(folding.shift(bias, scale), dtype)
+        source.target, source.args = aten.addmm.default, (new_bias, rows, weight)
+    return True
+
+
+RULES = {aten.convolution.default: convolution, aten.mm.default: product, aten.addmm.default: product}

@@ -1,0 +1,269 @@
+"""A captured graph to functional ATen operators, where each different operator is traced once.
+
+An operator is known by its function, its arguments, and the sizes, strides and types of its tensors. All different ones are traced
+in one run, on tensors of their own; the graph is then put together from copies of what they became. Sizes must be numbers, and
+memory that is written must not be seen through another window afterwards: else `by_operator` returns None.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
+
+from .memory import memories, memory_of
+
+Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
+Window = tuple[Any, ...]
+COPY = torch.ops.aten.copy_.default
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+PLAIN = (int, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class Refused(Exception):
+    """Something in the graph asks for the whole to be traced."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The place of a tensor among those that an operator returns."""
+
+    number: int
+
+
+@dataclass
+class Operator:
+    """One that differs from all others: a node that calls it, its tensors, each once, and what tracing found. `results`: what it
+    returns, with Result for tensors. `written`: by number of an input, the input's new value."""
+
+    node: torch.fx.Node
+    tensors: list[FakeTensor]
+    results: Any = None
+    inputs: list[torch.fx.Node] = field(default_factory=list)
+    nodes: list[torch.fx.Node] = field(default_factory=list)
+    outputs: list[torch.fx.Node] = field(default_factory=list)
+    written: dict[int, torch.fx.Node] = field(default_factory=dict)
+
+    def call(self, inputs: Sequence[torch.Tensor], results: list[torch.Tensor]) -> None:
+        """Runs it on other tensors; what it returns is added to `results`."""
+        by_tensor = {id(tensor): other for tensor, other in zip(self.tensors, inputs, strict=True)}
+        args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), lambda node: by_tensor[id(example(node))])
+        if self.node.op == "call_method":
+            made = getattr(args[0], str(self.node.target))(*args[1:], **kwargs)
+        else:
+            made = self.node.target(*args, **kwargs)  # type: ignore[operator]
+        mine: list[torch.Tensor] = []
+        self.results = numbered(made, mine)
+        self.outputs = [self.node] * len(mine)  # until the trace is there
+        results += mine
+
+
+def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule | None:
+    """The functional graph. `trace` makes one of a function and its inputs, in which writes into inputs are `copy_` at the end."""
+    try:
+        found = Operators(gm.graph)
+        traced = trace(found.run, found.examples())
+        found.take_apart(traced.graph)
+        with _use_lazy_graph_module(True):  # nobody runs it: it needs no code
+            return _make_graph_module(traced, Assembled(gm.graph, found).graph, class_name="Functional")
+    except Refused:
+        return None
+
+
+class Operators:
+    """The different operators of a graph. `of`: by node, its operator and its tensors."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.of: dict[torch.fx.Node, tuple[Operator, list[FakeTensor]]] = {}
+        different: dict[Any, Operator] = {}
+        for node in graph.nodes:
+            if node.op not in ("placeholder", "call_function", "call_method", "output") or not understood(node.meta.get("example_value")):
+                raise Refused
+            if node.op.startswith("call") and not is_item(node):
+                tensors: dict[int, tuple[int, FakeTensor]] = {}
+                key = node.op, node.target, signature((node.args, node.kwargs), tensors)
+                own = [tensor for _, tensor in tensors.values()]
+                self.of[node] = different.setdefault(key, Operator(node, own)), own
+        self.different = list(different.values())
+
+    def examples(self) -> list[torch.Tensor]:
+        """A tensor for each input of each operator; no two share memory."""
+        return [unshared(tensor) for found in self.different for tensor in found.tensors]
+
+    def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        """Calls every operator."""
+        given = iter(inputs)
+        results: list[torch.Tensor] = []
+        for found in self.different:
+            found.call([next(given) for _ in found.tensors], results)
+        return results
+
+    def take_apart(self, graph: torch.fx.Graph) -> None:
+        """Gives each operator its part of the traced graph."""
+        places = {node: place for place, node in enumerate(graph.nodes)}
+        placeholders, results = iter(graph.find_nodes(op="placeholder")), iter(graph.output_node().args[0])  # type: ignore[arg-type]
+        copies = [node for node in graph.find_nodes(op="call_function", target=COPY) if node.args[0].op == "placeholder"]
+        new_values = {node.args[0]: node.args[1] for node in copies}
+        owned = {*copies}
+        for found in self.different:
+            found.inputs = [next(placeholders) for _ in found.tensors]
+            found.outputs = [next(results) for _ in found.outputs]
+            found.written = {number: new_values[node] for number, node in enumerate(found.inputs) if node in new_values}
+            roots = [*found.outputs, *found.written.values()]
+            if not roots or not all(isinstance(node, torch.fx.Node) for node in roots):
+                raise Refused
+            behind = reached(roots)
+            owned |= behind
+            found.nodes = sorted(behind - set(found.inputs), key=places.__getitem__)
+        if any(node.op != "output" and node.is_impure() for node in places.keys() - owned):
+            raise Refused
+
+
+class Assembled:
+    """The graph of copies. `values`: by captured node, the nodes that it became: one, or nested lists of them."""
+
+    def __init__(self, captured: torch.fx.Graph, operators: Operators) -> None:
+        self.graph = torch.fx.Graph()
+        self.values: dict[torch.fx.Node, Any] = {}
+        self.last: dict[torch.fx.Node, int] = {}  # place of the last use
+        self.made: dict[torch.fx.Node, int] = {}  # place where the value is made
+        self.shown: dict[int, list[torch.fx.Node]] = {}  # by memory, nodes that are windows on it
+        inputs = {node: self.placeholder(node) for node in captured.find_nodes(op="placeholder")}
+        self.values |= inputs
+        for place, node in enumerate(captured.nodes):
+            self.last |= dict.fromkeys(node.all_input_nodes, place)
+            self.made[node] = self.made[node.args[0]] if is_item(node) else place
+            if (tensor := example(node)) is not None:
+                self.shown.setdefault(memory_of(tensor), []).append(node)
+        for node in captured.nodes:
+            if is_item(node):
+                self.values[node] = self.values[node.args[0]][node.args[1]]
+            elif node in operators.of:
+                self.copy(node, *operators.of[node])
+            if example(node) is not None and window(example(node)) != window(self.values[node].meta["val"]):
+                raise Refused
+        for node, made in inputs.items():
+            if self.values[node] is not made:
+                self.graph.call_function(COPY, (made, self.values[node])).meta = {"val": made.meta["val"]}
+        self.graph.output(torch.fx.node.map_arg(captured.output_node().args[0], self.values.__getitem__))
+
+    def placeholder(self, node: torch.fx.Node) -> torch.fx.Node:
+        made = self.graph.placeholder(f"arg{len(self.graph.nodes)}_1")
+        made.meta = {"val": node.meta["example_value"]}
+        return made
+
+    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> None:
+        """Adds an operator's nodes for one of its calls."""
+        by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
+        copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
+        memory = {memory_of(old.meta["val"]): memories(new)[0] for old, new in copies.items()}
+        for old in found.nodes:
+            copies[old] = new = self.graph.node_copy(old, copies.__getitem__)
+            new.meta = {"val": old.meta.get("val"), "memory": [memory.setdefault(own, object()) for own in memories(old)]}
+        self.values[node] = placed(found.results, [copies[output] for output in found.outputs])
+        for number, value in found.written.items():
+            self.rebind(node, tensors, tensors[number], copies[value])
+
+    def rebind(self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: torch.fx.Node) -> None:
+        """What showed the memory that a node writes shows the new value."""
+        place, memory = self.made[node], memory_of(target)
+        if any(memory_of(tensor) == memory for tensor in tensors if tensor is not target):
+            raise Refused
+        for other in self.shown[memory]:
+            before = self.made[other] < place
+            if before and other in self.values and window(example(other)) == window(target):
+                self.values[other] = value
+            elif before and (other.op == "placeholder" or self.last.get(other, -1) > place):
+                raise Refused
+
+
+# --- captured nodes ---------------------------------------------------------------------------------------------------------------
+
+
+def example(node: torch.fx.Node) -> Any:
+    """A node's fake tensor; None where it is no tensor."""
+    return node.meta.get("example_value")
+
+
+def is_item(node: torch.fx.Node) -> bool:
+    """Whether a node takes one of several things that an operator returned."""
+    source = node.args[0] if node.target is operator.getitem else None
+    return isinstance(source, torch.fx.Node) and example(source) is None
+
+
+def understood(value: Any) -> bool:
+    """Whether a value is a plain tensor whose sizes are numbers."""
+    if value is None:
+        return True
+    plain = type(value) is FakeTensor and value.layout == torch.strided and not (value.is_conj() or value.is_neg() or value.is_quantized)
+    return plain and not any(isinstance(size, SYMBOLIC) for size in window(value))
+
+
+def window(tensor: Any) -> Window:
+    return (tensor.dtype, tensor.device, tensor.dim(), *tensor.shape, *tensor.stride(), tensor.storage_offset())
+
+
+def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
+    """What arguments have in common with those of an equal operator. Tensors are numbered in `tensors`."""
+    if isinstance(tree, torch.fx.Node):
+        tensor = example(tree)
+        if tensor is None:
+            raise Refused
+        number, _ = tensors.setdefault(id(tensor), (len(tensors), tensor))
+        return number, window(tensor)
+    if isinstance(tree, (tuple, list)):
+        return (list if isinstance(tree, list) else type(tree), *(signature(item, tensors) for item in tree))
+    if isinstance(tree, dict):
+        return (dict, *((key, signature(item, tensors)) for key, item in tree.items()))
+    if isinstance(tree, slice):
+        return (slice, *(signature(item, tensors) for item in (tree.start, tree.stop, tree.step)))
+    if isinstance(tree, SYMBOLIC):
+        raise Refused
+    return (type(tree), tree) if isinstance(tree, PLAIN) else (type(tree), repr(tree) if isinstance(tree, float | complex) else id(tree))
+
+
+def unshared(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with the same window on memory of its own."""
+    offset = tensor.storage_offset()
+    if not offset:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    return torch.empty(offset + span, dtype=tensor.dtype, device=tensor.device).as_strided(tensor.shape, tensor.stride(), offset)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------------------
+
+
+def numbered(made: Any, tensors: list[torch.Tensor]) -> Any:
+    """What an operator returned, its tensors taken out."""
+    if isinstance(made, torch.Tensor):
+        tensors.append(made)
+        return Result(len(tensors) - 1)
+    if isinstance(made, (tuple, list)):
+        return [numbered(item, tensors) for item in made]
+    if made is None or isinstance(made, PLAIN):
+        return made
+    raise Refused
+
+
+def placed(results: Any, nodes: Sequence[torch.fx.Node]) -> Any:
+    if isinstance(results, Result):
+        return nodes[results.number]
+    return [placed(item, nodes) for item in results] if isinstance(results, list) else results
+
+
+def reached(roots: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
+    """The nodes from which others are made, themselves among them."""
+    found: set[torch.fx.Node] = set()
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes
+    return found

@@ -1,0 +1,57 @@
+"""What a functional ATen graph computes from parameters alone, as a graph of its own: it need not run at every call."""
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+import torch
+import torch.fx
+
+from .memory import memories
+
+
+@dataclass(frozen=True)
+class Divided:
+    """`once` takes some of the inputs, by their `positions`; what it returns are the last inputs of the graph that is left."""
+
+    once: torch.fx.GraphModule
+    positions: tuple[int, ...]
+
+
+def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node]) -> Divided | None:
+    """Changes the graph; None where nothing is computed from these placeholders alone. Views of them stay where they are."""
+    shown = {memory for node in parameters for memory in memories(node)}
+    fixed = set(parameters)
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.all_input_nodes and fixed.issuperset(node.all_input_nodes) and not node.is_impure():
+            fixed.add(node)
+    results = [
+        node for node in gm.graph.nodes
+        if node in fixed and isinstance(node.meta.get("val"), torch.Tensor) and shown.isdisjoint(memories(node))
+        and any(user not in fixed for user in node.users)
+    ]  # fmt: skip
+    if not results:
+        return None
+    once = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    positions = []
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    for position, node in enumerate(placeholders):
+        if node in parameters:
+            copies[node] = once.node_copy(node)
+            positions.append(position)
+    for node in gm.graph.nodes:
+        if node in fixed and node not in copies:
+            copies[node] = once.node_copy(node, copies.__getitem__)
+    once.output(tuple(copies[node] for node in results))
+    once.eliminate_dead_code()
+    last = placeholders[-1]
+    for number, node in enumerate(results):
+        with gm.graph.inserting_after(last):
+            last = gm.graph.placeholder(f"constant{number}")
+        last.meta = dict(node.meta)
+        node.replace_all_uses_with(last)
+    for node in reversed(list(gm.graph.nodes)):
+        if node in fixed and node.op != "placeholder" and not node.users:
+            gm.graph.erase_node(node)
+    return Divided(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))

@@ -1,0 +1,91 @@
+"""Kernels that store where an operand lay, and nodes that become one: the same values, less memory, nothing shared that is returned."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends.loops.evaluate import evaluate
+from framejit.backends.loops.ir import on_buffers, reads, writes
+from framejit.backends.optimize.in_place import operands
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers import c
+from framejit.backends.toolchain._launch import run
+from framejit.backends.toolchain.compile_c import compiler, functions
+from torch.nn import functional as F
+
+from . import kernels
+
+
+def in_place(case):
+    """A case's kernel, storing into an operand where that is allowed, and the operand."""
+    kernel = simplify(case.kernel)
+    for store in kernel.stores:
+        for name in operands(kernel, store):
+            if case.memory[name].dtype == case.memory[store.buffer].dtype and len(case.memory[name]) == len(case.memory[store.buffer]):
+                names = {other: other for other in reads(kernel).union(writes(kernel))} | {store.buffer: name}
+                return on_buffers(kernel, names), name, store.buffer
+    return None
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_each_kernel_that_may_stores_into_its_operand(threads):
+    cases = {name: (case, *found) for name, case in kernels.all_cases().items() if (found := in_place(case))}
+    printed = [c.print_c(kernel, case.buffers, threads) for case, kernel, _, _ in cases.values()]
+    addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed], 2)
+    for (name, (case, _, operand, result)), (_, parameters), address in zip(cases.items(), printed, addresses, strict=True):
+        want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+        evaluate(case.kernel, want, case.sizes)
+        run(address, *(got[buffer] for buffer in parameters.buffers), *(case.sizes[size] for size in parameters.sizes))
+        assert kernels.told_difference(name, got[operand], want[result]) is None
+    assert {"add", "softmax"} <= {name.partition("-")[0].partition(" ")[0] for name in cases}
+
+
+def tensors(*shapes):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+X, W = (40, 64), (64, 64)
+KEEPS = {  # function, inputs, how many buffers it allocates
+    "an activation": (lambda x, w: F.gelu(x @ w) @ w, 0),
+    "normalised": (lambda x, w: F.layer_norm(x @ w + x, (64,)) @ w, 0),
+    "softmax": (lambda x, w: torch.softmax(x @ w, -1) @ w, 0),
+    "by another shape": (lambda x, w: (x @ w).view(4, 10, 64).relu().view(40, 64) @ w, 0),
+    "read again later": (lambda x, w: (lambda y: (y.relu() @ w) + y)(x @ w), 1 + 1),
+    "read elsewhere too": (lambda x, w: (lambda y: (y + y.flip(0)) @ w)(x @ w), 1),
+    "returned": (lambda x, w: (lambda y: (y, y.relu() @ w))(x @ w), 1),
+    "an input": (lambda x, w: x.relu() @ w, 1),
+    "two results": (lambda x, w: (lambda y: (y.relu() @ w, y.tanh() @ w))(x @ w), 1),
+    "another type": (lambda x, w: (x @ w).double() @ w.double(), 2),
+}
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_operands_give_their_memory(name, reports):
+    function, allocated = KEEPS[name]
+    x, w = tensors(X, W)
+    with torch.no_grad():
+        got = framejit.compile(function, backend="native")(x, w)
+    torch.testing.assert_close(got, function(x, w), check_stride=True)
+    torch.testing.assert_close([x, w], tensors(X, W), rtol=0, atol=0)
+    assert reports[0].host.count("empty_cpu") == allocated, reports[0].host
+
+
+def test_equal_nodes_become_one(reports):
+    def function(x, w):
+        return (x.t().contiguous() @ x).relu() + (x.t().contiguous() @ x).relu()
+
+    (x,) = tensors(X)
+    torch.testing.assert_close(framejit.compile(function, backend="native")(x, x), function(x, x))
+    assert reports[0].host.count("empty_cpu") == 2, reports[0].host
+
+
+def test_equal_results_are_different_tensors():
+    first, second, third = framejit.compile(lambda x: (x + 1, x + 1, (x + 1).view(-1)), backend="native")(torch.ones(3, 2))
+    assert len({tensor.data_ptr() for tensor in (first, second, third)}) == 3
+    torch.testing.assert_close([first, second, third], [torch.full((3, 2), 2.0)] * 2 + [torch.full((6,), 2.0)])
+
+
+def test_what_nobody_reads_of_a_result_is_freed(reports):
+    framejit.compile(lambda x: F.max_pool2d(x, 2).relu(), backend="native")(torch.randn(1, 2, 8, 8))
+    assert "del _" in reports[0].host

@@ -1,0 +1,118 @@
+"""Graphs put together operator by operator: results, writes and random numbers are eager's; equal operators are looked at once."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends import native
+from framejit.backends.optimize import fuse
+from framejit.backends.passes import by_operator, functional
+from torch import nn
+from torch.nn import functional as F
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """For each graph compiled, the operators that were traced for it; None where the whole was traced."""
+    found = []
+
+    def told(gm, trace):
+        traced = []
+        result = by_operator.by_operator(gm, lambda run, inputs: traced.append(len(run.__self__.different)) or trace(run, inputs))
+        found.append(None if result is None else traced[0])
+        return result
+
+    monkeypatch.setattr(functional, "by_operator", told)
+    return found
+
+
+def in_place(x, y):
+    x = x * 2
+    x += 1
+    z = x.relu_()
+    return x + z, x.view(-1)
+
+
+def into_inputs(x, y):
+    y[1] = 3
+    y.add_(1)
+    values, places = torch.max(x, 0)
+    return values + y, places
+
+
+def pieces(x, y):
+    first, second = x.chunk(2)
+    return torch.stack([second, first]).sum(0) + y
+
+
+def random(x, y):
+    return F.dropout(x, 0.5) + F.dropout(x, 0.5) * torch.rand(4) + torch.rand(4)
+
+
+def shifted(x, y):
+    return x[1:, 1:].t().contiguous() + torch.zeros(3, 3).fill_(y.shape[0])
+
+
+def the_same_again(x, y):
+    return (x + x, x + x.clone(), x.contiguous(), x * True, x * 1, x * 1.0, x - 0.0, x * -0.0)
+
+
+def through_a_view(x, y):
+    x = x * 2
+    flat = x.view(-1)
+    x.add_(1)
+    return flat
+
+
+def half_of_an_input(x, y):
+    first, second = x.chunk(2)
+    first.relu_()
+    return first + second
+
+
+ONE_BY_ONE = (in_place, into_inputs, pieces, random, shifted, the_same_again)
+AS_A_WHOLE = (through_a_view, half_of_an_input)
+
+
+@pytest.mark.parametrize("function", ONE_BY_ONE + AS_A_WHOLE, ids=lambda function: function.__name__)
+def test_equals_eager(function, taken):
+    calls = []
+    for run in (function, framejit.compile(function, backend="native")):
+        torch.manual_seed(0)
+        inputs = [torch.randn(4, 4), torch.randn(4)]
+        with torch.no_grad():
+            calls.append((run(*inputs), inputs, torch.rand(1)))
+    torch.testing.assert_close(calls[1], calls[0], rtol=0, atol=0, check_stride=True)
+    assert (taken[0] is None) == (function in AS_A_WHOLE)
+
+
+def test_sizes_that_vary_are_traced_as_a_whole(taken):
+    compiled = framejit.compile(lambda x: x * 2 + 1, backend="native", dynamic=True)
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    assert taken == [None]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+def test_many_equal_blocks_are_looked_at_once(taken, monkeypatch):
+    looked = []
+    for module, name in ((fuse, "merge_or_inline"), (fuse, "simplify"), (native, "print_c")):
+        kept = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, kept=kept, name=name: looked.append(name) or kept(*given))
+    counts = []
+    for blocks in (3, 9):
+        looked.clear()
+        model, x = nn.Sequential(*(Block() for _ in range(blocks))), torch.randn(5, 8)
+        with torch.no_grad():
+            want = model(x)
+            torch.testing.assert_close(framejit.compile(model, backend="native")(x), want)
+        counts.append(sorted(looked))
+    assert taken[0] == taken[1] > 3
+    assert counts[0] == counts[1] != []

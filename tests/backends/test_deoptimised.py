@@ -1,0 +1,111 @@
+"""Compiled graphs that raise: where the captured one does not it takes over for good, with one warning; what is the user's is raised."""
+from __future__ import annotations
+
+import warnings
+
+import framejit
+import pytest
+import torch
+
+
+class Broken:
+    """A backend whose graphs raise from their second call on, after doing `first`."""
+
+    def __init__(self, first=lambda args: None, error=ValueError):
+        self.calls, self.first, self.error = 0, first, error
+
+    def __call__(self, gm, example_inputs):
+        def run(*args):
+            self.calls += 1
+            if self.calls < 2:
+                return gm.forward(*args)
+            self.first(args)
+            raise self.error("no kernel")
+
+        return run
+
+
+def pure(x):
+    return x.sin() * 2
+
+
+def random(x):
+    return x * torch.rand(3)
+
+
+def writing(x):
+    x.add_(1)
+    return x * 2
+
+
+def looking_up(x):
+    return torch.arange(5)[x.long() % 7] * 2
+
+
+def modes(x):
+    with torch.no_grad():
+        return x * 2
+
+
+def draws(args):
+    torch.rand(7)
+
+
+def leaves_a_mode(args):
+    torch.set_grad_enabled(False)
+
+
+@pytest.mark.parametrize(("function", "first"), [(pure, None), (random, draws), (writing, None), (modes, leaves_a_mode)])
+def test_the_captured_graph_takes_over(function, first):
+    backend = Broken(first or (lambda args: None))
+    compiled = framejit.compile(function, backend=backend)
+    ways = []
+    for run in (function, compiled):
+        torch.manual_seed(0)
+        x = torch.ones(3)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            results = [run(x) for _ in range(5)]
+        ways.append((results, x, torch.rand(1)))
+    torch.testing.assert_close(ways[1], ways[0], rtol=0, atol=0)
+    assert torch.is_grad_enabled()
+    assert backend.calls == 2
+    (warning,) = told
+    assert "raised ValueError: no kernel" in str(warning.message)
+
+
+def test_what_the_user_did_is_raised_and_nothing_is_given_up():
+    backend = Broken(error=AssertionError)
+    backend.calls = -10
+    compiled = framejit.compile(looking_up, backend=backend)
+    good, bad = torch.tensor([1.0, 2.0]), torch.tensor([5.0, 6.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (good, bad, good, bad, good):
+            if x is bad:
+                with pytest.raises(IndexError):
+                    compiled(x)
+            else:
+                before = backend.calls
+                torch.testing.assert_close(compiled(x), looking_up(x))
+                assert backend.calls == before + 1
+
+
+def test_too_little_memory_gives_nothing_up():
+    backend = Broken(error=torch.OutOfMemoryError)
+    compiled = framejit.compile(pure, backend=backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            before = backend.calls
+            torch.testing.assert_close(compiled(torch.ones(3)), pure(torch.ones(3)))
+            assert backend.calls > before
+
+
+def test_with_gradients():
+    compiled = framejit.compile(pure, backend=Broken())
+    x = torch.ones(3, requires_grad=True)
+    compiled(x)
+    with pytest.warns(RuntimeWarning, match="from now on"):
+        (gradient,) = torch.autograd.grad(compiled(x).sum(), x)
+    torch.testing.assert_close(gradient, 2 * torch.ones(3).cos())
