@@ -30,6 +30,7 @@ from .fuse import linear, unravelled
 from .simplify import simplify
 
 SHORTEST = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row that is worth a second kernel
+LONGER_ACROSS = 4  # times that, for sums over columns on a GPU: one kernel is fast there
 PIECE = 256  # elements at least
 
 
@@ -84,7 +85,8 @@ def across(kernel: Kernel) -> bool:
 def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
     """The two kernels, with a buffer between them for each reduction; the kernel itself where that is better."""
     device = device_of(program, kernel)
-    pieces = choose_pieces(kernel, processors[device.type], SHORTEST[device.type])
+    shortest = SHORTEST[device.type] * (LONGER_ACROSS if device.type == "cuda" and across(kernel) else 1)
+    pieces = choose_pieces(kernel, processors[device.type], shortest)
     if pieces == 1:
         return [kernel]
     piece, following = _fresh(kernel, "piece", index(pieces)), _fresh(kernel, "following", index(pieces))

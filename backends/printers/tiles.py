@@ -5,10 +5,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..loops.index import Index, Var, product
-from ..loops.ir import Kernel
+from ..loops.ir import LOAD, Kernel
+from ..loops.scalar_ops import SCALAR_OPS
 from .base import Plan
 
-LONGEST_PERSISTENT = 4096
+LONGEST_PERSISTENT = 8192
+TINY, FEW = 1 << 17, 1 << 20  # elements of kernels without reductions: larger tiles would leave processors idle
+MANY_ROWS = 1 << 12
+DEAR = 256  # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
 SHORTEST_SIDE = 16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
 
 
@@ -84,23 +88,46 @@ def axes(kernel: Kernel, second: Var | None) -> tuple[Axis, ...]:
 
 
 def choose_tiles(plan: Plan) -> Tiles:
-    """Tile sizes by shape: a small table."""
-    kernel, across = plan.kernel, plan.across()
-    rows, columns = kernel.rows.value, kernel.columns.value
-    if not kernel.inner:
-        if second_side(plan) is not None:
-            return Tiles(32, 1, 4, False, yblock=32)
-        if rows is not None and rows <= 1 << 17:
-            return Tiles(256, 1, 4, False)
-        return Tiles(512, 1, 8, False)
-    rows = rows if rows is not None else 1 << 20
-    if columns is not None and columns <= (LONGEST_PERSISTENT if not across else 64):
+    """Tile sizes by shape: small tables, measured on an H200."""
+    if not plan.kernel.inner:
+        return _without_reductions(plan)
+    return _across_rows(plan.kernel) if plan.across() else _along_rows(plan.kernel)
+
+
+def _without_reductions(plan: Plan) -> Tiles:
+    count = plan.kernel.rows.value
+    few = count is not None and count <= FEW
+    if second_side(plan) is not None:
+        return Tiles(32, 1, 4, False, yblock=32) if few else Tiles(64, 1, 8, False, yblock=64)
+    if count is not None and count <= TINY:
+        return Tiles(256, 1, 4, False)
+    if sum(SCALAR_OPS[node.op].cost for node in plan.nodes if node.op in SCALAR_OPS) >= DEAR:
+        return Tiles(512, 1, 8, False)  # few elements a thread: each needs many registers
+    halves = any(node.op == LOAD and node.dtype.itemsize <= 2 for node in plan.nodes)
+    return Tiles(1024 if halves else 512, 1, 4, False)  # 16 bytes a thread
+
+
+def _along_rows(kernel: Kernel) -> Tiles:
+    """Neighbours in memory are in one row."""
+    rows, columns = kernel.rows.value or 1 << 20, kernel.columns.value
+    if columns is None or columns > LONGEST_PERSISTENT:
+        return Tiles(1, 2048, 8, False) if columns is None else Tiles(1, 4096, 16, False)
+    rblock = power_of_two(columns)
+    most = 2048 if rows >= MANY_ROWS and rblock >= 512 else 1024
+    xblock = max(1, min(power_of_two(rows), most // rblock, 64))
+    return Tiles(xblock, rblock, max(1, min(16, max(2, rblock // 512), xblock * rblock // 64)), True)
+
+
+def _across_rows(kernel: Kernel) -> Tiles:
+    """Neighbours in memory are in neighbouring rows."""
+    rows, columns = kernel.rows.value or 1 << 20, kernel.columns.value or 1 << 20
+    if columns <= 64:
         rblock = power_of_two(columns)
-        xblock = max(1, min(power_of_two(rows), (4096 if across else 1024) // rblock, 64))
-        return Tiles(xblock, rblock, max(1, min(16 if rblock >= 4096 else 8, xblock * rblock // 256)), True)
-    if across:
-        return Tiles(min(64, power_of_two(rows)), 64, 8, False)
-    return Tiles(1, 2048, 8, False)
+        xblock = max(1, min(power_of_two(rows), 4096 // rblock, 64))
+        return Tiles(xblock, rblock, max(1, min(8, xblock * rblock // 256)), True)
+    xblock = min(16 if rows >= 2048 else 8, power_of_two(rows))
+    rblock = min(512, power_of_two(columns))
+    return Tiles(xblock, rblock, 16 if xblock * rblock >= 2048 else 8, False)
 
 
 def tiles_to_try(plan: Plan) -> list[Tiles]:
@@ -108,10 +135,10 @@ def tiles_to_try(plan: Plan) -> list[Tiles]:
     first = choose_tiles(plan)
     kernel = plan.kernel
     if first.yblock:
-        more = [replace(first, xblock=x, yblock=y, warps=warps) for x, y, warps in ((64, 32, 4), (32, 64, 4), (64, 64, 8), (16, 64, 4))]
+        more = [replace(first, xblock=x, yblock=y, warps=warps) for x, y, warps in ((32, 32, 4), (64, 32, 4), (64, 64, 4), (128, 64, 8))]
         more.append(Tiles(256, 1, 4, False))
     elif not kernel.inner:
-        more = [Tiles(x, 1, warps, False) for x, warps in ((128, 4), (256, 4), (512, 4), (512, 8), (1024, 4), (1024, 8), (2048, 8))]
+        more = [Tiles(x, 1, warps, False) for x, warps in ((256, 2), (256, 4), (512, 4), (512, 8), (1024, 4), (1024, 8), (2048, 8))]
     else:
         more = _reductions_to_try(kernel, first)
     return list(dict.fromkeys([first, *more]))
@@ -125,13 +152,10 @@ def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
         narrower = replace(first, xblock=max(1, first.xblock // 2))
         more = [replace(tiles, warps=warps) for tiles in (first, wider, narrower) for warps in _around(first.warps)]
         return [*more, *(Tiles(first.xblock, min(first.rblock, 1024), first.warps, False, stages=2) for _ in range(first.rblock >= 1024))]
-    more = [
-        Tiles(min(rows, x), r, warps, False, stages=stages)
-        for x, r, warps in ((first.xblock, first.rblock, 4), (first.xblock, first.rblock, 16), (first.xblock, first.rblock // 2, 4),
-                            (first.xblock, first.rblock * 2, 16), (2 * first.xblock, first.rblock // 2, 8))
-        for stages in (1, 2)
-    ]  # fmt: skip
-    if columns is not None and columns <= 4 * LONGEST_PERSISTENT and first.xblock == 1:
+    sides = [(first.xblock, first.rblock)]
+    sides += [(min(rows, first.xblock * x // 4), max(16, first.rblock * r // 4)) for x, r in ((8, 4), (8, 2), (4, 2), (4, 8), (16, 1))]
+    more = [Tiles(max(1, x), r, warps, False, stages=stages) for x, r in sides for warps in (8, 16) for stages in (1, 2)]
+    if columns is not None and columns <= 2 * LONGEST_PERSISTENT and first.xblock == 1:
         more.append(Tiles(1, power_of_two(columns), 16, True))
     return more
 

@@ -6,6 +6,7 @@ longer one is walked once for each reduction that waits for another. Without red
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.bool: "*i1",
     torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
+LONGEST_NAME = 64  # letters
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
 
 SYMBOLS = {
@@ -132,8 +134,9 @@ def floor_divide_integers(a, b):
 
 @dataclass(frozen=True)
 class Printed:
-    """A kernel's text (PREAMBLE belongs in front of it), a function `kernel`; what it is called with: `parameters`, then `blocks`, sizes
-    by name that are known when it is compiled; and how many programs it takes: each count of `grid` divided by a tile's side."""
+    """A kernel's text (PREAMBLE belongs in front of it), a function with a name to read and the name `kernel`; what it is called with:
+    `parameters`, then `blocks`, sizes by name that are known when it is compiled; and how many programs it takes: each count of `grid`
+    divided by a tile's side."""
 
     text: str
     parameters: Parameters
@@ -378,10 +381,12 @@ def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | N
 
 
 def function(arguments: Sequence[str], kernel: Kernel, lines: Sequence[str]) -> str:
-    """The text of the function `kernel`, with the operators that are in it."""
-    origins = ", ".join(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins))
-    head = ["@triton.jit", f"def kernel({', '.join(arguments)}):", f"    # {origins}"]
-    return "\n".join([*head, *(f"    {line}" for line in lines), ""])
+    """The text of a function, named after the operators that are in it for who profiles it; `kernel` for who compiles it."""
+    origins = list(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins))
+    words = dict.fromkeys(re.sub(r"\W+", "_", origin.partition(".")[0]).strip("_") for origin in origins)
+    name = "_".join(["kernel", *words])[:LONGEST_NAME].rstrip("_")
+    head = ["@triton.jit", f"def {name}({', '.join(arguments)}):", f"    # {', '.join(origins)}"]
+    return "\n".join([*head, *(f"    {line}" for line in lines), "", "", f"kernel = {name}", ""])
 
 
 def operation(node: Scalar, args: Sequence[str]) -> str:
