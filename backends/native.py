@@ -108,7 +108,7 @@ def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: st
 @register_backend("native")
 def native(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, around: Around | None = None, report: Reporter = UNREPORTED,
-    freezing: bool = False, layout_optimization: bool = False,
+    freezing: bool = False, layout_optimization: bool = True,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. around: gets the parts of a graph with
     gradients and the callables made of them, and returns what is called instead. freezing: without gradients, what depends on parameters
