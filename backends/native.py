@@ -109,7 +109,7 @@ def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: st
 @register_backend("native")
 def native(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
-    report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = False,
+    report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode: with max-autotune, kernels for the GPU
     are tuned by measuring. around: gets the parts of a graph with gradients and the callables made of them, and returns what is called

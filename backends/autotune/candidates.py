@@ -13,6 +13,7 @@ from .plan import Plan
 
 EAGER = "eager"
 ALWAYS = ("cudagraphs", "native+cudagraphs", "native")  # what compiles soonest first: the budget may end the trying
+TRAINED = ("native+cudagraphs", "cudagraphs", "native")  # with gradients: aot_autograd takes most of the time for each, so the best first
 AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
 TUNING = ("native+cudagraphs", "native")  # tune their kernels under max-autotune, within seconds; torch's inductor takes minutes
 LITTLE = (8, 1 << 18)  # on a device so much work is over before its kernels are launched: recording them is all there is to win
@@ -33,7 +34,9 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
     if wanted is None:
         more = AT_MOST if plan.mode.startswith("max-autotune") else ()
         device = "cuda" in device_types(gm)
-        usual = ALWAYS[:1] if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm) else ALWAYS
+        usual = TRAINED if wants_gradients(gm) else ALWAYS
+        if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm):
+            usual = ALWAYS[:1]
         wanted = tuple(name for name in (*usual, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
     backends: list[Backend] = []
     left_out: list[tuple[str, str]] = []

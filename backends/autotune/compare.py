@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
-from .trial import Ran
+from .trial import GRADIENT, Ran
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
 ROUNDINGS = 8.0  # and so many roundings of the dtype, relative to the tensor, count as none
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # where float64 cannot be had
 TF32 = 2e-3  # instead, where products of float32 may round to ten bits
 LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the same calculation
+FAINT = 1e-3  # of the largest gradient: one that is smaller, as of what a softmax takes off again, may be all rounding
 
 
 def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> str:
@@ -23,6 +24,7 @@ def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> st
     if sharing(got) != sharing(wanted):
         return "its results share memory otherwise than eager's"
     exact: Ran | None = None
+    faint: float | None = None
     for position, ((name, one), (_, other)) in enumerate(zip(got.tensors(), wanted.tensors(), strict=True)):
         said = layout(one, other)
         if said:
@@ -33,7 +35,9 @@ def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> st
             return f"{name} has other numbers than eager's"
         exact = exact or reference()
         best = exact.tensors()[position][1] if exact is not None else None
-        said = judged(one, other, best)
+        if faint is None:
+            faint = FAINT * max((norm(tensor) for tensor in wanted.gradients if tensor is not None), default=0.0)
+        said = judged(one, other, best, faint if name.startswith(GRADIENT) else 0.0)
         if said:
             return f"{name} {said}"
     return ""
@@ -58,8 +62,8 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one, other)
 
 
-def judged(one: torch.Tensor, other: torch.Tensor, best: Any) -> str:
-    """Whether numbers that are not eager's are as good."""
+def judged(one: torch.Tensor, other: torch.Tensor, best: Any, faint: float) -> str:
+    """Whether numbers that are not eager's are as good. faint: errors are relative to a norm of at least so much."""
     one, other = one.detach(), other.detach()
     if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(one.isnan(), other.isnan()):
         return "is infinite or not a number elsewhere than eager's"
@@ -69,12 +73,14 @@ def judged(one: torch.Tensor, other: torch.Tensor, best: Any) -> str:
     if dtype.to_real() is torch.float32 and rounds_products():
         tolerance = TF32
     best = widened(best.detach()[kept]) if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
-    if best is None or error(other, best) > max(tolerance, LIKELY):
-        return "" if error(one, other) <= tolerance else f"is {error(one, other):.1e} away from eager's"
-    allowed = SLACK * error(other, best) + ROUNDINGS * torch.finfo(dtype).eps
-    if error(one, best) <= allowed:
+    eagers = error(other, best, faint) if best is not None else None
+    if eagers is None or eagers > max(tolerance, LIKELY):
+        away = error(one, other, faint)
+        return "" if away <= tolerance else f"is {away:.1e} away from eager's"
+    ours = error(one, best, faint)
+    if ours <= SLACK * eagers + ROUNDINGS * torch.finfo(dtype).eps:
         return ""
-    return f"is {error(one, best):.1e} away from float64's, eager's {error(other, best):.1e}"
+    return f"is {ours:.1e} away from float64's, eager's {eagers:.1e}"
 
 
 def rounds_products() -> bool:
@@ -86,12 +92,13 @@ def widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
-def error(one: torch.Tensor, other: torch.Tensor) -> float:
-    """|one - other| / |other|."""
-    if not other.numel():
-        return 0.0
-    scale = other.norm().item()
-    distance = (one - other).norm().item()
+def norm(tensor: torch.Tensor) -> float:
+    return widened(tensor.detach()).norm().item()
+
+
+def error(one: torch.Tensor, other: torch.Tensor, faint: float) -> float:
+    """|one - other| / |other|, or over `faint` where that is more."""
+    distance, scale = norm(one - other), max(norm(other), faint)
     return distance / scale if scale else distance
 
 

@@ -16,6 +16,7 @@ import torch.fx
 from ..fitness import wants_gradients
 
 SEED = 20221130
+GRADIENT = "gradient"  # how the names of gradients begin
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Ran:
         """All of it, with names for messages."""
         return [
             *((f"result {number}", item) for number, item in enumerate(self.results)),
-            *((f"gradient {number}", item) for number, item in enumerate(self.gradients)),
+            *((f"{GRADIENT} {number}", item) for number, item in enumerate(self.gradients)),
             *((f"input {number} afterwards", item) for number, item in enumerate(self.inputs)),
         ]
 

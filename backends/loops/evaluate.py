@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import torch
 
-from .index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var
+from .index import Claimed, Division, Hole, Index, Quotient, Sym, Var
 from .ir import CAST, CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 from .scalar_ops import REDUCTIONS, SCALAR_OPS
 
@@ -48,7 +48,7 @@ def _index(expression: Index, grid: Mapping[object, torch.Tensor], holes: list[t
 def _atom(item: object, grid: Mapping[object, torch.Tensor], holes: list[torch.Tensor]) -> torch.Tensor:
     if isinstance(item, Hole):
         return holes[item.number]
-    if isinstance(item, (Quotient, Remainder)):
+    if isinstance(item, Division):
         numerator, divisor = _index(item.numerator, grid, holes), _index(item.divisor, grid, holes)
         return numerator // divisor if isinstance(item, Quotient) else numerator % divisor
     if isinstance(item, Claimed):

@@ -6,9 +6,10 @@ that. Variables know their size, which is what makes `(768*i + j) // 768` simpli
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -55,33 +56,27 @@ class Hole:
 
 
 @dataclass(frozen=True)
-class Quotient:
-    """Floor division; the divisor is positive."""
+class Division:
+    """Of an expression by a positive one, rounded down."""
 
     numerator: Index
     divisor: Index
+    sign: ClassVar[str]
 
     @cached_property
     def key(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        return f"(({self.numerator}) // ({self.divisor}))"
+        return f"(({self.numerator}) {self.sign} ({self.divisor}))"
 
 
-@dataclass(frozen=True)
-class Remainder:
-    """What floor division leaves; the divisor is positive."""
+class Quotient(Division):
+    sign = "//"
 
-    numerator: Index
-    divisor: Index
 
-    @cached_property
-    def key(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return f"(({self.numerator}) % ({self.divisor}))"
+class Remainder(Division):
+    sign = "%"
 
 
 @dataclass(frozen=True)
@@ -199,7 +194,7 @@ class Index:
         for monomial in self.terms:
             for item in monomial:
                 yield item
-                if isinstance(item, (Quotient, Remainder)):
+                if isinstance(item, Division):
                     yield from item.numerator.atoms()
                     yield from item.divisor.atoms()
                 elif isinstance(item, Claimed):
@@ -231,7 +226,7 @@ class Index:
                     return None
                 monomial = tuple(rest)
                 found[monomial] = number
-            if any(isinstance(item, (Quotient, Remainder, Claimed)) and variable in set(atom(item).atoms()) for item in monomial):
+            if any(isinstance(item, (Division, Claimed)) and variable in set(atom(item).atoms()) for item in monomial):
                 return None
         return Index(found)
 
@@ -245,7 +240,7 @@ class Index:
                 if top is None:
                     return None
                 most = most * top
-            if not any(isinstance(item, (Var, Quotient, Remainder, Claimed)) for item in monomial):
+            if not any(isinstance(item, (Var, Division, Claimed)) for item in monomial):
                 low, high = low + most * coefficient, high + most * coefficient
             elif coefficient > 0:
                 high = high + most * coefficient
@@ -293,6 +288,24 @@ def product(sizes: Iterable[Index]) -> Index:
     for size in sizes:
         total = total * size
     return total
+
+
+def linear(variables: Sequence[Var]) -> Index:
+    """The number of a point of loops, counted in order."""
+    total = Index({})
+    for variable in variables:
+        total = total * variable.size + atom(variable)
+    return total
+
+
+def unravelled(variables: Sequence[Var], number: Index) -> dict[Atom, Index]:
+    """The point of loops with a given number."""
+    mapping: dict[Atom, Index] = {}
+    step = Index({(): 1})
+    for variable in reversed(variables):
+        mapping[variable] = number // step % variable.size
+        step = step * variable.size
+    return mapping
 
 
 def _add(terms: dict[Monomial, int], monomial: Monomial, coefficient: int) -> None:

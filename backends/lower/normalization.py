@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.fx
 
-from ..loops.index import Index, index
+from ..loops.index import ZERO, Index, index
 from ..loops.ir import Scalar, View, cast, const
 from ..loops.ir import scalar as s
 from .build import Builder
@@ -55,33 +56,18 @@ def group_norm(
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
     work, width = computation_of(x.dtype), x.size[1].value // groups
-    inside = [index(width), *x.size[2:]]
+    size, stride = (x.size[0], index(groups), index(width), *x.size[2:]), (x.stride[0], x.stride[1] * width, x.stride[1], *x.stride[2:])
+    in_groups, over = replace(x, size=size, stride=stride), range(2, len(size))
+    average, squares, count = moments(build, node, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:]))
+    mean = squeezed(build, node, mean_like, average, over, lambda value: value)
+    inverse = squeezed(build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps))
 
-    def place(at: Sequence[Index], row: Sequence[Index]) -> list[Index]:
-        return [at[0], at[1] * width + row[0], *row[1:]]
-
-    stats = mean_like.new_empty((like.shape[0], groups), dtype=work)
-    sums = build.reduction(node, stats, inside, lambda at, row: cast(build.read(x, place(at, row)), work), "sum")
-    count = const(1, work)
-    for size in inside:
-        if size.value is None:
-            raise Unsupported("sizes only known at run time")
-        count = const(count.attr * size.value, work)
-    average = build.pointwise(node, stats, lambda at: s("div", build.read(sums, at), count))
-
-    def squared(at: Sequence[Index], row: Sequence[Index]) -> Scalar:
-        distance = s("sub", cast(build.read(x, place(at, row)), work), build.read(average, at))
-        return s("mul", distance, distance)
-
-    squares = build.reduction(node, stats, inside, squared, "sum")
-    inverse = build.pointwise(node, rstd_like, lambda at: cast(_inverse(build.read(squares, at), count, eps), rstd_like.dtype))
     def body(at: Sequence[Index]) -> Scalar:
         group = [at[0], at[1] // width]
-        value = s("sub", cast(build.read(x, at), work), build.read(average, group))
+        value = s("sub", cast(build.read(x, at), work), build.read(average, [*group, *[ZERO] * len(over)]))
         value = s("mul", value, cast(build.read(inverse, group), work))
         return cast(_affine(build, value, weight, bias, [at[1]], work), like.dtype)
 
-    mean = build.pointwise(node, mean_like, lambda at: cast(build.read(average, at), mean_like.dtype))
     return build.pointwise(node, like, body), mean, inverse
 
 

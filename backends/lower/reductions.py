@@ -159,9 +159,12 @@ def all_true(build: Builder, node: torch.fx.Node, x: View, dims: Any = None, kee
 # --- variance and norms -----------------------------------------------------------------------------------------------------------
 
 
-def moments(build: Builder, node: torch.fx.Node, x: View, over: Sequence[int], work: torch.dtype) -> tuple[View, View, Scalar]:
-    """Mean and sum of squared distances to it, with `over` kept as dimensions of size 1, and the count."""
-    kept = build_shape(node, x, over, work)
+def moments(
+    build: Builder, node: torch.fx.Node, x: View, over: Sequence[int], work: torch.dtype, shape: Sequence[Any] | None = None
+) -> tuple[View, View, Scalar]:
+    """Mean and sum of squared distances to it, with `over` kept as dimensions of size 1, and the count. shape: x's, where it is not
+    that of the node's first argument."""
+    kept = build_shape(node, over, work, shape)
     count = position(product([x.size[dim] for dim in over]), work)
     found = reduced(build, node, kept, x, over, "sum", lambda value: cast(value, work))
     average = build.pointwise(node, kept, lambda at: s("div", build.read(found, at), count))
@@ -177,12 +180,12 @@ def moments(build: Builder, node: torch.fx.Node, x: View, over: Sequence[int], w
     return average, build.reduction(node, kept, inner, body, "sum"), count
 
 
-def build_shape(node: torch.fx.Node, x: View, over: Sequence[int], work: torch.dtype) -> torch.Tensor:
-    """A fake tensor of x's shape with `over` of size 1."""
+def build_shape(node: torch.fx.Node, over: Sequence[int], work: torch.dtype, shape: Sequence[Any] | None = None) -> torch.Tensor:
+    """A fake tensor of a shape, the node's first argument's where none is given, but with `over` of size 1."""
     like = node.meta["val"][0] if isinstance(node.meta["val"], (tuple, list)) else node.meta["val"]
-    source = node.args[0].meta["val"]  # type: ignore[union-attr]
-    sizes = [1 if number in over else size for number, size in enumerate(source.shape)]
-    return like.new_empty(sizes, dtype=work)
+    whole = node.args[0].meta["val"].shape if shape is None else shape  # type: ignore[union-attr]
+    made: torch.Tensor = like.new_empty([1 if number in over else size for number, size in enumerate(whole)], dtype=work)
+    return made
 
 
 @lowers(aten.var.correction)
@@ -275,7 +278,7 @@ def shifted_by_max(build: Builder, node: torch.fx.Node, x: View, dim: int, last:
     over, work = dimensions(x, dim), computation_of(like.dtype)
     if not x.size:
         raise Unsupported("no dimension")
-    kept = build_shape(node, x, over, work)
+    kept = build_shape(node, over, work)
     top = reduced(build, node, kept, x, over, "max", lambda value: cast(value, work))
 
     def shifted(at: Sequence[Index], row: Sequence[Index]) -> Scalar:
@@ -314,7 +317,7 @@ def softmax_gradient(
     over, work = dimensions(y, dim), computation_of(y.dtype)
     if not y.size:
         raise Unsupported("no dimension")
-    kept = build_shape(node, y, over, work)
+    kept = build_shape(node, over, work)
 
     def body(outer: Sequence[Index], inner: Sequence[Index]) -> Scalar:
         place = list(outer)

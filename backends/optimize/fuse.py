@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
-from ..loops.index import Atom, Hole, Index, Var, atom, product
+from ..loops.index import Atom, Hole, Index, Var, atom, linear, product, unravelled
 from ..loops.ir import (
     CAST,
     LOAD,
@@ -263,24 +263,6 @@ def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
         steps.remove(following[0])
         expected = expected * following[0][1]
     return expected == count and not place.substitute({variable: Index({}) for variable in variables}).terms
-
-
-def linear(variables: Sequence[Var]) -> Index:
-    """The number of a point of loops, counted in order."""
-    total = Index({})
-    for variable in variables:
-        total = total * variable.size + atom(variable)
-    return total
-
-
-def unravelled(variables: Sequence[Var], number: Index) -> dict[Atom, Index]:
-    """The point of loops with a given number."""
-    mapping: dict[Atom, Index] = {}
-    step = Index({(): 1})
-    for variable in reversed(variables):
-        mapping[variable] = number // step % variable.size
-        step = step * variable.size
-    return mapping
 
 
 def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..loops.index import ZERO, Atom, Claimed, Index, Quotient, Remainder, Var, atom, index
+from ..loops.index import ZERO, Atom, Claimed, Division, Index, Var, atom, index
 from ..loops.ir import CAST, CONST, INDEX, LOAD, Kernel, Scalar, Store, cast, const, loops, rewrite, share, substitute, topological
 from ..loops.scalar_ops import SCALAR_OPS
 
@@ -175,7 +175,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 def _divided(expressions: Iterable[Index]) -> tuple[Var, int] | None:
     for expression in expressions:
         for item in expression.atoms():
-            if not isinstance(item, (Quotient, Remainder)) or item.divisor.value is None:
+            if not isinstance(item, Division) or item.divisor.value is None:
                 continue
             for monomial, coefficient in item.numerator.terms.items():
                 if len(monomial) == 1 and isinstance(monomial[0], Var) and monomial[0].size.value is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from ..loops.index import Atom, Index, Var, atom, index
+from ..loops.index import Atom, Index, Var, atom, index, linear, unravelled
 from ..loops.ir import (
     CONST,
     INDEX,
@@ -26,7 +26,6 @@ from ..loops.ir import (
     substitute,
     topological,
 )
-from .fuse import linear, unravelled
 from .simplify import simplify
 
 SHORTEST = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row that is worth a second kernel

@@ -10,6 +10,7 @@ import torch
 import torch.fx
 
 aten = torch.ops.aten
+APART = ("cuda",)  # types of devices on which a convolution adds its bias in a kernel of its own: ours adds it for less
 BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
@@ -22,9 +23,12 @@ def fold_batch_norms(graph: torch.fx.Graph, parameters: Set[torch.fx.Node]) -> i
         users = list(node.users)
         if rule is None or len(source.users) != 1 or not all(user.target is operator.getitem and user.args[1] == 0 for user in users):
             continue
-        if source.meta["val"].dtype == users[0].meta["val"].dtype and rule(Folding(graph, node, source, parameters)):
+        if source.meta["val"].dtype != users[0].meta["val"].dtype:
+            continue
+        result = rule(Folding(graph, node, source, parameters))
+        if result is not None:
             for user in users:
-                user.replace_all_uses_with(source)
+                user.replace_all_uses_with(result)
                 graph.erase_node(user)
             graph.erase_node(node)
             folded += 1
@@ -75,20 +79,29 @@ class Folding:
         return node if node.meta["val"].dtype == dtype else self.call(aten._to_copy.default, node, dtype=dtype)
 
 
-def convolution(folding: Folding) -> bool:
+def convolution(folding: Folding) -> torch.fx.Node | None:
     source = folding.source
     _, weight, bias, _, _, _, transposed, _, _ = source.args
     if transposed or not folding.fixed(weight, bias):
-        return False
-    dtype = source.meta["val"].dtype
+        return None
+    fake = source.meta["val"]
     with folding.graph.inserting_before(source):
         scale = folding.scale()
         source.update_arg(1, folding.scaled(weight, scale))
-        source.update_arg(2, folding.narrow(folding.shift(bias, scale), dtype))
-    return True
+        new_bias = folding.narrow(folding.shift(bias, scale), fake.dtype)
+    if fake.device.type not in APART:
+        source.update_arg(2, new_bias)
+        return source
+    source.update_arg(2, None)
+    with folding.graph.inserting_after(source):
+        added = folding.graph.call_function(aten.add.Tensor, (source, new_bias))
+    with folding.graph.inserting_before(added):
+        added.update_arg(1, folding.call(aten.view.default, new_bias, [-1, *[1] * (fake.dim() - 2)]))
+    added.meta = {"val": fake + added.args[1].meta["val"]}  # type: ignore[union-attr]
+    return added
 
 
-def product(folding: Folding) -> bool:
+def product(folding: Folding) -> torch.fx.Node | None:
     """Of rows with a weight that was turned."""
     source = folding.source
     bias: Any
@@ -96,14 +109,14 @@ def product(folding: Folding) -> bool:
     bias, rows, turned = source.args if source.target is aten.addmm.default else (None, *source.args)
     plain = not source.kwargs and isinstance(turned, torch.fx.Node) and turned.target in (aten.t.default, aten.permute.default)
     if not plain or not folding.fixed(turned.args[0], bias) or (bias is not None and bias.meta["val"].dim() != 1):
-        return False
+        return None
     dtype = source.meta["val"].dtype
     with folding.graph.inserting_before(source):
         scale = folding.scale()
         weight = folding.call(aten.permute.default, folding.scaled(turned.args[0], scale), [1, 0])
         new_bias = folding.narrow(folding.shift(bias, scale), dtype)
         source.target, source.args = aten.addmm.default, (new_bias, rows, weight)
-    return True
+    return source
 
 
 RULES = {aten.convolution.default: convolution, aten.mm.default: product, aten.addmm.default: product}

@@ -47,7 +47,8 @@ def pays(convolutions: list[torch.fx.Node]) -> bool:
     images = weights = 0
     for node in convolutions:
         image, weight = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
-        if image.device.type != "cuda" or not (image.dtype in (torch.float16, torch.bfloat16) or torch.backends.cudnn.allow_tf32):
+        tensor_cores = (torch.float16, torch.bfloat16, *([torch.float32] if torch.backends.cudnn.allow_tf32 else []))
+        if image.device.type != "cuda" or image.dtype not in tensor_cores:
             return False
         if node.args[8] != 1:
             return False

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ..loops.index import Hole, Index, Quotient, Remainder, Sym, Var, nonnegative, product
+from ..loops.index import Division, Hole, Quotient, Sym, Var, linear, nonnegative, product
 from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, topological
 from ..loops.scalar_ops import SCALAR_OPS
 from .base import Emitter, Parameters, Scope
@@ -258,10 +258,10 @@ class Function(Emitter):
         elif id(node) in self.stored:
             name = scope.names[id(node)] = f"v{self.counter}"
             self.counter += 1
-            scope.lines.append(f"const {TYPES[node.dtype]} {name} = {array}[{self.index(_linear(self.kernel.inner))}];")
+            scope.lines.append(f"const {TYPES[node.dtype]} {name} = {array}[{self.index(linear(self.kernel.inner))}];")
         else:
             super().compute(node, scope)
-            scope.lines.append(f"{array}[{self.index(_linear(self.kernel.inner))}] = {scope.names[id(node)]};")
+            scope.lines.append(f"{array}[{self.index(linear(self.kernel.inner))}] = {scope.names[id(node)]};")
 
     def kept_along_rows(self) -> dict[int, Scalar]:
         """Dear values that are needed in several walks along a row: kept in an array instead of computed again."""
@@ -330,7 +330,7 @@ class Function(Emitter):
         dtype = node.args[0].dtype
         scope.lines.append(f"{TYPES[dtype]} {name} = {extreme(dtype, node.attr.endswith('max'))};")
         if node.attr.startswith("arg"):
-            number = self.index(_linear(self.kernel.inner))
+            number = self.index(linear(self.kernel.inner))
             scope.lines.append(f"int64_t {name}_at = 0, {name}_any = 0;")
             better = f"{value} {sign} {name} || ({value} != {value} && {name} == {name})"
             inside.lines.append(f"if (!{name}_any || {better}) {{ {name} = {value}; {name}_at = {number}; {name}_any = 1; }}")
@@ -418,7 +418,7 @@ class Function(Emitter):
     def atom(self, item: object, holes: Sequence[str]) -> str:
         if isinstance(item, Hole):
             return holes[item.number]
-        if isinstance(item, (Quotient, Remainder)):
+        if isinstance(item, Division):
             numerator, divisor = self.index(item.numerator, holes), self.index(item.divisor, holes)
             bounds = item.numerator.bounds()
             if bounds is not None and nonnegative(bounds[0]):
@@ -436,13 +436,6 @@ def print_c(kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> tupl
 
 def _indented(lines: Sequence[str]) -> list[str]:
     return [line if line.startswith("#") else f"    {line}" for line in lines]
-
-
-def _linear(variables: Sequence[Var]) -> Index:
-    total = Index({})
-    for variable in variables:
-        total = total * variable.size + Index({(variable,): 1})
-    return total
 
 
 def _gathering(node: Scalar, target: str, value: str) -> str:

@@ -65,3 +65,13 @@ def test_each_of_torchs_settings_of_precision_is_seen():
         assert rounds_products() and versions() != exact
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(("off", "said"), [(1e-8, ""), (1e-4, "gradient 1")])
+def test_a_gradient_of_nothing_but_rounding(off, said, exact):
+    noise = torch.randn(1000, generator=torch.Generator().manual_seed(1))
+    large = EXACT.float()
+    wanted, got = Ran([], [large, 1e-8 * noise], []), Ran([], [large, off * noise.flip(0)], [])
+    found = difference(got, wanted, lambda: Ran([], [EXACT, torch.zeros(1000).double()], []) if exact else None)
+    assert said in found and bool(said) == bool(found)

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import copy
 import warnings
+from types import SimpleNamespace
 
 import framejit
 import pytest
 import torch
 from framejit.backends import native
-from framejit.backends.passes import channels_last
+from framejit.backends.passes import batch_norms, channels_last
 from torch import nn
 from torch.nn import functional as F
 
@@ -56,11 +57,17 @@ def everywhere(monkeypatch):
     return counts
 
 
-WAYS = {"freezing": {"freezing": True}, "layout": {"layout_optimization": True}, "both": {"freezing": True, "layout_optimization": True}}
+WAYS = {
+    "freezing": {"freezing": True, "layout_optimization": False},
+    "layout": {"layout_optimization": True},
+    "both": {"freezing": True, "layout_optimization": True},
+}
 
 
+@pytest.mark.parametrize("apart", [(), ("cpu",)], ids=["bias in the convolution", "bias in a kernel"])
 @pytest.mark.parametrize("way", WAYS)
-def test_equals_eager(way, model, everywhere, reports):
+def test_equals_eager(way, apart, model, everywhere, reports, monkeypatch):
+    monkeypatch.setattr(batch_norms, "APART", apart)
     compiled = framejit.compile(copy.deepcopy(model), backend="native", options=WAYS[way])
     for x in (images(), images() * 2, images().to(memory_format=torch.channels_last)):
         check(compiled, model, x)
@@ -148,6 +155,34 @@ def test_small_images_are_left_as_they_are(model):
     assert channels_last.to_channels_last(torch.fx.Graph()) == 0
     compiled = framejit.compile(copy.deepcopy(model), backend="native", options={"layout_optimization": True})
     check(compiled, model, images())
+
+
+def convolved(image, weight, device="cuda", dtype=torch.bfloat16, groups=1):
+    """Stands for a convolution's node: what it reads and gives, and in how many groups."""
+
+    def holding(shape):
+        tensor = torch.empty(shape, dtype=dtype, device="meta")
+        fake = SimpleNamespace(dtype=dtype, shape=tensor.shape, numel=tensor.numel, device=torch.device(device))
+        return SimpleNamespace(meta={"val": fake})
+
+    result = holding((image[0], weight[0], *image[2:]))
+    result.args = (holding(image), holding(weight), *[None] * 6, groups)
+    return result
+
+
+LARGE, SMALL = ((8, 64, 56, 56), (64, 64, 3, 3)), ((1, 64, 4, 4), (64, 64, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("convolutions", "expected"),
+    [
+        ([convolved(*LARGE)], True), ([convolved(*SMALL)], False), ([convolved(*LARGE), convolved(*SMALL)], True),
+        ([convolved(*LARGE, device="cpu")], False), ([convolved(*LARGE), convolved(*LARGE, groups=64)], False),
+        ([convolved((8, 3, 56, 56), (64, 3, 3, 3))], False), ([convolved(*LARGE, dtype=torch.float64)], False),
+    ],
+)  # fmt: skip
+def test_where_channels_last_is_expected_to_pay(convolutions, expected):
+    assert channels_last.pays(convolutions) is expected
 
 
 def test_unknown_options_are_named():
