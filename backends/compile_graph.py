@@ -72,7 +72,7 @@ def compile_graph(
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
         return Restoring(compiled, gm.forward, backend.described, random, mutated, keeps)
-    return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, len(inputs), backend.described)
+    return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, backend.described)
 
 
 def as_record(item: Any) -> Input:

@@ -9,42 +9,35 @@ import torch
 from torch.utils import checkpoint
 
 from ..errors import RequirementError
-from ..generated import file_name, keep
 
 # What a graph raises without anything starting over: by who watches it, caught by the same; for the user.
 PASSED_ON = (checkpoint._StopRecomputationError, RequirementError)
 
-TEXT = """\
-def call({given}):
-    try:
-        return run({given})
-    except PASSED_ON:
-        raise
-    except Exception as error:
-        return instead(error, globals(), {given})
-"""
 
-
-def deoptimising(compiled: Callable[..., Any], forward: Callable[..., Any], inputs: int, backend: str) -> Callable[..., Any]:
+def deoptimising(compiled: Callable[..., Any], forward: Callable[..., Any], backend: str) -> Callable[..., Any]:
     """`compiled` until it raises where `forward` does not, then `forward`. For graphs that change nothing but what they return."""
+    run = compiled
 
-    def instead(error: Exception, names: dict[str, Any], *args: Any) -> Any:
+    def call(*args: Any) -> Any:  # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
+        try:
+            return run(*args)
+        except PASSED_ON:
+            raise
+        except Exception as error:
+            return instead(error, args)
+
+    def instead(error: Exception, args: tuple[Any, ...]) -> Any:
+        nonlocal run
         if isinstance(error, torch.OutOfMemoryError):
             raise error
         try:
             result = forward(*args)
         except Exception:  # it is the user's: the frame starts over, and raises where Python would
             raise error from None
-        names["run"] = forward
+        run = forward
         tell(backend, error)
         return result
 
-    given = ", ".join(f"a{number}" for number in range(inputs))  # a call with all arguments by position costs least
-    names: dict[str, Any] = {"run": compiled, "instead": instead, "PASSED_ON": PASSED_ON}
-    text, name = TEXT.format(given=given), file_name("graph")
-    exec(compile(text, name, "exec"), names)
-    call: Callable[..., Any] = names.pop("call")  # it would keep itself
-    keep(name, text, call)
     return call
 
 

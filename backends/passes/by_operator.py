@@ -87,6 +87,8 @@ class Operators:
             if node.op.startswith("call") and not is_item(node):
                 tensors: dict[int, tuple[int, FakeTensor]] = {}
                 key = node.op, node.target, signature((node.args, node.kwargs), tensors)
+                if not tensors and example(node) is None:
+                    raise Refused  # it is there for an effect: it switches a mode, say
                 own = [tensor for _, tensor in tensors.values()]
                 self.of[node] = different.setdefault(key, Operator(node, own)), own
         self.different = list(different.values())

@@ -64,6 +64,13 @@ def through_a_view(x, y):
     return flat
 
 
+def switching_modes(x, y):
+    with torch.enable_grad():
+        z = x * 2
+    with torch.autocast("cpu", torch.bfloat16):
+        return z @ x, z.add_(1)
+
+
 def half_of_an_input(x, y):
     first, second = x.chunk(2)
     first.relu_()
@@ -71,7 +78,7 @@ def half_of_an_input(x, y):
 
 
 ONE_BY_ONE = (in_place, into_inputs, pieces, random, shifted, the_same_again)
-AS_A_WHOLE = (through_a_view, half_of_an_input)
+AS_A_WHOLE = (through_a_view, half_of_an_input, switching_modes)
 
 
 @pytest.mark.parametrize("function", ONE_BY_ONE + AS_A_WHOLE, ids=lambda function: function.__name__)
