@@ -34,7 +34,7 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
     if wanted is None:
         more = AT_MOST if plan.mode.startswith("max-autotune") else ()
         device = "cuda" in device_types(gm)
-        usual = TRAINED if wants_gradients(gm) else ALWAYS
+        usual: tuple[str, ...] = TRAINED if wants_gradients(gm) else ALWAYS
         if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm):
             usual = ALWAYS[:1]
         wanted = tuple(name for name in (*usual, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
