@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 import multiprocessing
 import os
 import random
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -51,6 +52,7 @@ class Result:
     """One system on one model. None: not measured."""
 
     first_s: float | None = None
+    settled_s: float | None = None  # from the start of the first call to that of the first one at the final speed
     steady_ms: float | None = None
     graphs: int | None = None
     ops: int | None = None
@@ -117,8 +119,12 @@ def relative_error(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> float
     return max(errors, default=0.0)
 
 
+FURTHER = 12  # calls behind the first one, of which the last half tell the final speed
+NEAR = 1.05  # times the final one, a call's duration is at the final speed
+
+
 def first_call(plan: Plan, name: str, system: str) -> Result:
-    """Runs in a process of its own."""
+    """Runs in a process of its own. The first call, and some more to see when they get no faster."""
     with empty_caches():
         subject = Subject(plan, name)
         subject.call(copy.deepcopy(subject.model))
@@ -127,7 +133,15 @@ def first_call(plan: Plan, name: str, system: str) -> Result:
         model, _ = systems.make(system, subject.model)
         subject.call(model)
         subject.wait()
-        return Result(first_s=time.perf_counter() - start)
+        first = time.perf_counter() - start
+        further = [subject.timed(model) for _ in range(FURTHER)]
+        return Result(first_s=first, settled_s=first + until_settled(further))
+
+
+def until_settled(calls: Sequence[float]) -> float:
+    """Seconds of the calls before the first one that is as fast as the last half of them are."""
+    final = NEAR * statistics.median(calls[len(calls) // 2:])
+    return sum(itertools.takewhile(lambda spent: spent > final, calls))
 
 
 @contextlib.contextmanager
@@ -236,5 +250,6 @@ def measure(plan: Plan, name: str, progress: Callable[[str], None] = print) -> d
             if isinstance(first, str):
                 steady[system].failure = steady[system].failure or first
             else:
-                steady[system].first_s = first.first_s + (import_s() if systems.SYSTEMS[system][0] == "framejit" else 0.0)
+                imports = import_s() if systems.SYSTEMS[system][0] == "framejit" else 0.0
+                steady[system].first_s, steady[system].settled_s = first.first_s + imports, first.settled_s + imports
     return steady

@@ -42,7 +42,7 @@ def cell(result: Result, eager: Result) -> str:
 
 
 def summary_table(models: Models, wanted: Sequence[str]) -> str:
-    """Over all models: how many ran, speed-up, seconds of a first call, graphs and ops."""
+    """Over all models: how many ran, speed-up, seconds of a first call and until calls are steady, graphs and ops."""
     rows = []
     for system in wanted:
         results = [(row["eager"], row[system]) for row in models.values()]
@@ -50,10 +50,11 @@ def summary_table(models: Models, wanted: Sequence[str]) -> str:
         first = [mine.first_s for _, mine in results if mine.first_s is not None]
         equal = sum(not mine.failure and mine.error is not None and mine.error < 1e-3 for _, mine in results)
         ratios = (statistics.geometric_mean(speed), min(speed), fifth_percentile(speed)) if speed else ()
-        seconds = f"{statistics.mean(first):.2f} s" if first else ""
+        settled = [mine.settled_s for _, mine in results if mine.settled_s is not None]
+        seconds = [f"{statistics.mean(found):.2f} s" if found else "" for found in (first, settled)]
         captured = [total([getattr(mine, what) for _, mine in results]) for what in ("graphs", "ops")]
-        rows.append([system, f"{equal} of {len(results)}", *([f"x{ratio:.3f}" for ratio in ratios] or [""] * 3), seconds, *captured])
-    return table(["system", "ran, equal", "geomean", "worst", "5th percentile", "mean first call", "graphs", "ops"], rows)
+        rows.append([system, f"{equal} of {len(results)}", *([f"x{ratio:.3f}" for ratio in ratios] or [""] * 3), *seconds, *captured])
+    return table(["system", "ran, equal", "geomean", "worst", "5th percentile", "mean first call", "until steady", "graphs", "ops"], rows)
 
 
 def trace_table(models: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str:

@@ -8,12 +8,14 @@ import enum
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from types import FunctionType
+from typing import Any
 
 import torch
 
 from . import source as s
 from .guard import Guard, Kind
 from .kinds import kind_of
+from .kinds.containers import is_constant
 from .source import Source
 
 
@@ -41,8 +43,11 @@ class Phases:
         self._by_source: dict[Source, list[Guard]] = defaultdict(list)
         self._known: dict[Source, Phase] = {}
         self._restless: set[Source] = set()
+        self._keys: dict[Source, tuple[Any, ...]] = {}
         for guard in guards:
             self._by_source[guard.source].append(guard)
+            if guard.kind is Kind.KEYS:
+                self._keys[guard.source] = guard.expected
             if guard.kind is Kind.TYPE and guard.expected in NUMBERS:
                 self._restless.add(guard.source)
             if guard.kind is Kind.SHAPE:
@@ -73,7 +78,7 @@ class Phases:
         return phase
 
     def _find(self, source: Source) -> Phase:
-        if isinstance(source, s.ModuleSource):
+        if isinstance(source, s.ModuleSource) or self.known_key(source):
             return Phase.STABLE
         if source.base is None:
             return Phase.FIRST
@@ -95,6 +100,14 @@ class Phases:
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict):
             return type(source.key) is str
         return isinstance(source, QUIET_LOADS) or self.is_function_field(source) or self.is_property_field(source)
+
+    def known_key(self, source: Source) -> tuple[Any, ...]:
+        """(key,) where `source` is a key of a dictionary and another guard says which object that is; () otherwise."""
+        if not isinstance(source, s.DictKey):
+            return ()
+        keys = self._keys.get(source.of, ())
+        known = 0 <= source.index < len(keys) and not is_constant(keys[source.index])
+        return keys[source.index : source.index + 1] if known else ()
 
     def is_function_field(self, source: Source) -> bool:
         """Whether it is one of the parts of what another guard says is a function."""

@@ -151,6 +151,7 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
         guard for guard in unique.values()
         if not any(other is not guard and kind_of(other).implies(other, guard) for other in by_source[guard.source])
         and not (isinstance(guard.source, s.AttrSource) and any(map(never_changes, by_source[guard.source.of])))
+        and not (isinstance(guard.source, s.DictKey) and any(says_key(other, guard) for other in by_source[guard.source.of]))
     ]
     if not any(map(by_load, kept)):
         return kept
@@ -161,6 +162,13 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
 def never_changes(guard: Guard) -> bool:
     """Whether it names an object whose attributes nobody can change: what is asked of these was answered when it was made."""
     return guard.kind is Kind.IS and type(guard.expected) is CodeType
+
+
+def says_key(keys: Guard, guard: Guard) -> bool:
+    """Whether `keys`, about a dictionary, says of one of its keys what `guard` says."""
+    assert isinstance(guard.source, s.DictKey)
+    index = guard.source.index
+    return keys.kind is Kind.KEYS and guard.kind is Kind.IS and index < len(keys.expected) and keys.expected[index] is guard.expected
 
 
 def by_load(guard: Guard) -> Source | None:
@@ -281,6 +289,8 @@ class Writer:
         """The native form, and the source it starts from."""
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict) and type(source.key) is str:
             return Encoded("INSTANCE_ITEM", source.key), source.of.of
+        if known := self.phases.known_key(source):
+            return Encoded("CONSTANT", *known), None
         if self.phases.is_function_field(source):
             return Encoded("FUNCTION_FIELD", source.attr, FUNCTION_FIELDS.index(source.attr)), source.base  # type: ignore[attr-defined]
         if self.phases.is_property_field(source):

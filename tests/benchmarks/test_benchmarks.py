@@ -29,6 +29,13 @@ def test_a_model_under_two_systems(tmp_path):
     assert head == ["model", "eager ms", "eager-again", "framejit-eager"]
     assert "1 / 3, equal" in mlp[3] and "equal" in breaks[3] and "later" not in breaks[3]
     assert rows[-1][:2] == ["framejit-eager", "2 of 2"]
+    first, settled = (float(cell.removesuffix(" s")) for cell in rows[-1][5:7])
+    assert 0 < first <= settled
+
+
+@pytest.mark.parametrize(("calls", "wanted"), [([1, 1, 1, 1], 0), ([9, 4, 1, 1, 1.04, 1], 13), ([2, 1, 5, 1, 1, 1], 2)])
+def test_calls_are_counted_until_they_are_steady(calls, wanted):
+    assert measure.until_settled(calls) == wanted
 
 
 def test_torchscript_and_lazy_tensors():

@@ -34,6 +34,23 @@ def kinds(guards):
     return [guard.kind for guard in GuardProgram.build(guards).guards]
 
 
+def test_keys_that_are_compared_by_identity_are_known():
+    one, two = Plain(), Plain()
+    key = s.DictKey(X, 1)
+    program = GuardProgram.build(
+        [Guard(X, Kind.KEYS, (one, two, "three")), Guard(key, Kind.IS, two), Guard(own(key, "size"), Kind.EQUALS, 3),
+         Guard(s.DictKey(X, 2), Kind.EQUALS, "three")],
+        lifted=[key],
+    )  # fmt: skip
+    two.size = 3
+    assert kinds(program.guards) == [Kind.KEYS, Kind.EQUALS, Kind.EQUALS]
+    assert [step.source for step in program.steps if step.op == "DICT_KEY"] == [s.DictKey(X, 2)]  # a constant may be an equal one
+    check = program.native().check
+    assert check(({one: 1, two: 2, "three": 3},), function) and not check(({two: 1, one: 2, "three": 3},), function)
+    two.size = 4
+    assert not check(({one: 1, two: 2, "three": 3},), function)
+
+
 class Computed:
     @property
     def size(self):
