@@ -30,7 +30,8 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
 
     def trace(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         def run(*args: Any) -> Any:  # functionalize wants to look into it
-            return function(*args)
+            with torch.no_grad():  # whatever the graph leaves: writes into inputs come behind it
+                return function(*args)
 
         return make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions))(*inputs)
 

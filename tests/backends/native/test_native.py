@@ -172,3 +172,15 @@ def test_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(compiled(x, w), f(x, w))
+
+
+def test_an_optimizers_step():
+    weights = []
+    for compile_it in (lambda step: step, lambda step: framejit.compile(step, backend="native")):
+        layer = torch.nn.Linear(2, 2)
+        torch.nn.init.ones_(layer.weight)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        layer(torch.ones(2)).sum().backward()
+        compile_it(lambda optimizer=optimizer: optimizer.step())()
+        weights.append(layer.weight.detach())
+    torch.testing.assert_close(*weights)
