@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
-
 import triton
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..loops.ir import Buffer
 from ..toolchain.load_triton import Job, Kernel, try_to_load

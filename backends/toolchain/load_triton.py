@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 import triton
 
 from . import triton_worker
