@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, InternalError, SkipFrame
+from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame
 from ...events import Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
-from ..interpret.capture import Capture
+from ..interpret.capture import Break, Capture
 from ..interpret.expectations import expect
 from ..interpret.trace import Loops
 from ..pycode.decode import decode
@@ -211,7 +211,8 @@ class Cache:
         rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
 
         def resume(frames: tuple[Suspended, ...]) -> ContinuationMaker:
-            after = self._site_after(frames)
+            forbidden = capture.exit.reason if self.options.fullgraph and isinstance(capture.exit, Break) else None
+            after = self._site_after(frames, forbidden)
             expect(after.data.variation, capture, frames)
             return ContinuationMaker(after)
 
@@ -221,11 +222,11 @@ class Cache:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
         return ContinuationMaker(self._site_after((Suspended(decoded, function.__globals__, point),)), True)
 
-    def _site_after(self, frames: tuple[Suspended, ...]) -> Site:
+    def _site_after(self, frames: tuple[Suspended, ...], forbidden: GraphBreak | None = None) -> Site:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops))
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops, forbidden=forbidden))
             self._continuations[key] = site
             self._pieces.append(frames)
         return site

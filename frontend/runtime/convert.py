@@ -47,6 +47,7 @@ class Piece:
     frames: tuple[Suspended, ...]
     loops: Loops  # those left to Python, shared by all pieces of a handle
     variation: Variation = field(default_factory=Variation)
+    forbidden: GraphBreak | None = None  # under fullgraph: the break before it, made for an exception that was to leave the frame
 
     @property
     def name(self) -> str:
@@ -157,12 +158,14 @@ def run_capture(
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, observer: Observer, marks: Marked | None) -> None:
-    """Tells of a break; raises GraphBreakError under fullgraph."""
+    """Tells of a break; raises GraphBreakError under fullgraph, unless it is there for Python to raise the program's own exception."""
     if not isinstance(capture.exit, Break):
+        if piece.forbidden is not None:
+            raise refused(piece.forbidden) from piece.forbidden
         return
     reason, innermost = capture.exit.reason, capture.exit.frames[-1]
-    if options.fullgraph:
-        raise GraphBreakError(reason, " called from ".join(reason.chain)) from reason
+    if options.fullgraph and not reason.raises:
+        raise refused(reason) from reason
     chain = tuple(reason.chain)
     observer.send(BreakEvent(
         piece.name, capture.exit.where, chain, reason.reason.id, reason.sentence, reason.reason.hint,
@@ -170,6 +173,10 @@ def report_break(piece: Piece, capture: Capture, options: Options, observer: Obs
     ))  # fmt: skip
     if marks is not None:
         marks.broken = piece.name, chain, reason.reason.id
+
+
+def refused(reason: GraphBreak) -> GraphBreakError:
+    return GraphBreakError(reason, " called from ".join(reason.chain))
 
 
 def report_specialised(piece: Piece, capture: Capture, options: Options, observer: Observer) -> None:
