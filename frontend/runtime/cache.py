@@ -226,7 +226,8 @@ class Cache:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops, forbidden=forbidden))
+            piece = Piece(frames[0].decoded, frames, self._loops, forbidden=forbidden)
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), piece)
             self._continuations[key] = site
             self._pieces.append(frames)
         return site
