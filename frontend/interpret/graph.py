@@ -23,6 +23,7 @@ from ..values.context_manager import MODE_SWITCHES
 from ..values.klass import ClassValue
 from ..values.mapping import DictValue
 from ..values.marks import Mark, marks_of
+from ..values.opaque_tensor import OpaqueTensor
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
@@ -31,7 +32,6 @@ from .overlap import refused
 if TYPE_CHECKING:
     from .trace import Trace
 
-PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
 NO_SYMBOLS = nullcontext()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
@@ -95,10 +95,6 @@ class GraphBuilder:
             if known.source != source:
                 tx.guard(source, Kind.SAME, known.source)
             return known
-        if type(real) not in PLAIN_TENSORS:
-            raise GraphBreak("subclass", type(real).__name__)  # asking it anything may run its own code
-        if real.layout is not torch.strided or torch._is_functional_tensor(real):
-            raise GraphBreak("subclass", f"{type(real).__name__}, {real.layout}")
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
@@ -289,6 +285,8 @@ class GraphBuilder:
             raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
         if value.is_constant():
             return value.constant(), value.constant()
+        if isinstance(value, OpaqueTensor):
+            raise value.unsupported("as an argument")
         if isinstance(value, DictValue):
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
             return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}

@@ -16,6 +16,7 @@ from .constant import Constant, fold
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
+from .opaque_tensor import OpaqueTensor
 from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
@@ -73,6 +74,7 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if not isinstance(other, UserObject):
             used = IN_PLACE[op] if in_place and isinstance(left, TensorValue) else function
             return tx.graph.call("call_function", used, [left, right], {})
+    ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
         result = by_methods(tx, name, in_place, left, right)
         if result is not None:
@@ -87,6 +89,13 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if left.is_constant() and right.is_constant():
         return fold(tx, function, [left, right], {})
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def ask_in_python(op: str, left: Value, right: Value) -> None:
+    """A break where an operand is a tensor that graphs do not take."""
+    for side in (left, right):
+        if isinstance(side, OpaqueTensor):
+            raise side.unsupported(op)
 
 
 def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
@@ -208,6 +217,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return Constant(op == "!=")
         if not isinstance(other, UserObject):
             return tx.graph.call("call_function", function, [left, right], {})
+    ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
         return compare_objects(tx, op, left, right, name, reflected)
     if left.is_constant() and right.is_constant():

@@ -31,6 +31,7 @@ from .klass import ClassValue
 from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
+from .opaque_tensor import why_opaque, wrap_opaque
 from .python_module import PythonModule
 from .range import RangeValue
 from .registry import wrap_rule, wraps
@@ -324,7 +325,8 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a tensor that no path leads to")
-    return tx.graph.input(tx, obj, source)
+    why = why_opaque(obj)
+    return tx.graph.input(tx, obj, source) if why is None else wrap_opaque(tx, obj, source, why)
 
 
 def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:

@@ -120,7 +120,7 @@ def size(tx: TraceContext, items: Value | None = None) -> Value:
 
 @models(torch.is_tensor)
 def is_tensor(tx: TraceContext, obj: Value) -> Value:
-    return Constant(isinstance(obj, TensorValue))
+    return Constant(issubclass(obj.python_type(), torch.Tensor))
 
 
 @models(torch.cuda.is_available)
