@@ -39,9 +39,11 @@ class CapturedGraph(Protocol):
 
 
 def compile_graph(
-    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter
-) -> Callable[..., Any]:
-    """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError, or RequirementError."""
+    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
+    expected: Sequence[torch.fx.Node] = (),
+) -> Callable[..., Any]:  # fmt: skip
+    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or Rerun is raised.
+    Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
@@ -51,7 +53,7 @@ def compile_graph(
     for node in examples:
         if node not in used:
             graph.erase_node(node)
-    graph.output(tuple(outputs))
+    graph.output((*outputs, *expected))
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     modes = touches_modes(captured.nodes)
@@ -68,11 +70,26 @@ def compile_graph(
         raise
     except Exception as error:
         raise BackendError(name_of(options.backend), error, origin) from error
+    if expected:
+        compiled = Expecting(compiled, len(outputs))
     mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
         return Restoring(compiled, gm.forward, backend.described, random, mutated, keeps)
     return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, backend.described)
+
+
+class Expecting:
+    """Runs a graph and hands on its first outputs; the others have to be true, or nothing has happened."""
+
+    def __init__(self, compiled: Callable[..., Any], outputs: int) -> None:
+        self.compiled, self.outputs = compiled, outputs
+
+    def __call__(self, *args: Any) -> Any:
+        results = self.compiled(*args)
+        if not all(map(bool, results[self.outputs :])):
+            raise Rerun
+        return results[: self.outputs]
 
 
 def as_record(item: Any) -> Input:

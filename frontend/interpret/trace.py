@@ -9,6 +9,7 @@ import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...errors import GraphBreak, SkipFrame
@@ -34,13 +35,14 @@ from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
 from ..values.registry import accepts, method_of
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
+from ..values.tensor import TensorValue
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
 from .capture import BrokenFrame
 from .construct import construct, new_object
 from .cuda_guard import settle
 from .effects import EffectLog
-from .graph import GraphBuilder
+from .graph import GraphBuilder, is_symbolic
 from .inline import inline
 from .outcome import Reached, Restart
 from .variation import Variation
@@ -156,6 +158,7 @@ class Trace:
         self.turns.clear()
         self.effects.changed.clear()
         self.effects.outputs.clear()
+        self.effects.expected.clear()
         self.effects.globals.clear()
         self._outside = None
         self.graph.forget()
@@ -270,10 +273,28 @@ class Trace:
         self._known[id(obj)] = (obj, value)
         return value
 
-    def misplaced_output(self) -> int | None:
-        """The place of the first output that may end in a list which the program uses itself, so that its time counts."""
+    def misplaced(self) -> Restart | None:
+        """The break to be made before the first output that may end in a list which the program uses itself, so that its time counts;
+        or before the first expectation, where the graph writes into its inputs, which then could not start over."""
         uses_lists = any(isinstance(value, ListValue) and value.source is not None for _, value in self._known.values())
-        return next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
+        listed = next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
+        if listed is not None:
+            return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
+        if self.effects.expected and any(item.mutated for item in self.graph.inputs):
+            return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs,"))
+        return None
+
+    def may_expect(self, tested: TensorValue) -> bool:
+        """Whether a graph can hand out the truth of a tensor."""
+        plain = torch._C._functorch.maybe_current_level() is None and not is_symbolic(tested.fake)
+        return plain and tested.fake.numel() == 1
+
+    def expect(self, tested: TensorValue, truth: bool) -> bool:
+        """Goes on as if a tensor were true, or false."""
+        fact = self.graph.call("call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {})
+        assert isinstance(fact, TensorValue)
+        self.effects.expect(fact.node, self.place())
+        return truth
 
     def apart(self) -> list[list[Source]]:
         """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list

@@ -30,7 +30,7 @@ from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
 from .convert import Piece, convert, start
-from .frames import IN_PYTHON, worth_compiling
+from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .probe import Probe, guard_costs
 from .recompile import Decision, change, decide
@@ -70,14 +70,14 @@ class Cache:
 
     def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
-        return self._site(code, None) if code in IN_PYTHON or worth_compiling(code, function) else None
+        return self._site(code, None) if stays_in_python(code) or worth_compiling(code, function) else None
 
     def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
         if any(slot is UNBOUND for slot in slots) or sys.gettrace() is not None or sys.getprofile() is not None:
             return None
         piece: Piece = site.data
-        if piece.decoded.code in IN_PYTHON:
+        if stays_in_python(piece.decoded.code):
             return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
             return None

@@ -91,7 +91,9 @@ def convert_here(
     code, direct = rebuilt.code, None
     if rebuilt.outputs or capture.trace.graph.nodes:
         with clock.phase("backend"):
-            compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter())
+            compiled = compile_graph(
+                capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter(), expected_facts(capture)
+            )
         if marks is not None:
             compiled = marks.timed(compiled)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
@@ -123,9 +125,9 @@ def capture_and_rebuild(
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
             continue
-        misplaced = capture.trace.misplaced_output()
+        misplaced = capture.trace.misplaced()
         if misplaced is not None:
-            stop = Restart(misplaced, GraphBreak("output", "a warning recorded in a list"))
+            stop = misplaced
             continue
         try:
             with observer.clock.phase("rebuild"):
@@ -155,6 +157,10 @@ def run_capture(
     if not piece.frames:
         return capture_call(options, piece.decoded, function, piece.variation, slots, piece.loops, stop, clock)
     return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop, clock)
+
+
+def expected_facts(capture: Capture) -> list[torch.fx.Node]:
+    return [expectation.fact for expectation in capture.trace.effects.expected]
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, observer: Observer, marks: Marked | None) -> None:

@@ -111,7 +111,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
             raise refused(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
-        if type(raw).__module__.split(".")[0] == "torch":
+        if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.wrap(raw, source)

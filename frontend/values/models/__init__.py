@@ -5,7 +5,7 @@ import functools
 import importlib
 
 FILES = (
-    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools",
+    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "framejit", "functools",
     "functorch", "inspect", "itertools", "logging", "masked", "math", "operator", "profiler", "sys", "torch", "typing", "warnings",
 )  # fmt: skip
 

@@ -263,7 +263,11 @@ def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 
 @method(torch.Tensor, "new")
 def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
-    raise self.unsupported("Tensor.new")
+    """By sizes; what is made of data is a break."""
+    numbers = all(issubclass(arg.python_type(), int) for arg in args)
+    if not numbers and not (len(args) == 1 and args[0].python_type() is torch.Size):
+        raise self.unsupported("Tensor.new")
+    return self.method(tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {})
 
 
 @models(torch.Tensor)
