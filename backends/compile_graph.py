@@ -40,10 +40,10 @@ class CapturedGraph(Protocol):
 
 def compile_graph(
     captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
-    expected: Sequence[torch.fx.Node] = (),
+    expected: Sequence[torch.fx.Node] = (), seed: int | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or Rerun is raised.
-    Raises BackendError, or RequirementError."""
+    `seed`: of the generators, before it draws from them. Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
@@ -57,7 +57,7 @@ def compile_graph(
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     modes = touches_modes(captured.nodes)
-    random = draws_random_numbers(captured.nodes)
+    random = seed is not None or draws_random_numbers(captured.nodes)
     origin = ""
     try:
         with report.phase("imports"):
@@ -70,6 +70,8 @@ def compile_graph(
         raise
     except Exception as error:
         raise BackendError(name_of(options.backend), error, origin) from error
+    if seed is not None:
+        compiled = Seeded(compiled, seed)
     if expected:
         compiled = Expecting(compiled, len(outputs))
     mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
@@ -77,6 +79,17 @@ def compile_graph(
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
         return Restoring(compiled, gm.forward, backend.described, random, mutated, keeps)
     return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, backend.described)
+
+
+class Seeded:
+    """Seeds torch's generators, then runs a graph."""
+
+    def __init__(self, compiled: Callable[..., Any], seed: int) -> None:
+        self.compiled, self.seed = compiled, seed
+
+    def __call__(self, *args: Any) -> Any:
+        torch.manual_seed(self.seed)
+        return self.compiled(*args)
 
 
 class Expecting:

@@ -147,6 +147,15 @@ def handled_now(nothing: None) -> BaseException | None:
     return sys.exc_info()[1]
 
 
+def entered_random_state(source: s.EnteredRandomState, frame: FrameView) -> torch.Tensor:
+    return random_state_now(None)
+
+
+def random_state_now(nothing: None) -> torch.Tensor:
+    """The state of torch's CPU generator."""
+    return torch.get_rng_state()
+
+
 def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
     """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
     of = load(source.of, frame)
@@ -247,6 +256,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.IteratorItem: iterator_item,
     s.Referent: referent,
     s.HandledOutside: handled_outside,
+    s.EnteredRandomState: entered_random_state,
     s.InstanceDict: instance_dict,
     s.TypeOf: type_of,
     s.ClassDict: class_dict,

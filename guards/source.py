@@ -274,6 +274,17 @@ class HandledOutside(Source):
 
 
 @path
+class EnteredRandomState(Source):
+    """The state of torch's CPU generator when the frame was entered, in a tensor of its own."""
+
+    of: Source = TorchStateSource()
+
+    @property
+    def name(self) -> str:
+        return "torch.get_rng_state()"
+
+
+@path
 class TensorProperty(Source):
     """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
 

@@ -14,6 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
+from ...backends.value_errors import may_draw
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source
@@ -177,6 +178,10 @@ class GraphBuilder:
         node.meta["lines"] = self.tx.whole_where()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
+        if self.tx.random.stored is not None and may_draw(node):
+            stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
+            stop.place = self.tx.random.place
+            raise stop
         if self.tx.has_shapes:
             self.tx.shapes.bind(node, result)
         return self._value(node, result)

@@ -33,6 +33,7 @@ from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
+from ..values.random_state import RandomState
 from ..values.registry import accepts, method_of
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
 from ..values.tensor import TensorValue
@@ -103,6 +104,7 @@ class Trace:
         self.function = function  # whose globals are the root frame's
         self.graph = GraphBuilder(self, fake_mode)
         self.effects = EffectLog()
+        self.random = RandomState()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
         self.class_paths: dict[type, Source | None] = {}

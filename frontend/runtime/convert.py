@@ -92,7 +92,8 @@ def convert_here(
     if rebuilt.outputs or capture.trace.graph.nodes:
         with clock.phase("backend"):
             compiled = compile_graph(
-                capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter(), expected_facts(capture)
+                capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter(), expected_facts(capture),
+                capture.trace.random.seed,
             )
         if marks is not None:
             compiled = marks.timed(compiled)

@@ -6,7 +6,7 @@ import importlib
 
 FILES = (
     "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "framejit", "functools",
-    "functorch", "inspect", "itertools", "logging", "masked", "math", "operator", "profiler", "sys", "torch", "typing", "warnings",
+    "functorch", "inspect", "itertools", "logging", "masked", "math", "operator", "profiler", "random", "sys", "torch", "typing", "warnings",
 )  # fmt: skip
 
 

@@ -128,6 +128,16 @@ def cuda_is_available(tx: TraceContext) -> Value:
     return Constant(torch.cuda.is_available())
 
 
+@models(torch.accelerator.current_accelerator)
+def current_accelerator(tx: TraceContext, check_available: Value | None = None) -> Value:
+    return Constant(torch.accelerator.current_accelerator(check_available is not None and check_available.truth(tx)))
+
+
+@models(torch.accelerator.is_available)
+def accelerator_is_available(tx: TraceContext) -> Value:
+    return Constant(torch.accelerator.is_available())
+
+
 @models(torch.nn.Parameter)
 def parameter(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak("unknown-call", "torch.nn.Parameter() inside a compiled function")
