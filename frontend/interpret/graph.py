@@ -24,6 +24,7 @@ from ..values.context_manager import MODE_SWITCHES
 from ..values.klass import ClassValue
 from ..values.mapping import DictValue
 from ..values.marks import Mark, marks_of
+from ..values.numpy_number import TYPED_BY_DATA, operand
 from ..values.opaque_tensor import OpaqueTensor
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
@@ -164,6 +165,8 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method") to the graph."""
+        if target in TYPED_BY_DATA and any(type(arg) is Constant and type(arg.object).__module__ == "numpy" for arg in args):
+            raise GraphBreak("unsupported-value", f"a number of numpy's as data of {_target_name(target)}")
         pairs = [self.argument(arg) for arg in args]
         named = {name: self.argument(arg) for name, arg in kwargs.items()}
         fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
@@ -289,7 +292,10 @@ class GraphBuilder:
         if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
             raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
         if value.is_constant():
-            return value.constant(), value.constant()
+            literal = value.constant()
+            if type(literal).__module__ == "numpy":
+                literal = operand(literal)
+            return literal, literal
         if isinstance(value, OpaqueTensor):
             raise value.unsupported("as an argument")
         if isinstance(value, DictValue):

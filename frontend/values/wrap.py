@@ -31,6 +31,7 @@ from .klass import ClassValue
 from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
+from .numpy_number import NumpyFunction, is_function, is_numpys
 from .opaque_tensor import why_opaque, wrap_opaque
 from .python_module import PythonModule
 from .range import RangeValue
@@ -347,7 +348,20 @@ def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Val
     return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
+def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if is_function(obj):
+        tx.guard(source, Kind.IS, obj)
+        return NumpyFunction(obj, source)
+    number = obj.item()
+    if source is not None and isinstance(number, int | float) and tx.is_symbolic(source, number):
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
+    tx.guard(source, Kind.EQUALS, obj)
+    return Constant(obj, source)
+
+
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if type(obj).__module__ == "numpy" and is_numpys(obj):
+        return wrap_numpys(tx, obj, source)
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     tx.guard(source, Kind.TYPE, type(obj))
