@@ -405,7 +405,8 @@ def make_object(r: Reloader, value: UserObject) -> None:
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
         maker = object.__new__ if value.base is None else value.base.python_type().__new__
-        r.call(maker, [r.const(value.cls)])
+        items = [lambda: make_tuple(r, value.base)] if isinstance(value.base, TupleValue) else []
+        r.call(maker, [r.const(value.cls), *items])
     r.keep(value)
     if isinstance(value, ExceptionValue):  # some builtin exceptions take their arguments apart there
         r.call(builtin.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), *(r.push(arg) for arg in value.args)])

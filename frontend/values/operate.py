@@ -17,6 +17,7 @@ from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .opaque_tensor import OpaqueTensor
+from .registry import method
 from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
@@ -246,6 +247,28 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return Constant(same == (op == "=="))
         return Constant(tx.same(left, right) == (op == "=="))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def _comparison(op: str) -> None:
+    @method(list, COMPARE[op][1])
+    @method(tuple, COMPARE[op][1])
+    def compared(tx: TraceContext, self: Sequence, other: Value) -> Value:
+        """Past what a subclass has under the name."""
+        inner = other.base if isinstance(other, UserObject) and other.base is not None else other
+        return compare_sequences(tx, op, self, inner) if isinstance(inner, type(self)) else Constant(NotImplemented)
+
+
+for _op in COMPARE:
+    _comparison(_op)
+
+
+@method(list, "__add__")
+@method(tuple, "__add__")
+def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
+    inner = other.base if isinstance(other, UserObject) and other.base is not None else other
+    if not isinstance(inner, type(self)):
+        raise self.unsupported("+")
+    return binary(tx, "+", self, inner)
 
 
 def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:

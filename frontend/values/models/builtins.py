@@ -496,7 +496,7 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
 def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
     made = cls.constant()
     if made is not tuple and not hasattr(made, "_make"):
-        raise GraphBreak("unknown-call", f"class {made.__qualname__}")
+        return tx.new_object(made, [] if items is None else [items])
     return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
 
 
