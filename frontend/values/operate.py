@@ -143,8 +143,8 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
             attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))
-    for receiver, method, argument in attempts:
-        found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
+    for receiver, asked, argument in attempts:
+        found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
         if found is not None:
             result = found.call(tx, [argument], {})
             if not (result.is_constant() and result.constant() is NotImplemented):
@@ -280,8 +280,8 @@ def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 
 def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
     attempts = [(left, name, right), (right, reflected, left)]
-    for receiver, method, argument in attempts if is_first(left, right) else attempts[::-1]:
-        found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
+    for receiver, asked, argument in attempts if is_first(left, right) else attempts[::-1]:
+        found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
         if is_objects_own(found):
             if op == "!=":
                 equals = receiver.special(tx, "__eq__")
