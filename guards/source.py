@@ -285,6 +285,17 @@ class EnteredRandomState(Source):
 
 
 @path
+class PlainTensor(Source):
+    """The tensor `of`, an instance of a subclass, without its class."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.as_subclass(Tensor)"
+
+
+@path
 class TensorProperty(Source):
     """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
 

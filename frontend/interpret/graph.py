@@ -29,6 +29,7 @@ from ..values.opaque_tensor import OpaqueTensor
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
+from ..values.tensor_subclass import InstanceMet, TensorObject, dispatched, undressed_call
 from .overlap import refused
 
 if TYPE_CHECKING:
@@ -167,8 +168,11 @@ class GraphBuilder:
         """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method") to the graph."""
         if target in TYPED_BY_DATA and any(type(arg) is Constant and type(arg.object).__module__ == "numpy" for arg in args):
             raise GraphBreak("unsupported-value", f"a number of numpy's as data of {_target_name(target)}")
-        pairs = [self.argument(arg) for arg in args]
-        named = {name: self.argument(arg) for name, arg in kwargs.items()}
+        try:
+            pairs = [self.argument(arg) for arg in args]
+            named = {name: self.argument(arg) for name, arg in kwargs.items()}
+        except InstanceMet:
+            return self._call_with_instances(kind, target, args, kwargs)
         fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
         result = self._run(kind, target, fakes, fake_kwargs)
         if self.tx.has_shapes:
@@ -188,6 +192,12 @@ class GraphBuilder:
         if self.tx.has_shapes:
             self.tx.shapes.bind(node, result)
         return self._value(node, result)
+
+    def _call_with_instances(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The same with instances of tensor subclasses among the arguments."""
+        if self.tx.subclasses_off:
+            return undressed_call(self.tx, lambda tx, *args, **kwargs: self.call(kind, target, list(args), kwargs), args, kwargs)
+        return dispatched(self.tx, lambda *args, **kwargs: apply(kind, target, list(args), kwargs), args, kwargs)
 
     def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         """Adds a call that is not run on fakes; arguments are literals and nodes."""
@@ -298,6 +308,8 @@ class GraphBuilder:
             return literal, literal
         if isinstance(value, OpaqueTensor):
             raise value.unsupported("as an argument")
+        if isinstance(value, TensorObject):
+            raise InstanceMet
         if isinstance(value, DictValue):
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
             return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}

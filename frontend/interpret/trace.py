@@ -37,6 +37,7 @@ from ..values.random_state import RandomState
 from ..values.registry import accepts, method_of
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
 from ..values.tensor import TensorValue
+from ..values.tensor_subclass import SubclassMethod, TensorObject
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
 from .capture import BrokenFrame
@@ -212,6 +213,11 @@ class Trace:
         """The same of each frame, innermost first."""
         return tuple(frame.where() for frame in reversed(self.frames))
 
+    @property
+    def subclasses_off(self) -> bool:
+        """Whether the program has switched __torch_function__ of tensor subclasses off here."""
+        return bool(self.modes.subclasses_off)
+
     # numbers that vary
 
     @property
@@ -367,6 +373,8 @@ class Trace:
     def builtin_method(self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A method of a C class, called on a value: `dict.get(d, k)`, `object.__setattr__(o, n, v)`, `torch.Tensor.add(a, b)`."""
         owner, name = descriptor.__objclass__, descriptor.__name__
+        if isinstance(receiver, TensorObject) and owner is not object:
+            return SubclassMethod(receiver, name).call(self, args, kwargs)
         if isinstance(receiver, UserObject):
             if owner is object or issubclass(owner, BaseException):
                 return self._object_method(receiver, name, args)

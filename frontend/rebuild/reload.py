@@ -53,6 +53,7 @@ from ..values.range import RangeValue
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorMethod, TensorValue
+from ..values.tensor_subclass import TensorObject, dressed
 from ..values.user_object import SuperValue, UserObject
 
 
@@ -439,6 +440,15 @@ def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> Non
     setter = setattr if isinstance(obj, ExceptionValue) else object.__setattr__
     r.call(setter, [r.push(obj), r.const(name), r.push(item)])
     r.b.pop_top()
+
+
+@makes(TensorObject)
+def make_tensor_object(r: Reloader, value: TensorObject) -> None:
+    r.call(dressed, [r.push(value.plain), r.const(value.cls)])
+    r.keep(value)
+    for name, item in value.attrs.items():
+        if item is not None:
+            store_attribute(r, value, name, item)
 
 
 @makes(Namespace)

@@ -21,6 +21,7 @@ from ..values.mapping import DictValue, SetValue
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
+from ..values.tensor_subclass import TensorObject
 from ..values.user_object import UserObject
 from .reload import Reloader, Unreloadable, make_list, store_attribute
 
@@ -190,6 +191,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     DictValue: replay_dict,
     SetValue: replay_set,
     UserObject: replay_object,
+    TensorObject: replay_object,
     ExceptionValue: replay_object,
     ModuleValue: replay_object,
     CellValue: replay_cell,

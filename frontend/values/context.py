@@ -45,6 +45,10 @@ class TraceContext(Protocol):
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
 
+    @property
+    def subclasses_off(self) -> bool:
+        """Whether the program has switched __torch_function__ of tensor subclasses off here."""
+
     def line(self) -> tuple[int, types.CodeType]:
         """The line being interpreted, and the code object it is in."""
 

@@ -21,6 +21,7 @@ from .registry import method
 from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
+from .tensor_subclass import TORCHS, TensorObject, dispatched, undressed_call
 from .user_object import UserObject
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return tx.graph.call("call_function", used, [left, right], {})
     ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
+        if left_to_torch(left, f"__{name}__") and left_to_torch(right, f"__r{name}__"):
+            if tx.subclasses_off:
+                return undressed_call(tx, lambda tx, a, b: binary(tx, op, a, b), [left, right], {})
+            return dispatched(tx, IN_PLACE[op] if in_place else function, [left, right], {})
         result = by_methods(tx, name, in_place, left, right)
         if result is not None:
             return result
@@ -97,6 +102,13 @@ def ask_in_python(op: str, left: Value, right: Value) -> None:
     for side in (left, right):
         if isinstance(side, OpaqueTensor):
             raise side.unsupported(op)
+
+
+def left_to_torch(value: Value, name: str) -> bool:
+    """Whether an operand leaves an operator, whose method has this name, to torch."""
+    if isinstance(value, TensorObject):
+        return lookup(value.cls, name)[0] in TORCHS
+    return isinstance(value, TensorValue) or value.is_constant()
 
 
 def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
@@ -199,6 +211,10 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
     if isinstance(value, TensorValue):
         return tx.graph.call("call_function", function, [value], {})
     if isinstance(value, UserObject):
+        if left_to_torch(value, name):
+            if tx.subclasses_off:
+                return undressed_call(tx, lambda tx, a: unary(tx, op, a), [value], {})
+            return dispatched(tx, function, [value], {})
         found = value.special(tx, name)
         if found is not None:
             return found.call(tx, [], {})
@@ -220,6 +236,10 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return tx.graph.call("call_function", function, [left, right], {})
     ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
+        if left_to_torch(left, name) and left_to_torch(right, reflected):
+            if tx.subclasses_off:
+                return undressed_call(tx, lambda tx, a, b: compare(tx, op, a, b), [left, right], {})
+            return dispatched(tx, function, [left, right], {})
         return compare_objects(tx, op, left, right, name, reflected)
     if left.is_constant() and right.is_constant():
         return fold(tx, function, [left, right], {})

@@ -17,6 +17,7 @@ import torch
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import ITERATORS
+from ...guards.reference import without_class
 from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
@@ -32,12 +33,13 @@ from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
-from .opaque_tensor import why_opaque, wrap_opaque
+from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
 from .python_module import PythonModule
 from .range import RangeValue
 from .registry import wrap_rule, wraps
 from .sequence import ListValue, SliceValue, TupleValue
 from .symbolic_number import Symbol
+from .tensor_subclass import is_captured, wrap_subclass
 from .user_object import UserObject
 from .weak_reference import WeakReference
 
@@ -117,7 +119,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
     if isinstance(known, FunctionValue):
         met_again(tx, known, source)
         return known
-    return tx.remember(obj, existing_function(tx, obj, source))
+    return existing_function(tx, obj, source)
 
 
 def _is_definition(source: Source) -> bool:
@@ -327,6 +329,8 @@ def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> V
     if source is None:
         raise GraphBreak("unsupported-value", "a tensor that no path leads to")
     why = why_opaque(obj)
+    if why is not None and type(obj) not in PLAIN_TENSORS and is_captured(type(obj)) and why_opaque(without_class(obj)) is None:
+        return wrap_subclass(tx, obj, source)
     return tx.graph.input(tx, obj, source) if why is None else wrap_opaque(tx, obj, source, why)
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.compiler
-import torch.overrides
 
 from ....errors import GraphBreak
 from ..base import Value
@@ -85,7 +84,6 @@ def _always(value: Any, *functions: Any) -> None:
 _always(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 _always(False, torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting, torch._C._is_tracing)
 _always(None, torch._C._get_tracing_state)
-_always(False, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
 _always(None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level)
 _always(None, torch._C._functorch.peek_interpreter_stack)
 
