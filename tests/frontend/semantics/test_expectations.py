@@ -187,4 +187,3 @@ def test_inside_a_piece_of_a_graph():
         return torch.utils.checkpoint.checkpoint(inner, x * 2, use_reentrant=False)
 
     check(f, vec(2, grad=True), graphs=None, breaks=None, backward=True)
-    check(f, NEGATIVE, graphs=None, breaks=None, lines=False)
