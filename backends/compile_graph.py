@@ -70,15 +70,21 @@ def compile_graph(
         raise
     except Exception as error:
         raise BackendError(name_of(options.backend), error, origin) from error
-    if seed is not None:
-        compiled = Seeded(compiled, seed)
-    if expected:
-        compiled = Expecting(compiled, len(outputs))
+    plain = compiled == gm.forward
+    forward = surrounded(gm.forward, len(outputs), expected, seed)
+    compiled = forward if plain else surrounded(compiled, len(outputs), expected, seed)
     mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
-        return Restoring(compiled, gm.forward, backend.described, random, mutated, keeps)
-    return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, backend.described)
+        return Restoring(compiled, forward, backend.described, random, mutated, keeps)
+    return compiled if plain else deoptimising(compiled, forward, backend.described)
+
+
+def surrounded(run: Callable[..., Any], outputs: int, expected: Sequence[torch.fx.Node], seed: int | None) -> Callable[..., Any]:
+    """A graph with what comes before and behind it."""
+    if seed is not None:
+        run = Seeded(run, seed)
+    return Expecting(run, outputs) if expected else run
 
 
 class Seeded:
