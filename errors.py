@@ -96,6 +96,10 @@ class InternalError(FramejitError):
     """A bug of framejit, raised only under strict; otherwise the frame runs in eager with one warning."""
 
 
+# What operations raise for wrong arguments; torch's subclasses of them say that it cannot run one without data.
+PLAIN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
+
+
 class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
     """Run this bit in Python and go on after it."""
 
@@ -109,6 +113,12 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
     @property
     def sentence(self) -> str:
         return self.reason.sentence.format(self.detail)
+
+    @property
+    def raises(self) -> bool:
+        """Whether the program, as far as is known, raises an exception of its own here."""
+        refused = self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS  # by the operation, not for want of data
+        return refused or self.reason.id == "exception-leaves"
 
 
 class Rerun(Exception):  # noqa: N818 - it steers, it is not an error

@@ -39,9 +39,11 @@ class CapturedGraph(Protocol):
 
 
 def compile_graph(
-    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter
-) -> Callable[..., Any]:
-    """Compiles a graph of which `inputs` are the placeholders in use. Raises BackendError, or RequirementError."""
+    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
+    expected: Sequence[torch.fx.Node] = (), seed: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or Rerun is raised.
+    `seed`: of the generators, before it draws from them. Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
@@ -51,11 +53,11 @@ def compile_graph(
     for node in examples:
         if node not in used:
             graph.erase_node(node)
-    graph.output(tuple(outputs))
+    graph.output((*outputs, *expected))
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     modes = touches_modes(captured.nodes)
-    random = draws_random_numbers(captured.nodes)
+    random = seed is not None or draws_random_numbers(captured.nodes)
     origin = ""
     try:
         with report.phase("imports"):
@@ -68,11 +70,45 @@ def compile_graph(
         raise
     except Exception as error:
         raise BackendError(name_of(options.backend), error, origin) from error
+    plain = compiled == gm.forward
+    forward = surrounded(gm.forward, len(outputs), expected, seed)
+    compiled = forward if plain else surrounded(compiled, len(outputs), expected, seed)
     mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
-        return Restoring(compiled, gm.forward, backend.described, random, mutated, keeps)
-    return compiled if compiled == gm.forward else deoptimising(compiled, gm.forward, backend.described)
+        return Restoring(compiled, forward, backend.described, random, mutated, keeps)
+    return compiled if plain else deoptimising(compiled, forward, backend.described)
+
+
+def surrounded(run: Callable[..., Any], outputs: int, expected: Sequence[torch.fx.Node], seed: int | None) -> Callable[..., Any]:
+    """A graph with what comes before and behind it."""
+    if seed is not None:
+        run = Seeded(run, seed)
+    return Expecting(run, outputs) if expected else run
+
+
+class Seeded:
+    """Seeds torch's generators, then runs a graph."""
+
+    def __init__(self, compiled: Callable[..., Any], seed: int) -> None:
+        self.compiled, self.seed = compiled, seed
+
+    def __call__(self, *args: Any) -> Any:
+        torch.manual_seed(self.seed)
+        return self.compiled(*args)
+
+
+class Expecting:
+    """Runs a graph and hands on its first outputs; the others have to be true, or nothing has happened."""
+
+    def __init__(self, compiled: Callable[..., Any], outputs: int) -> None:
+        self.compiled, self.outputs = compiled, outputs
+
+    def __call__(self, *args: Any) -> Any:
+        results = self.compiled(*args)
+        if not all(map(bool, results[self.outputs :])):
+            raise Rerun
+        return results[: self.outputs]
 
 
 def as_record(item: Any) -> Input:

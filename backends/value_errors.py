@@ -22,6 +22,7 @@ OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor ls
 PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
+    "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
 )  # fmt: skip
 
 
@@ -63,4 +64,9 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
 
 def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether the graph may draw from torch's generators."""
-    return any(any(word in getattr(node.target, "__name__", str(node.target)) for word in RANDOM) for node in nodes)
+    return any(any(word in name_of(node) for word in RANDOM) for node in nodes)
+
+
+def may_draw(node: torch.fx.Node) -> bool:
+    """Whether a node may draw from torch's generators; one of which nothing is known may."""
+    return any(word in name_of(node) for word in RANDOM) or is_foreign(node)

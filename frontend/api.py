@@ -62,7 +62,7 @@ def compile(  # noqa: A001 - the name users know
     backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for torch.compile.
     dynamic: None - sizes, ints and floats are static until they differ between two calls, then those that differed are symbols;
         True - all sizes are symbols from the start, equal ones the same one; False - nothing ever is.
-    fullgraph: raise GraphBreakError at the first graph break instead of going on around it.
+    fullgraph: raise GraphBreakError at the first graph break instead of going on around it; the program's own errors stay its own.
     mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"; handed to a backend that has modes.
     options: handed to the backend; with a mode, they refine it.
     disable: do nothing and return the argument.

@@ -24,7 +24,7 @@ from .native import (
     watching,  # noqa: F401 - it finds out how changes can be noticed here
 )
 from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, PROPERTY_FIELDS, Phase, Phases, paths_of, prefixes
-from .reference import TENSOR_PROPERTIES, FrameView, explain, handled_now
+from .reference import TENSOR_PROPERTIES, FrameView, explain, handled_now, random_state_now, without_class
 from .source import Source
 
 
@@ -324,6 +324,8 @@ LOADS: dict[type[Source], LoadKind] = {
     s.IteratorItem: LoadKind(300, lambda source: Encoded("CALL", partial(peek, index=source.index), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
+    s.EnteredRandomState: LoadKind(5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)),
+    s.PlainTensor: LoadKind(2000, lambda source: Encoded("CALL", without_class, runs_python=True)),
     s.TensorProperty: LoadKind(5, lambda source: Encoded(
         f"TENSOR_{source.what.upper()}", TENSOR_PROPERTIES[source.what], source.dim, runs_python=True
     )),

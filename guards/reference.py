@@ -147,6 +147,25 @@ def handled_now(nothing: None) -> BaseException | None:
     return sys.exc_info()[1]
 
 
+def entered_random_state(source: s.EnteredRandomState, frame: FrameView) -> torch.Tensor:
+    return random_state_now(None)
+
+
+def random_state_now(nothing: None) -> torch.Tensor:
+    """The state of torch's CPU generator."""
+    return torch.get_rng_state()
+
+
+def plain_tensor(source: s.PlainTensor, frame: FrameView) -> torch.Tensor:
+    return without_class(load(source.of, frame))
+
+
+def without_class(tensor: torch.Tensor) -> torch.Tensor:
+    """An instance of a tensor's subclass without its class."""
+    with torch._C.DisableTorchFunctionSubclass(), torch.enable_grad():
+        return tensor.as_subclass(torch.Tensor)
+
+
 def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
     """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
     of = load(source.of, frame)
@@ -247,6 +266,8 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.IteratorItem: iterator_item,
     s.Referent: referent,
     s.HandledOutside: handled_outside,
+    s.EnteredRandomState: entered_random_state,
+    s.PlainTensor: plain_tensor,
     s.InstanceDict: instance_dict,
     s.TypeOf: type_of,
     s.ClassDict: class_dict,

@@ -274,6 +274,28 @@ class HandledOutside(Source):
 
 
 @path
+class EnteredRandomState(Source):
+    """The state of torch's CPU generator when the frame was entered, in a tensor of its own."""
+
+    of: Source = TorchStateSource()
+
+    @property
+    def name(self) -> str:
+        return "torch.get_rng_state()"
+
+
+@path
+class PlainTensor(Source):
+    """The tensor `of`, an instance of a subclass, without its class."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}.as_subclass(Tensor)"
+
+
+@path
 class TensorProperty(Source):
     """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
 

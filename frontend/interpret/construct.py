@@ -13,7 +13,7 @@ from ..values.exception import ExceptionValue
 from ..values.klass import MISSING, ClassValue, lookup
 from ..values.mapping import DictValue
 from ..values.nn_module import ModuleValue
-from ..values.sequence import ListValue, Sequence
+from ..values.sequence import ListValue, Sequence, TupleValue
 from ..values.user_object import UserObject
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
         base = DictValue({}, cls=next(c for c in cls.__mro__ if c in DICT_BASES))
     elif issubclass(cls, list):
         base = ListValue([])
+    elif maker_in_c(cls) is tuple:
+        base = TupleValue([] if not args else list(tx.unpack(args[0])))
     elif not lays_out_as_object(cls):
         raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
     return UserObject(cls, base=base)
@@ -80,6 +82,11 @@ def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
     if not fits or (not exceptions and issubclass(cls, Exception)):
         raise GraphBreak("exception-leaves", f"an exception of {cls.__name__}()")
     return ExceptionValue(ExceptionGroup if cls is BaseExceptionGroup and exceptions else cls, list(args))
+
+
+def maker_in_c(cls: type) -> type:
+    """The nearest base whose __new__ is made in C."""
+    return next(base for base in cls.__mro__ if isinstance(vars(base).get("__new__"), types.BuiltinFunctionType))
 
 
 def lays_out_as_object(cls: type) -> bool:

@@ -5,13 +5,24 @@ epoch; nothing is ever copied twice in one.
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+
+import torch.fx
 
 from ..values.base import Value
 from ..values.mutable import Mutable
 from ..values.output import Output
 
 Namespace = dict[str, Any] | type
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A tensor that has to be true, or nothing has happened and the frame starts over; `place`: where a break could be made instead."""
+
+    fact: torch.fx.Node
+    place: int
 
 
 class EffectLog:
@@ -23,6 +34,8 @@ class EffectLog:
         self.globals: dict[tuple[int, str], tuple[Namespace, Value | None]] = {}  # (id, name): (namespace or class, value or deleted)
         self.outputs: list[Output] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
+        self.expected: list[Expectation] = []
+        self._kept_expected = 0
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
@@ -43,9 +56,14 @@ class EffectLog:
         """The program tells the outside world something."""
         self.outputs.append(output)
 
+    def expect(self, fact: torch.fx.Node, place: int) -> None:
+        """What follows holds only if a tensor that the graph makes is true."""
+        self.expected.append(Expectation(fact, place))
+
     def next_epoch(self) -> None:
         """What has happened so far will not be taken back."""
         self._kept_outputs = len(self.outputs)
+        self._kept_expected = len(self.expected)
         if self._saved or self._saved_globals is not None:
             self.epoch += 1
             self._saved.clear()
@@ -54,6 +72,7 @@ class EffectLog:
     def rollback(self) -> None:
         """Takes back the changes of this epoch."""
         del self.outputs[self._kept_outputs :]
+        del self.expected[self._kept_expected :]
         for value, epoch, state in reversed(self._saved):
             value.restore(state)
             value.epoch = epoch

@@ -14,6 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
+from ...backends.value_errors import may_draw
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source
@@ -23,15 +24,17 @@ from ..values.context_manager import MODE_SWITCHES
 from ..values.klass import ClassValue
 from ..values.mapping import DictValue
 from ..values.marks import Mark, marks_of
+from ..values.numpy_number import TYPED_BY_DATA, operand
+from ..values.opaque_tensor import OpaqueTensor
 from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
+from ..values.tensor_subclass import InstanceMet, TensorObject, dispatched, undressed_call
 from .overlap import refused
 
 if TYPE_CHECKING:
     from .trace import Trace
 
-PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
 NO_SYMBOLS = nullcontext()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
@@ -95,10 +98,6 @@ class GraphBuilder:
             if known.source != source:
                 tx.guard(source, Kind.SAME, known.source)
             return known
-        if type(real) not in PLAIN_TENSORS:
-            raise GraphBreak("subclass", type(real).__name__)  # asking it anything may run its own code
-        if real.layout is not torch.strided or torch._is_functional_tensor(real):
-            raise GraphBreak("subclass", f"{type(real).__name__}, {real.layout}")
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
@@ -167,8 +166,13 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method") to the graph."""
-        pairs = [self.argument(arg) for arg in args]
-        named = {name: self.argument(arg) for name, arg in kwargs.items()}
+        if target in TYPED_BY_DATA and any(type(arg) is Constant and type(arg.object).__module__ == "numpy" for arg in args):
+            raise GraphBreak("unsupported-value", f"a number of numpy's as data of {_target_name(target)}")
+        try:
+            pairs = [self.argument(arg) for arg in args]
+            named = {name: self.argument(arg) for name, arg in kwargs.items()}
+        except InstanceMet:
+            return self._call_with_instances(kind, target, args, kwargs)
         fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
         result = self._run(kind, target, fakes, fake_kwargs)
         if self.tx.has_shapes:
@@ -181,9 +185,19 @@ class GraphBuilder:
         node.meta["lines"] = self.tx.whole_where()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
+        if self.tx.random.stored is not None and may_draw(node):
+            stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
+            stop.place = self.tx.random.place
+            raise stop
         if self.tx.has_shapes:
             self.tx.shapes.bind(node, result)
         return self._value(node, result)
+
+    def _call_with_instances(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The same with instances of tensor subclasses among the arguments."""
+        if self.tx.subclasses_off:
+            return undressed_call(self.tx, lambda tx, *args, **kwargs: self.call(kind, target, list(args), kwargs), args, kwargs)
+        return dispatched(self.tx, lambda *args, **kwargs: apply(kind, target, list(args), kwargs), args, kwargs)
 
     def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         """Adds a call that is not run on fakes; arguments are literals and nodes."""
@@ -288,7 +302,14 @@ class GraphBuilder:
         if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
             raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
         if value.is_constant():
-            return value.constant(), value.constant()
+            literal = value.constant()
+            if type(literal).__module__ == "numpy":
+                literal = operand(literal)
+            return literal, literal
+        if isinstance(value, OpaqueTensor):
+            raise value.unsupported("as an argument")
+        if isinstance(value, TensorObject):
+            raise InstanceMet
         if isinstance(value, DictValue):
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
             return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}

@@ -9,6 +9,7 @@ import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...errors import GraphBreak, SkipFrame
@@ -32,15 +33,18 @@ from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
+from ..values.random_state import RandomState
 from ..values.registry import accepts, method_of
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
+from ..values.tensor import TensorValue
+from ..values.tensor_subclass import SubclassMethod, TensorObject
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
 from .capture import BrokenFrame
 from .construct import construct, new_object
 from .cuda_guard import settle
 from .effects import EffectLog
-from .graph import GraphBuilder
+from .graph import GraphBuilder, is_symbolic
 from .inline import inline
 from .outcome import Reached, Restart
 from .variation import Variation
@@ -101,6 +105,7 @@ class Trace:
         self.function = function  # whose globals are the root frame's
         self.graph = GraphBuilder(self, fake_mode)
         self.effects = EffectLog()
+        self.random = RandomState()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
         self.class_paths: dict[type, Source | None] = {}
@@ -156,6 +161,7 @@ class Trace:
         self.turns.clear()
         self.effects.changed.clear()
         self.effects.outputs.clear()
+        self.effects.expected.clear()
         self.effects.globals.clear()
         self._outside = None
         self.graph.forget()
@@ -206,6 +212,11 @@ class Trace:
     def whole_where(self) -> tuple[str, ...]:
         """The same of each frame, innermost first."""
         return tuple(frame.where() for frame in reversed(self.frames))
+
+    @property
+    def subclasses_off(self) -> bool:
+        """Whether the program has switched __torch_function__ of tensor subclasses off here."""
+        return bool(self.modes.subclasses_off)
 
     # numbers that vary
 
@@ -270,10 +281,28 @@ class Trace:
         self._known[id(obj)] = (obj, value)
         return value
 
-    def misplaced_output(self) -> int | None:
-        """The place of the first output that may end in a list which the program uses itself, so that its time counts."""
+    def misplaced(self) -> Restart | None:
+        """The break to be made before the first output that may end in a list which the program uses itself, so that its time counts;
+        or before the first expectation, where the graph writes into its inputs, which then could not start over."""
         uses_lists = any(isinstance(value, ListValue) and value.source is not None for _, value in self._known.values())
-        return next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
+        listed = next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
+        if listed is not None:
+            return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
+        if self.effects.expected and any(item.mutated for item in self.graph.inputs):
+            return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs,"))
+        return None
+
+    def may_expect(self, tested: TensorValue) -> bool:
+        """Whether a graph can hand out the truth of a tensor."""
+        plain = torch._C._functorch.maybe_current_level() is None and not is_symbolic(tested.fake)
+        return plain and tested.fake.numel() == 1
+
+    def expect(self, tested: TensorValue, truth: bool) -> bool:
+        """Goes on as if a tensor were true, or false."""
+        fact = self.graph.call("call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {})
+        assert isinstance(fact, TensorValue)
+        self.effects.expect(fact.node, self.place())
+        return truth
 
     def apart(self) -> list[list[Source]]:
         """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list
@@ -344,6 +373,8 @@ class Trace:
     def builtin_method(self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A method of a C class, called on a value: `dict.get(d, k)`, `object.__setattr__(o, n, v)`, `torch.Tensor.add(a, b)`."""
         owner, name = descriptor.__objclass__, descriptor.__name__
+        if isinstance(receiver, TensorObject) and owner is not object:
+            return SubclassMethod(receiver, name).call(self, args, kwargs)
         if isinstance(receiver, UserObject):
             if owner is object or issubclass(owner, BaseException):
                 return self._object_method(receiver, name, args)

@@ -22,7 +22,7 @@ from ..pycode.resume import Suspended
 from ..values.context_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
 from ..values.tensor import TensorValue
 from .reload import Reloader
-from .replay import replay
+from .replay import replay, replay_random
 from .stub import Marks, emit_break
 
 
@@ -84,6 +84,7 @@ class Emission:
         inputs = self._graph()
         before = self.b.size
         replay(self.r, trace.effects)
+        replay_random(self.r, trace.random, by_graph=bool(trace.graph.nodes))
         self._modes(trace.modes)
         only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
         if isinstance(exit_, Return):

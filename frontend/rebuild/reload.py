@@ -53,6 +53,7 @@ from ..values.range import RangeValue
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorMethod, TensorValue
+from ..values.tensor_subclass import TensorObject, dressed
 from ..values.user_object import SuperValue, UserObject
 
 
@@ -405,7 +406,8 @@ def make_object(r: Reloader, value: UserObject) -> None:
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
         maker = object.__new__ if value.base is None else value.base.python_type().__new__
-        r.call(maker, [r.const(value.cls)])
+        items = [lambda: make_tuple(r, value.base)] if isinstance(value.base, TupleValue) else []
+        r.call(maker, [r.const(value.cls), *items])
     r.keep(value)
     if isinstance(value, ExceptionValue):  # some builtin exceptions take their arguments apart there
         r.call(builtin.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), *(r.push(arg) for arg in value.args)])
@@ -438,6 +440,15 @@ def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> Non
     setter = setattr if isinstance(obj, ExceptionValue) else object.__setattr__
     r.call(setter, [r.push(obj), r.const(name), r.push(item)])
     r.b.pop_top()
+
+
+@makes(TensorObject)
+def make_tensor_object(r: Reloader, value: TensorObject) -> None:
+    r.call(dressed, [r.push(value.plain), r.const(value.cls)])
+    r.keep(value)
+    for name, item in value.attrs.items():
+        if item is not None:
+            store_attribute(r, value, name, item)
 
 
 @makes(Namespace)

@@ -5,6 +5,8 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ...guards.iterators import advance
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
@@ -17,7 +19,9 @@ from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingIterator
 from ..values.mapping import DictValue, SetValue
 from ..values.nn_module import ModuleValue
+from ..values.random_state import RandomState
 from ..values.sequence import ListValue
+from ..values.tensor_subclass import TensorObject
 from ..values.user_object import UserObject
 from .reload import Reloader, Unreloadable, make_list, store_attribute
 
@@ -42,6 +46,16 @@ def replay(r: Reloader, effects: EffectLog) -> None:
         r.b.store_subscr()
     for output in effects.outputs:
         r.call(output.function, [r.push(arg) for arg in output.args])
+        r.b.pop_top()
+
+
+def replay_random(r: Reloader, random: RandomState, by_graph: bool) -> None:
+    """The generator gets its seed, unless the graph does that, and then the state that it is left in."""
+    if random.seed is not None and not by_graph:
+        r.call(torch.manual_seed, [r.const(random.seed)])
+        r.b.pop_top()
+    if random.stored is not None:
+        r.call(torch.set_rng_state, [r.push(random.stored)])
         r.b.pop_top()
 
 
@@ -177,6 +191,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     DictValue: replay_dict,
     SetValue: replay_set,
     UserObject: replay_object,
+    TensorObject: replay_object,
     ExceptionValue: replay_object,
     ModuleValue: replay_object,
     CellValue: replay_cell,

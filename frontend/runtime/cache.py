@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, InternalError, SkipFrame
+from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame
 from ...events import Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
-from ..interpret.capture import Capture
+from ..interpret.capture import Break, Capture
 from ..interpret.expectations import expect
 from ..interpret.trace import Loops
 from ..pycode.decode import decode
@@ -30,7 +30,7 @@ from ..rebuild.build import Continuations, start_slots
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
 from .convert import Piece, convert, start
-from .frames import IN_PYTHON, worth_compiling
+from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .probe import Probe, guard_costs
 from .recompile import Decision, change, decide
@@ -70,14 +70,14 @@ class Cache:
 
     def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
-        return self._site(code, None) if code in IN_PYTHON or worth_compiling(code, function) else None
+        return self._site(code, None) if stays_in_python(code) or worth_compiling(code, function) else None
 
     def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
         if any(slot is UNBOUND for slot in slots) or sys.gettrace() is not None or sys.getprofile() is not None:
             return None
         piece: Piece = site.data
-        if piece.decoded.code in IN_PYTHON:
+        if stays_in_python(piece.decoded.code):
             return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
             return None
@@ -211,7 +211,8 @@ class Cache:
         rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
 
         def resume(frames: tuple[Suspended, ...]) -> ContinuationMaker:
-            after = self._site_after(frames)
+            forbidden = capture.exit.reason if self.options.fullgraph and isinstance(capture.exit, Break) else None
+            after = self._site_after(frames, forbidden)
             expect(after.data.variation, capture, frames)
             return ContinuationMaker(after)
 
@@ -221,11 +222,12 @@ class Cache:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
         return ContinuationMaker(self._site_after((Suspended(decoded, function.__globals__, point),)), True)
 
-    def _site_after(self, frames: tuple[Suspended, ...]) -> Site:
+    def _site_after(self, frames: tuple[Suspended, ...], forbidden: GraphBreak | None = None) -> Site:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), Piece(frames[0].decoded, frames, self._loops))
+            piece = Piece(frames[0].decoded, frames, self._loops, forbidden=forbidden)
+            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), piece)
             self._continuations[key] = site
             self._pieces.append(frames)
         return site

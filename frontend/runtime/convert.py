@@ -47,6 +47,7 @@ class Piece:
     frames: tuple[Suspended, ...]
     loops: Loops  # those left to Python, shared by all pieces of a handle
     variation: Variation = field(default_factory=Variation)
+    forbidden: GraphBreak | None = None  # under fullgraph: the break before it, made for an exception that was to leave the frame
 
     @property
     def name(self) -> str:
@@ -90,7 +91,10 @@ def convert_here(
     code, direct = rebuilt.code, None
     if rebuilt.outputs or capture.trace.graph.nodes:
         with clock.phase("backend"):
-            compiled = compile_graph(capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter())
+            compiled = compile_graph(
+                capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter(), expected_facts(capture),
+                capture.trace.random.seed,
+            )
         if marks is not None:
             compiled = marks.timed(compiled)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
@@ -122,9 +126,9 @@ def capture_and_rebuild(
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
             continue
-        misplaced = capture.trace.misplaced_output()
+        misplaced = capture.trace.misplaced()
         if misplaced is not None:
-            stop = Restart(misplaced, GraphBreak("output", "a warning recorded in a list"))
+            stop = misplaced
             continue
         try:
             with observer.clock.phase("rebuild"):
@@ -156,13 +160,19 @@ def run_capture(
     return capture_rest(options, piece.frames, function, piece.variation, slots[0], piece.loops, stop, clock)
 
 
+def expected_facts(capture: Capture) -> list[torch.fx.Node]:
+    return [expectation.fact for expectation in capture.trace.effects.expected]
+
+
 def report_break(piece: Piece, capture: Capture, options: Options, observer: Observer, marks: Marked | None) -> None:
-    """Tells of a break; raises GraphBreakError under fullgraph."""
+    """Tells of a break; raises GraphBreakError under fullgraph, unless it is there for Python to raise the program's own exception."""
     if not isinstance(capture.exit, Break):
+        if piece.forbidden is not None:
+            raise refused(piece.forbidden) from piece.forbidden
         return
     reason, innermost = capture.exit.reason, capture.exit.frames[-1]
-    if options.fullgraph:
-        raise GraphBreakError(reason, " called from ".join(reason.chain)) from reason
+    if options.fullgraph and not reason.raises:
+        raise refused(reason) from reason
     chain = tuple(reason.chain)
     observer.send(BreakEvent(
         piece.name, capture.exit.where, chain, reason.reason.id, reason.sentence, reason.reason.hint,
@@ -170,6 +180,10 @@ def report_break(piece: Piece, capture: Capture, options: Options, observer: Obs
     ))  # fmt: skip
     if marks is not None:
         marks.broken = piece.name, chain, reason.reason.id
+
+
+def refused(reason: GraphBreak) -> GraphBreakError:
+    return GraphBreakError(reason, " called from ".join(reason.chain))
 
 
 def report_specialised(piece: Piece, capture: Capture, options: Options, observer: Observer) -> None:

@@ -30,7 +30,11 @@ def written_by_library(function: types.FunctionType) -> bool:
 
 # Under this everything stays in Python: what runs inside runs again in the backward pass, when the hook is off, and torch
 # counts the tensors that both runs save.
-IN_PYTHON = frozenset({inspect.unwrap(checkpoint.checkpoint).__code__})
+IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
+
+
+def stays_in_python(code: types.CodeType) -> bool:
+    return any(code is other for other in IN_PYTHON)  # by identity: constants of rebuilt code may have no hash
 
 
 def worth_compiling(code: types.CodeType, function: types.FunctionType) -> bool:

@@ -25,8 +25,8 @@ class Annotation(Value):
 
 
 class DispatchWithoutSubclasses(Value):
-    """torch._C.DisableTorchFunctionSubclass(): what a capture holds are plain tensors, for which it changes nothing. Not kept
-    across a break, which is made before it instead."""
+    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. Not kept across a break, which is made
+    before it instead."""
 
     __slots__ = ("born",)
 
@@ -39,21 +39,22 @@ class DispatchWithoutSubclasses(Value):
 
     def attribute(self, tx: Any, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
-            return Switch(self)
+            return Switch(self, 1 if name == "__enter__" else -1)
         raise self.unsupported(f"attribute {name}")
 
 
 class Switch(Value):
     """Its __enter__ or __exit__."""
 
-    __slots__ = ("of", "born")
+    __slots__ = ("of", "born", "more")
 
-    def __init__(self, of: DispatchWithoutSubclasses) -> None:
+    def __init__(self, of: DispatchWithoutSubclasses, more: int) -> None:
         super().__init__()
-        self.of, self.born = of, of.born
+        self.of, self.born, self.more = of, of.born, more
 
     def python_type(self) -> type:
         return type(self.python_type)
 
     def call(self, tx: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        tx.modes.subclasses_off += self.more
         return tx.wrap(None, None)

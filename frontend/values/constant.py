@@ -80,6 +80,11 @@ class Constant(Value):
             return found.call(tx, args, kwargs)
         return fold(tx, getattr(self.object, name), args, kwargs)
 
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if callable(self.object):
+            return super().call(tx, args, kwargs)
+        raise tx.throw(TypeError, f"'{type(self.object).__name__}' object is not callable")
+
     def iterator(self, tx: TraceContext) -> Value:
         return tx.wrap(list(self.object), None).iterator(tx) if isinstance(self.object, str | bytes) else super().iterator(tx)
 

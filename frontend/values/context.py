@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .klass import ClassValue
     from .mapping import DictValue
     from .nn_module import ModuleValue
+    from .random_state import RandomState
     from .user_object import UserObject
 
 
@@ -30,6 +31,7 @@ class TraceContext(Protocol):
     options: Options
     graph: GraphBuilder
     effects: EffectLog
+    random: RandomState
     modes: Modes
     handled: Value | None  # the exception that is being handled
     representing: list[tuple[Value, Value]]  # calls of reprs that watch for themselves: function and object
@@ -42,6 +44,10 @@ class TraceContext(Protocol):
 
     def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
         """Relies on how many items an existing iterator has left."""
+
+    @property
+    def subclasses_off(self) -> bool:
+        """Whether the program has switched __torch_function__ of tensor subclasses off here."""
 
     def line(self) -> tuple[int, types.CodeType]:
         """The line being interpreted, and the code object it is in."""

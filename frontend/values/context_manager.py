@@ -164,6 +164,7 @@ class Modes:
         self.grad_at_start = torch.is_grad_enabled()
         self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where it is another one
         self.places: list[int] = []  # of the levels of torch.func opened so far, outermost first
+        self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
         self.cleanups: list[tuple[str, Any, Any]] = []  # what was entered for real while tracing: kind, object, node
 
     def enter(self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -224,17 +224,15 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 
 def existing_function(tx: TraceContext, real: types.FunctionType, source: Source | None) -> FunctionValue:
     """The value of a function that existed before the frame; closure and defaults are looked at when used."""
-    closure = []
+    value = tx.remember(real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real))  # it may close over itself
     for index, cell in enumerate(real.__closure__ or ()):
         path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
-        closure.append(existing_cell(tx, cell, path))
-    defaults: list[Value] = [
-        _default(tx, obj, source and SequenceItem(AttrSource(source, "__defaults__"), i)) for i, obj in enumerate(real.__defaults__ or ())
-    ]
-    kwdefaults = {
-        name: _default(tx, obj, source and AttrSource(source, "__kwdefaults__"), name) for name, obj in (real.__kwdefaults__ or {}).items()
-    }
-    return FunctionValue(real.__code__, real.__globals__, closure, defaults, kwdefaults, source, real)
+        value.closure.append(existing_cell(tx, cell, path))
+    for index, obj in enumerate(real.__defaults__ or ()):
+        value.defaults.append(_default(tx, obj, source and SequenceItem(AttrSource(source, "__defaults__"), index)))
+    for name, obj in (real.__kwdefaults__ or {}).items():
+        value.kwdefaults[name] = _default(tx, obj, source and AttrSource(source, "__kwdefaults__"), name)
+    return value
 
 
 def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
@@ -344,6 +342,8 @@ class BuiltinValue(Value):
         if tx.goes_into_graph(self.real):
             return tx.graph.call("call_function", self.real, args, kwargs)
         receiver = getattr(self.real, "__self__", None)
+        if isinstance(receiver, types.GetSetDescriptorType) and self.real.__name__ == "__get__" and args:
+            return tx.look(args[0]).attribute(tx, receiver.__name__)
         if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
             if isinstance(args[0], Value) and issubclass(args[0].python_type(), self.real.__objclass__):
                 return tx.builtin_method(args[0], self.real, args[1:], kwargs)

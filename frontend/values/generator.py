@@ -79,7 +79,7 @@ class GeneratorValue(Iterator):
         if name == "__next__":
             return self.send(tx, Constant(None))
         if name == "throw":
-            error = tx.exception(args[0])
+            error = tx.exception(self._thrown(args))
             if self.finished or not self.started:
                 self.finished = True
                 raise Observed(error)
@@ -87,6 +87,14 @@ class GeneratorValue(Iterator):
         if name == "close":
             return self._close(tx)
         return super().method(tx, name, args, kwargs)
+
+    def _thrown(self, args: list[Value]) -> Value:
+        """Of throw(value) and throw(type, value, traceback) what is thrown."""
+        if len(args) == 1 or (args[1].is_constant() and args[1].constant() is None):
+            return args[0]
+        if not issubclass(args[1].python_type(), BaseException):
+            raise self.unsupported("throw() with the argument of an exception")
+        return args[1]
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("send", "throw", "close", "__next__", "__iter__"):

@@ -73,6 +73,9 @@ class NoEffects:
     def output(self, output: Any) -> None:
         raise GraphBreak("output", "a call that is differentiated as one")
 
+    def expect(self, fact: torch.fx.Node, place: int) -> None:
+        raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
+
     def set_global(self, where: Any, name: str, value: Value | None) -> None:
         raise GraphBreak("unsupported-mutation", f"of global '{name}' in a call that is differentiated as one")
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import numbers
 import sys
 import types
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from ...guards.guard import Kind
 from ...guards.native import UNBOUND
 from ...guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, Source, TypeOf
 from .base import Value
-from .constant import fold
+from .constant import fold, foldable
 from .function import MethodValue
 from .registry import accepts, model_of
 from .sequence import Sequence, TupleValue
@@ -111,7 +112,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
             raise refused(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
-        if type(raw).__module__.split(".")[0] == "torch":
+        if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.wrap(raw, source)
@@ -260,7 +261,7 @@ class ClassValue(Value):
             if not accepts(model, len(args) + 1, kwargs):
                 raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
             return model(tx, *args, **kwargs)
-        if isinstance(self.cls, enum.EnumMeta):
+        if isinstance(self.cls, enum.EnumMeta) or (is_number_of_numpys(self.cls) and foldable(args, kwargs)):
             return fold(tx, self.cls, args, kwargs)
         if issubclass(self.cls, tuple) and hasattr(self.cls, "_make") and "__new__" in self.cls.__dict__ and "_fields" in self.cls.__dict__:
             return self._named_tuple(tx, args, kwargs)
@@ -271,7 +272,7 @@ class ClassValue(Value):
     def is_constructed(self, tx: TraceContext) -> bool:
         """Whether a call of it is __new__, then __init__."""
         named = issubclass(self.cls, tuple) and hasattr(self.cls, "_make")
-        if named or isinstance(self.cls, enum.EnumMeta) or model_of(self.cls) is not None:
+        if named or isinstance(self.cls, enum.EnumMeta) or model_of(self.cls) is not None or is_number_of_numpys(self.cls):
             return False
         return type(self.cls).__call__ is type.__call__ or tx.is_plain_metaclass(type(self.cls))
 
@@ -283,6 +284,10 @@ class ClassValue(Value):
         if set(given) != set(fields) or len(args) > len(fields):
             raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
         return TupleValue([given[name] for name in fields], None, self.cls)
+
+
+def is_number_of_numpys(cls: type) -> bool:
+    return cls.__module__ == "numpy" and issubclass(cls, numbers.Number)
 
 
 def plain(tx: TraceContext, value: Value) -> Any:

@@ -23,6 +23,14 @@ def key_is_literal(key: Any) -> bool:
     return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
 
 
+def seen_whole(tx: TraceContext, key: Value) -> Value:
+    """A key whose parts, if it is a tuple, are looked at: its hash is theirs."""
+    if isinstance(key, TupleValue):
+        for item in key.all(tx):
+            seen_whole(tx, item)
+    return key
+
+
 class DictValue(BuiltinContainer):
     """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
     of it or changes it; then `entries` (key -> (key value, value)) takes over."""
@@ -63,7 +71,7 @@ class DictValue(BuiltinContainer):
                     key_value: Value = tx.wrap(key, None)
                     value = self.seen.get(key) or Lazy(obj, DictItem(self.source, key))
                 else:
-                    key_value = tx.wrap(key, None if self.source is None else DictKey(self.source, index))
+                    key_value = seen_whole(tx, tx.wrap(key, None if self.source is None else DictKey(self.source, index)))
                     value = Lazy(obj, DictItem(self.source, key))
                 self.entries[key_value.key()] = (key_value, value)
         return self.entries

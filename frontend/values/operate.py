@@ -16,9 +16,12 @@ from .constant import Constant, fold
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
+from .opaque_tensor import OpaqueTensor
+from .registry import method
 from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
+from .tensor_subclass import TORCHS, TensorObject, dispatched, undressed_call
 from .user_object import UserObject
 
 if TYPE_CHECKING:
@@ -73,7 +76,12 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if not isinstance(other, UserObject):
             used = IN_PLACE[op] if in_place and isinstance(left, TensorValue) else function
             return tx.graph.call("call_function", used, [left, right], {})
+    ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
+        if left_to_torch(left, f"__{name}__") and left_to_torch(right, f"__r{name}__"):
+            if tx.subclasses_off:
+                return undressed_call(tx, lambda tx, a, b: binary(tx, op, a, b), [left, right], {})
+            return dispatched(tx, IN_PLACE[op] if in_place else function, [left, right], {})
         result = by_methods(tx, name, in_place, left, right)
         if result is not None:
             return result
@@ -87,6 +95,20 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if left.is_constant() and right.is_constant():
         return fold(tx, function, [left, right], {})
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def ask_in_python(op: str, left: Value, right: Value) -> None:
+    """A break where an operand is a tensor that graphs do not take."""
+    for side in (left, right):
+        if isinstance(side, OpaqueTensor):
+            raise side.unsupported(op)
+
+
+def left_to_torch(value: Value, name: str) -> bool:
+    """Whether an operand leaves an operator, whose method has this name, to torch."""
+    if isinstance(value, TensorObject):
+        return lookup(value.cls, name)[0] in TORCHS
+    return isinstance(value, TensorValue) or value.is_constant()
 
 
 def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
@@ -133,8 +155,8 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
             attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))
-    for receiver, method, argument in attempts:
-        found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
+    for receiver, asked, argument in attempts:
+        found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
         if found is not None:
             result = found.call(tx, [argument], {})
             if not (result.is_constant() and result.constant() is NotImplemented):
@@ -189,6 +211,10 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
     if isinstance(value, TensorValue):
         return tx.graph.call("call_function", function, [value], {})
     if isinstance(value, UserObject):
+        if left_to_torch(value, name):
+            if tx.subclasses_off:
+                return undressed_call(tx, lambda tx, a: unary(tx, op, a), [value], {})
+            return dispatched(tx, function, [value], {})
         found = value.special(tx, name)
         if found is not None:
             return found.call(tx, [], {})
@@ -208,7 +234,12 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return Constant(op == "!=")
         if not isinstance(other, UserObject):
             return tx.graph.call("call_function", function, [left, right], {})
+    ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
+        if left_to_torch(left, name) and left_to_torch(right, reflected):
+            if tx.subclasses_off:
+                return undressed_call(tx, lambda tx, a, b: compare(tx, op, a, b), [left, right], {})
+            return dispatched(tx, function, [left, right], {})
         return compare_objects(tx, op, left, right, name, reflected)
     if left.is_constant() and right.is_constant():
         return fold(tx, function, [left, right], {})
@@ -238,6 +269,28 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
 
 
+def _comparison(op: str) -> None:
+    @method(list, COMPARE[op][1])
+    @method(tuple, COMPARE[op][1])
+    def compared(tx: TraceContext, self: Sequence, other: Value) -> Value:
+        """Past what a subclass has under the name."""
+        inner = other.base if isinstance(other, UserObject) and other.base is not None else other
+        return compare_sequences(tx, op, self, inner) if isinstance(inner, type(self)) else Constant(NotImplemented)
+
+
+for _op in COMPARE:
+    _comparison(_op)
+
+
+@method(list, "__add__")
+@method(tuple, "__add__")
+def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
+    inner = other.base if isinstance(other, UserObject) and other.base is not None else other
+    if not isinstance(inner, type(self)):
+        raise self.unsupported("+")
+    return binary(tx, "+", self, inner)
+
+
 def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     """`==` and `!=` of what has no comparison of its own."""
     if op not in ("==", "!="):
@@ -247,8 +300,8 @@ def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 
 def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
     attempts = [(left, name, right), (right, reflected, left)]
-    for receiver, method, argument in attempts if is_first(left, right) else attempts[::-1]:
-        found = receiver.special(tx, method) if isinstance(receiver, UserObject) else None
+    for receiver, asked, argument in attempts if is_first(left, right) else attempts[::-1]:
+        found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
         if is_objects_own(found):
             if op == "!=":
                 equals = receiver.special(tx, "__eq__")

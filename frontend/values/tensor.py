@@ -8,7 +8,8 @@ import torch
 import torch.fx
 
 from ...errors import GraphBreak
-from ...guards.source import AttrSource, Source
+from ...guards.guard import Kind
+from ...guards.source import AttrSource, DictItem, InstanceDict, Source
 from .base import Value
 from .constant import Constant
 from .registry import accepts, method_of
@@ -75,9 +76,20 @@ class TensorValue(Value):
             return tx.wrap(getattr(self.fake, name), None)
         if name in GRAPH_ATTRIBUTES:
             return tx.graph.call("call_function", getattr, [self, Constant(name)], {})
-        if name.startswith("__") or not hasattr(torch.Tensor, name) or not callable(getattr(torch.Tensor, name)):
+        if not hasattr(self.cls, name):
+            return self._own_attribute(tx, name)
+        if name.startswith("__") or not callable(getattr(self.cls, name)):
             raise self.unsupported(f"attribute {name}")
         return TensorMethod(self, name)
+
+    def _own_attribute(self, tx: TraceContext, name: str) -> Value:
+        """What the program has stored under a name, which no class knows."""
+        path = self.source and InstanceDict(self.source)
+        own = {} if self.real is None else self.real.__dict__
+        if name in own:
+            return tx.wrap(own[name], path and DictItem(path, name))
+        tx.guard(path, Kind.ABSENT, name)
+        raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
@@ -86,8 +98,8 @@ class TensorValue(Value):
         handler = method_of(torch.Tensor, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
-        if not hasattr(torch.Tensor, name):
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        if not hasattr(self.cls, name):
+            return self._own_attribute(tx, name).call(tx, args, kwargs)
         return tx.graph.call("call_method", name, [self, *args], kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:

@@ -17,6 +17,7 @@ import torch
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import ITERATORS
+from ...guards.reference import without_class
 from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
@@ -31,11 +32,14 @@ from .klass import ClassValue
 from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
+from .numpy_number import NumpyFunction, is_function, is_numpys
+from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
 from .python_module import PythonModule
 from .range import RangeValue
 from .registry import wrap_rule, wraps
 from .sequence import ListValue, SliceValue, TupleValue
 from .symbolic_number import Symbol
+from .tensor_subclass import is_captured, wrap_subclass
 from .user_object import UserObject
 from .weak_reference import WeakReference
 
@@ -115,7 +119,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
     if isinstance(known, FunctionValue):
         met_again(tx, known, source)
         return known
-    return tx.remember(obj, existing_function(tx, obj, source))
+    return existing_function(tx, obj, source)
 
 
 def _is_definition(source: Source) -> bool:
@@ -324,7 +328,10 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a tensor that no path leads to")
-    return tx.graph.input(tx, obj, source)
+    why = why_opaque(obj)
+    if why is not None and type(obj) not in PLAIN_TENSORS and is_captured(type(obj)) and why_opaque(without_class(obj)) is None:
+        return wrap_subclass(tx, obj, source)
+    return tx.graph.input(tx, obj, source) if why is None else wrap_opaque(tx, obj, source, why)
 
 
 def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
@@ -345,7 +352,20 @@ def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Val
     return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
+def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if is_function(obj):
+        tx.guard(source, Kind.IS, obj)
+        return NumpyFunction(obj, source)
+    number = obj.item()
+    if source is not None and isinstance(number, int | float) and tx.is_symbolic(source, number):
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
+    tx.guard(source, Kind.EQUALS, obj)
+    return Constant(obj, source)
+
+
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if type(obj).__module__ == "numpy" and is_numpys(obj):
+        return wrap_numpys(tx, obj, source)
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     tx.guard(source, Kind.TYPE, type(obj))

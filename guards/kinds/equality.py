@@ -30,6 +30,8 @@ def same_constant(expected: Any, found: Any) -> bool:
 
 
 def equal(expected: Any, found: Any) -> bool:
+    if type(expected).__module__ == "numpy":  # a scalar, by its bits
+        return expected.tobytes() == found.tobytes()
     return bool(expected == found)
 
 
@@ -75,6 +77,8 @@ def constant_key(value: Any) -> Hashable:
         return complex, bits(value.real), bits(value.imag)
     if type(value) is frozenset:
         return frozenset, frozenset(map(constant_key, value))
+    if type(value).__module__ == "numpy":
+        return type(value), value.tobytes()
     if type(value) is slice:
         return slice, constant_key(parts(value))
     return (type(value), value) if isinstance(value, Hashable) else (type(value), id(value))
@@ -89,7 +93,7 @@ def needs_python(value: Any) -> bool:
     """Does only `same_constant` know how to compare it?"""
     if isinstance(value, tuple):
         return any(map(needs_python, tuple.__iter__(value)))
-    return type(value) in (frozenset, slice)
+    return type(value) in (frozenset, slice) or type(value).__module__ == "numpy"
 
 
 @guard_kind(Kind.EQUALS)

@@ -3,11 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...pycode.dead_end import always_raises, may_catch
 from ...pycode.instr import Instr, Op
+from ...values.tensor import TensorValue
 from ..outcome import Returned
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.base import Value
     from ..interpreter import Interpreter
 
 
@@ -25,8 +28,22 @@ def go(frame: Interpreter, target: int) -> None:
 
 @handles(Op.JUMP_IF)
 def jump_if(frame: Interpreter, instr: Instr) -> None:
-    if frame.pop().truth(frame.tx) is instr.arg:
+    if is_true(frame, frame.pop(), instr) is instr.arg:
         go(frame, instr.target)
+
+
+def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
+    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run checks that, or starts over in eager."""
+    if isinstance(tested, TensorValue) and frame.tx.may_expect(tested):
+        jumping, going_on = (always_raises(frame.decoded, index) for index in (instr.target, frame.pc))
+        if jumping is not going_on and not any(map(catching, frame.tx.frames)):
+            return frame.tx.expect(tested, instr.arg is not jumping)
+    return tested.truth(frame.tx)
+
+
+def catching(frame: Interpreter) -> bool:
+    """Whether an exception in the call that a frame waits for may be caught there."""
+    return may_catch(frame.decoded, frame.group)
 
 
 @handles(Op.JUMP_IF_OR_POP)

@@ -5,8 +5,9 @@ import functools
 import importlib
 
 FILES = (
-    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "framejit", "functools",
-    "functorch", "inspect", "itertools", "logging", "masked", "math", "operator", "profiler", "sys", "torch", "typing", "warnings",
+    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "framejit", "functools",
+    "functorch", "inspect", "itertools", "logging", "masked", "math", "operator", "overrides", "profiler", "random", "sys", "torch",
+    "typing", "warnings",
 )  # fmt: skip
 
 

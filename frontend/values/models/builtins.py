@@ -16,6 +16,7 @@ from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..iterator import CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
 from ..klass import ClassValue, lookup
 from ..mapping import DictValue, SetValue, ViewValue
+from ..opaque_tensor import OpaqueTensor
 from ..operate import binary, compare
 from ..range import RangeValue
 from ..registry import method, models
@@ -55,9 +56,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
         isinstance(None, classes)
     except TypeError as error:
         raise tx.throw(TypeError, *error.args) from None
-    if isinstance(obj, TensorValue) and obj.real is not None:
-        return Constant(isinstance(obj.real, classes))
-    if isinstance(obj, UserObject) and obj.real is not None:
+    if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
     if isinstance(obj, TensorValue):
         return Constant(any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls)))
@@ -128,8 +127,8 @@ def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | 
 
 @models(hasattr)
 def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
-    if isinstance(obj, TensorValue):
-        return Constant(hasattr(obj.real if obj.real is not None else obj.fake, name.constant()))
+    if isinstance(obj, TensorValue) and hasattr(obj.cls, name.constant()):
+        return Constant(hasattr(obj.fake, name.constant()))
     try:
         obj.attribute(tx, name.constant())
     except Observed as error:
@@ -497,7 +496,7 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
 def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
     made = cls.constant()
     if made is not tuple and not hasattr(made, "_make"):
-        raise GraphBreak("unknown-call", f"class {made.__qualname__}")
+        return tx.new_object(made, [] if items is None else [items])
     return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
 
 

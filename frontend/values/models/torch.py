@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.compiler
-import torch.overrides
 
 from ....errors import GraphBreak
 from ..base import Value
@@ -85,7 +84,6 @@ def _always(value: Any, *functions: Any) -> None:
 _always(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 _always(False, torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting, torch._C._is_tracing)
 _always(None, torch._C._get_tracing_state)
-_always(False, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
 _always(None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level)
 _always(None, torch._C._functorch.peek_interpreter_stack)
 
@@ -120,12 +118,22 @@ def size(tx: TraceContext, items: Value | None = None) -> Value:
 
 @models(torch.is_tensor)
 def is_tensor(tx: TraceContext, obj: Value) -> Value:
-    return Constant(isinstance(obj, TensorValue))
+    return Constant(issubclass(obj.python_type(), torch.Tensor))
 
 
 @models(torch.cuda.is_available)
 def cuda_is_available(tx: TraceContext) -> Value:
     return Constant(torch.cuda.is_available())
+
+
+@models(torch.accelerator.current_accelerator)
+def current_accelerator(tx: TraceContext, check_available: Value | None = None) -> Value:
+    return Constant(torch.accelerator.current_accelerator(check_available is not None and check_available.truth(tx)))
+
+
+@models(torch.accelerator.is_available)
+def accelerator_is_available(tx: TraceContext) -> Value:
+    return Constant(torch.accelerator.is_available())
 
 
 @models(torch.nn.Parameter)
@@ -263,7 +271,11 @@ def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 
 @method(torch.Tensor, "new")
 def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
-    raise self.unsupported("Tensor.new")
+    """By sizes; what is made of data is a break."""
+    numbers = all(issubclass(arg.python_type(), int) for arg in args)
+    if not numbers and not (len(args) == 1 and args[0].python_type() is torch.Size):
+        raise self.unsupported("Tensor.new")
+    return self.method(tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {})
 
 
 @models(torch.Tensor)

@@ -30,7 +30,7 @@ NOT_OPERATORS = frozenset(
     _overload assert_int_or_pair grad_enabled is_autocast_enabled set_autocast_enabled typename is_tensor is_storage
     use_deterministic_algorithms are_deterministic_algorithms_enabled from_numpy from_file frombuffer
     set_flush_denormal is_warn_always_enabled set_warn_always get_device_module set_default_device get_default_device
-    vmap import_ir_module parse_ir parse_schema fork wait triplet_margin_with_distance_loss""".split()
+    vmap import_ir_module parse_ir parse_schema fork wait triplet_margin_with_distance_loss gaussian_nll_loss""".split()
 )
 
 
@@ -109,7 +109,7 @@ OPAQUE_MODULES = frozenset(
     "logging warnings threading subprocess socket asyncio multiprocessing importlib io random time tempfile shutil pickle json "
     "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo torch.multiprocessing torch.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script torch.jit._trace torch.onnx "
-    "torch.serialization torch.random torch.cuda.random torch._ops torch._higher_order_ops.cond torch._higher_order_ops.while_loop "
+    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.cond torch._higher_order_ops.while_loop "
     "torch._higher_order_ops.scan torch._higher_order_ops.map torch._higher_order_ops.flex_attention "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()

@@ -350,6 +350,7 @@ def check(
     lines: bool = True,
     again: bool = True,
     backward: bool = False,
+    fullgraph: bool = False,
 ) -> Any:
     """Asserts that `fn(*inputs, **kwargs)` does compiled what it does in eager; the compiled handle comes back.
 
@@ -362,7 +363,7 @@ def check(
     try:
         eager, twice = run(fn, world, 1, backward), run(fn, world, 2, False)
         with framejit.config.patch(strict=True):
-            handle = framejit.compile(fn, backend=counter if backend == "eager" else backend)
+            handle = framejit.compile(fn, backend=counter if backend == "eager" else backend, fullgraph=fullgraph)
         recorder = events.Recorder()
         handle.framejit.cache.sinks.append(recorder)
         compare(eager, run(handle, world, 1, backward), "first call", lines)

@@ -874,3 +874,48 @@ def test_what_properties_lack():
         return x + len(texts), texts
 
     check(f, vec(2))
+
+
+class Pair(tuple):
+    def total(self):
+        return self[0] + self[1]
+
+    @property
+    def first(self):
+        return self[0]
+
+
+class Vector(tuple):
+    def __new__(cls, *items):
+        return super().__new__(cls, items)
+
+    def __add__(self, other):
+        return Vector(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def test_tuples_of_a_class_are_made():
+    def f(x):
+        pair = Pair((x, x + 1))
+        pair.tag = "t"
+        summed = Vector(x, 1) + Vector(2, 3)
+        return pair.total(), pair, pair.first, [*pair], len(pair), bool(Pair()), summed, type(summed).__name__
+
+    def broken(x):
+        pair = Pair((x, 2))
+        print(len(pair))
+        return pair.total(), pair
+
+    check(f, vec(2), fullgraph=True)
+    check(broken, vec(2), graphs=1, breaks=("output",))
+    check(lambda x: (x + 1, Pair(3)), vec(2), graphs=None, breaks=None)
+
+
+def test_tuples_and_lists_of_a_class_are_compared():
+    class Items(list):
+        pass
+
+    def f(x, pair, items):
+        compared = [pair == (1, 2), pair != (1, 2), pair < (1, 3), (1, 2) == pair, pair == Pair((1, 2)), pair == 3, pair == [1, 2]]
+        return x + 1, compared, pair + (3,), pair[:1], 2 in pair, items == [1], items + [2], [1] == items, items < [3], items == (1,)
+
+    check(f, vec(2), Pair((1, 2)), Items([1]), fullgraph=True)

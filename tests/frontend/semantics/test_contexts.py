@@ -394,3 +394,25 @@ def test_torch_compile_is_asked_for_a_break():
         return y.cos()
 
     check(f, vec(2))
+
+
+def test_an_exception_through_a_generators_manager_stays_what_it_is():
+    @contextlib.contextmanager
+    def logged(log):
+        try:
+            yield log
+        except ValueError as error:
+            log.append(error.args)
+            raise
+        finally:
+            log.append("out")
+
+    def f(x, log):
+        try:
+            with logged(log):
+                raise ValueError(3, x.dim())
+        except ValueError as error:
+            log.append((str(error), error.args))
+        return x + 1
+
+    check(f, vec(2), [])

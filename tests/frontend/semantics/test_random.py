@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
 import torch
 import torch.nn.functional as F
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 
 def test_draws():
@@ -35,7 +36,7 @@ def test_manual_seed_inside():
         torch.manual_seed(7)
         return torch.rand(2) + x
 
-    check(f, vec(2), graphs=None, breaks=None)
+    check(f, vec(2), fullgraph=True)
 
 
 def test_state_saved_and_restored():
@@ -85,3 +86,119 @@ def test_failing_graph_draws_once():
             return noise, torch.rand(2)
 
     check(f, vec(2, 2), torch.tensor([5]), graphs=None, breaks=None)
+
+
+def kept_and_put_back(x):
+    state = torch.get_rng_state()
+    drawn = torch.rand(2)
+    torch.set_rng_state(state)
+    return x + drawn
+
+
+def forked(x):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        drawn = torch.rand(2)
+    return x + drawn
+
+
+def seeded(x):
+    torch.manual_seed(-3)
+    return x + torch.rand(2)
+
+
+def seeded_only(x, log):
+    log.append(torch.manual_seed(3) is torch.default_generator)
+    return log
+
+
+def put_back_while_handling(x):
+    state = torch.get_rng_state()
+    try:
+        torch.manual_seed(1)
+        drawn = torch.rand(2)
+        raise ValueError
+    except ValueError:
+        torch.set_rng_state(state)
+    return x + drawn, state
+
+
+def put_back_behind_a_break(x):
+    state = torch.get_rng_state()
+    drawn = torch.rand(2)
+    print(x.shape)
+    torch.set_rng_state(state)
+    return x + drawn
+
+
+def between_draws(x):
+    first = torch.rand(2)
+    state = torch.get_rng_state()
+    second = torch.rand(2)
+    torch.set_rng_state(state)
+    return x, first, second, torch.rand(2)
+
+
+def seeded_in_turns(x):
+    drawn = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        drawn.append(torch.rand(2) + x)
+    return drawn, torch.initial_seed()
+
+
+def two_states(x):
+    one, other = torch.get_rng_state(), torch.get_rng_state()
+    return one is other, x + torch.rand(2), one
+
+
+def seeded_and_refused(x):
+    torch.manual_seed(5)
+    drawn = torch.rand(2)
+    if (drawn > 0.1).any():
+        raise ValueError(str(drawn.tolist()))
+    return x
+
+
+def wrong_state(x):
+    torch.set_rng_state(torch.zeros(3, dtype=torch.uint8))
+    return x + 1
+
+
+def wrong_seed(x):
+    y = x + 1
+    torch.manual_seed(2**65)
+    return y
+
+
+@pytest.mark.parametrize("function, breaks", [
+    (kept_and_put_back, 0), (forked, 0), (seeded, 0), (put_back_while_handling, 0), (put_back_behind_a_break, 1), (between_draws, 2),
+    (seeded_in_turns, 3), (two_states, 1), (seeded_and_refused, None), (wrong_state, None), (wrong_seed, None),
+])  # fmt: skip
+def test_states_of_the_generator(function, breaks):
+    check(function, vec(2), graphs=None, breaks=breaks)
+
+
+def test_seeded_without_a_draw():
+    check(seeded_only, vec(2), [], graphs=0)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_states_of_the_generator_by_other_backends(backend):
+    compiled = strict_compile(forked, backend=backend)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected = forked(vec(2)), torch.rand(2)
+        torch.manual_seed(seed)
+        found = compiled(vec(2)), torch.rand(2)
+        assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+    assert len(compiled.framejit.explain().captures) == 1
+
+
+@pytest.mark.parametrize("draw", [torch.Tensor.cauchy_, lambda t: t.geometric_(0.5)], ids=["cauchy", "geometric"])
+def test_a_graph_that_raises_behind_a_draw(draw):
+    def f(x, index):
+        drawn = draw(torch.empty(3))
+        return drawn + x[index].sum()
+
+    check(f, vec(2), torch.tensor([5]), graphs=None, breaks=None)

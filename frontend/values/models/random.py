@@ -1,0 +1,73 @@
+"""torch's CPU generator: its state is read before the graph draws from it and put back behind; what lies between is a break."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ....backends.value_errors import may_draw
+from ....errors import GraphBreak
+from ....guards.source import EnteredRandomState
+from ..base import Value
+from ..constant import Constant
+from ..context_manager import NullManager
+from ..function import BuiltinValue
+from ..graph_piece import NoEffects
+from ..random_state import RandomState
+from ..registry import models
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+STATE = torch.get_rng_state()  # for its size and dtype
+
+
+def untouched(tx: TraceContext, what: str) -> RandomState:
+    """The generator, to be changed, where the program has done nothing to it so far."""
+    state = tx.random
+    used = state.seed is not None or state.stored is not None or any(map(may_draw, tx.graph.nodes))
+    if used or isinstance(tx.effects, NoEffects):
+        raise GraphBreak("unknown-call", f"{what} behind what uses the generator")
+    tx.effects.change(state)
+    return state
+
+
+@models(torch.get_rng_state)
+def get_rng_state(tx: TraceContext) -> Value:
+    state = untouched(tx, "torch.get_rng_state()")
+    if state.kept:  # each call makes a tensor, and guards one for all
+        raise GraphBreak("unknown-call", "a second torch.get_rng_state()")
+    state.kept = True
+    return tx.wrap(torch.get_rng_state(), EnteredRandomState())
+
+
+@models(("torch.random", "manual_seed"))  # by name: importing torch._dynamo puts a wrapper in its place
+def manual_seed(tx: TraceContext, seed: Value) -> Value:
+    if not (seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64):
+        raise GraphBreak("unknown-call", f"torch.manual_seed() of {seed.describe()}")
+    untouched(tx, "torch.manual_seed()").seed = seed.constant()
+    return BuiltinValue(torch.default_generator)
+
+
+@models(torch.set_rng_state)
+def set_rng_state(tx: TraceContext, new: Value) -> Value:
+    fits = isinstance(new, TensorValue) and new.source is not None and new.real is not None
+    if not fits or new.fake.shape != STATE.shape or new.fake.dtype != STATE.dtype or isinstance(tx.effects, NoEffects):  # type: ignore[attr-defined]
+        raise GraphBreak("unknown-call", f"torch.set_rng_state() of {new.describe()}")
+    tx.effects.change(tx.random)
+    tx.random.stored, tx.random.place = new, tx.place()
+    return Constant(None)
+
+
+@models(torch.seed, torch.initial_seed)
+def seed(tx: TraceContext) -> Value:
+    raise GraphBreak("unknown-call", "a question to the generator")
+
+
+@models(torch._C._DisableTorchDispatch, torch._C._DisableFuncTorch)
+def no_modes(tx: TraceContext) -> Value:
+    """Without a mode or a subclass there is nothing to switch off."""
+    if torch._C._functorch.maybe_current_level() is not None:
+        raise GraphBreak("unknown-call", "a transform switched off inside of it")
+    return NullManager(Constant(None))
