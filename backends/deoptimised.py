@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.utils import checkpoint
 
-from ..errors import RequirementError
+from ..errors import RequirementError, Rerun
 
 # What a graph raises without anything starting over: by who watches it, caught by the same; for the user.
 PASSED_ON = (checkpoint._StopRecomputationError, RequirementError)
+STARTS_OVER = (*PASSED_ON, Rerun)
 
 
 def deoptimising(compiled: Callable[..., Any], forward: Callable[..., Any], backend: str) -> Callable[..., Any]:
@@ -21,7 +22,7 @@ def deoptimising(compiled: Callable[..., Any], forward: Callable[..., Any], back
     def call(*args: Any) -> Any:  # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
         try:
             return run(*args)
-        except PASSED_ON:
+        except STARTS_OVER:
             raise
         except Exception as error:
             return instead(error, args)

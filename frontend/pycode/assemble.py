@@ -25,6 +25,7 @@ UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_IN
 
 Position = tuple[int | None, int | None, int | None, int | None]  # line, end line, column, end column
 NOWHERE: Position = (None, None, None, None)
+POP_NULL = "POP_NULL"  # a STORE_FAST that `tidy` must not take for an idle one
 
 
 class Label:
@@ -223,6 +224,10 @@ class CodeBuilder:
 
     def push_null(self) -> None:
         self.emit("PUSH_NULL")
+
+    def pop_null(self) -> None:
+        """Take a NULL off: into a temporary, which stays unbound, as POP_TOP wants an object."""
+        self._emit_slots(POP_NULL, self.temp())
 
     # Names and constants.
 
@@ -529,6 +534,7 @@ class CodeBuilder:
         for unit in self._units:
             moved.append(len(units))
             slots = [where[handle] for handle in unit.slots]
+            unit.op = "STORE_FAST" if unit.op == POP_NULL else unit.op
             if len(slots) == 2 and max(slots) > 15:
                 for op, slot in zip(pairs[unit.op], slots, strict=True):
                     units.append(Unit(op, slot, (), None, unit.position, unit.region))

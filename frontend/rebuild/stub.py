@@ -309,10 +309,12 @@ class BreakEmission:
         results: list[int] = []
         physical = [k for k in left if k != "null"] if self.effect.only_attribute else list(left)
         for kind in reversed(physical):
+            if kind == "null":
+                b.pop_null()
+                continue
             temp = b.temp()
             b.store_slot(temp)
-            if kind != "null":
-                results.insert(0, temp)
+            results.insert(0, temp)
         slots = bound(self.frame, index if self.inner is None else self.frame.index)
 
         def state() -> None:
