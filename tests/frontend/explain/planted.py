@@ -35,7 +35,7 @@ PLANTS = (
     Plant("unknown-call", "sink.write(f'in a property {tools.loud}')"),
     Plant("data-dependent-value", "float(mean)", "mean = y.mean()"),
     Plant("data-dependent-value", "small.tolist()", "small = y[:2]"),
-    Plant("data-dependent-branch", "assert not over", "over = (y > 1e9).any()"),
+    Plant("data-dependent-branch", "factor = 2 if over else 1", "over = (y > 1e9).any()"),
     Plant("unknown-call", "time.perf_counter_ns()"),
     Plant("disabled-call", "[unseen(n) for n in (1, 2)]"),
     Plant("unknown-call", "sys.stderr.write('')"),
