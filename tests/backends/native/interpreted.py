@@ -50,9 +50,9 @@ def run(folder, printed, memory, sizes):
     text = printed.text
     for size in printed.parameters.sizes:  # the interpreter's range() takes no other numbers
         text = text.replace(f"{size}, ", f"{size}: tl.constexpr, ", 1)
-    path = Path(folder) / "kernel.py"
+    path = Path(folder) / f"kernel_{len(os.listdir(folder))}.py"  # a file of its own: Python keeps what it compiled of another
     path.write_text(PREAMBLE + text)
-    spec = importlib.util.spec_from_file_location("kernel", path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.libdevice = LibDevice()
