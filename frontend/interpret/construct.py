@@ -115,6 +115,8 @@ def initialiser(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Val
 def fill(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
     """dict.__init__ or list.__init__ on the container inside an instance."""
     if isinstance(base, ListValue):
+        if kwargs or len(args) > 1:
+            raise GraphBreak("exception-leaves", "TypeError: list.__init__() of more than one list")
         tx.effects.change(base)
         base.items = [item for arg in args for item in tx.unpack(arg)]
     else:

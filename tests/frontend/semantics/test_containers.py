@@ -430,6 +430,14 @@ def test_list_subclass():
     check(f, vec(2), Items([1, 2]))
 
 
+@pytest.mark.parametrize(("args", "named"), [(([1], [2]), {}), ((), {"iterable": [1]})])
+def test_a_list_is_made_of_one_list_at_most(args, named):
+    class Items(list):
+        pass
+
+    check(lambda x: (x + 1, Items(*args, **named)), vec(2), graphs=None, breaks=None, skipped=True)
+
+
 def test_dict_subclass():
     class Table(dict):
         def __missing__(self, key):
