@@ -44,8 +44,8 @@ def begun(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value
     elif not isinstance(maker, types.BuiltinFunctionType) and not tx.is_plain_new(maker):
         raise GraphBreak("unknown-call", f"{cls.describe()}, whose __new__ is a {type(maker).__name__}")
     else:
-        if (args or kwargs) and maker is object.__new__ and lookup(cls.cls, "__init__")[1] is object.__init__:
-            raise GraphBreak("exception-leaves", f"TypeError: {cls.cls.__name__}() takes no arguments")
+        if lookup(cls.cls, "__init__")[1] is object.__init__ and (kwargs or (args and maker is object.__new__)):
+            raise refused(cls.cls)
         made = new_object(tx, cls.cls, args)
     return made, initialiser(tx, made, args, kwargs)
 
@@ -68,10 +68,16 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     elif issubclass(cls, list):
         base = ListValue([])
     elif maker_in_c(cls) is tuple:
-        base = TupleValue([] if not args else list(tx.unpack(args[0])))
+        if len(args) > 1:
+            raise refused(cls)
+        base = TupleValue([item for arg in args for item in tx.unpack(arg)])
     elif not lays_out_as_object(cls):
         raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
     return UserObject(cls, base=base)
+
+
+def refused(cls: type) -> GraphBreak:
+    return GraphBreak("exception-leaves", f"TypeError: {cls.__name__}() does not take these arguments")
 
 
 def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
@@ -99,7 +105,9 @@ def initialiser(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Val
     """type(made).__init__, bound, if it is written in Python; one in C is done."""
     cls = made.python_type()
     owner, init = lookup(cls, "__init__")
-    if init is MISSING or owner is object or owner in (BaseException, Exception):
+    if owner in (BaseException, Exception) and kwargs:
+        raise refused(cls)
+    if init is MISSING or owner in (object, BaseException, Exception):
         return None
     base = getattr(made, "base", None)
     if base is not None and isinstance(init, types.WrapperDescriptorType):
@@ -116,7 +124,7 @@ def fill(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> N
     """dict.__init__ or list.__init__ on the container inside an instance."""
     if isinstance(base, ListValue):
         if kwargs or len(args) > 1:
-            raise GraphBreak("exception-leaves", "TypeError: list.__init__() of more than one list")
+            raise refused(list)
         tx.effects.change(base)
         base.items = [item for arg in args for item in tx.unpack(arg)]
     else:

@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import DictItem, DictKey, Source
 from .base import Lazy, Value
@@ -432,6 +433,8 @@ def dict_setdefault(tx: TraceContext, self: DictValue, key: Value, default: Valu
 
 @method(dict, "update")
 def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
+    if len(others) > 1:
+        raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
     for other in others:
         for key, value in tx.mapping_pairs(other):
             self.put(tx, key, value)

@@ -430,12 +430,28 @@ def test_list_subclass():
     check(f, vec(2), Items([1, 2]))
 
 
-@pytest.mark.parametrize(("args", "named"), [(([1], [2]), {}), ((), {"iterable": [1]})])
-def test_a_list_is_made_of_one_list_at_most(args, named):
-    class Items(list):
-        pass
+class Tuple(tuple):
+    pass
 
-    check(lambda x: (x + 1, Items(*args, **named)), vec(2), graphs=None, breaks=None, skipped=True)
+
+class List(list):
+    pass
+
+
+class Dict(dict):
+    pass
+
+
+class Error(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("cls", "args", "named"), [
+    (Tuple, ([1], [2]), {}), (Tuple, (), {"iterable": [1]}), (List, ([1], [2]), {}), (List, (), {"iterable": [1]}), (Dict, ({}, {}), {}),
+    (dict, ({}, {}), {}), (Error, (), {"code": 1}),
+])  # fmt: skip
+def test_arguments_that_a_class_does_not_take(cls, args, named):
+    check(lambda x: (x + 1, cls(*args, **named)), vec(2), graphs=None, breaks=None, skipped=True)
 
 
 def test_dict_subclass():
