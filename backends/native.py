@@ -45,7 +45,7 @@ from .toolchain._launch import run
 from .toolchain.compile_c import NoCompiler, compiler, functions
 
 if TYPE_CHECKING:
-    from .training import Part
+    from .gradients.parts import Part
 
 Around = Callable[["Part", Callable[..., Any]], Callable[..., Any]]
 
@@ -259,8 +259,8 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):
-        training = importlib.import_module(".training", __package__)  # it loads aot_autograd, which takes a second or more
-    made: Callable[..., Any] = training.by_parts(gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions())
+        parts = importlib.import_module(".gradients.parts", __package__)  # it loads torch's tracing
+    made: Callable[..., Any] = parts.by_parts(gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions())
     return made
 
 

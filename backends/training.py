@@ -1,41 +1,23 @@
-"""`aot_eager`: forward and backward as functional ATen graphs through aot_autograd, run by torch's own kernels; and the way
-there for each backend that wants ATen graphs."""
+"""`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels; and aot_autograd, the way there for graphs
+that cannot be put together operator by operator."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 
-from .eager_gradients import ahead_of_time
+from .gradients.parts import Compile, Part, by_parts
 from .registry import Backend, register_backend
 
 
-@dataclass(frozen=True)
-class Part:
-    """A functional ATen graph and which part of the work it is. `results`: how many outputs of a forward graph are the
-    program's, what comes behind them is kept for the backward graph; None where there is none."""
-
-    gm: torch.fx.GraphModule
-    examples: list[Any]
-    backward: bool
-    results: int | None = None
-
-
-Compile = Callable[[Part], Callable[..., Any]]
-
-
-def by_parts(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False,
-    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+def through_aot(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, keep_writes: bool,
+    decompositions: Mapping[Any, Callable[..., Any]],
 ) -> Callable[..., Any]:  # fmt: skip
-    """A captured graph through aot_autograd, its forward and its backward graph compiled by `compile_part`. What that returns takes
-    the graph's inputs one by one; for the backward graph, with the mark `_boxed_call`, as a list that it empties.
-    random_like_eager: the parts draw the numbers that gm itself would draw.
-    keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
+    """As by_parts."""
     results: list[int] = []
 
     def partition(joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Any:
@@ -54,13 +36,10 @@ def by_parts(
         compiled = compile_part(Part(part, examples, True))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
-    def build() -> Callable[..., Any]:
-        return aot_module_simplified(
-            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
-            keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions or {}),
-        )  # fmt: skip
-
-    return ahead_of_time(gm, build, random_like_eager=random_like_eager)
+    return aot_module_simplified(
+        gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+        keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
+    )  # fmt: skip
 
 
 def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
@@ -77,5 +56,5 @@ def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
 
 @register_backend("aot_eager")
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """aot_autograd with a compiler that compiles nothing."""
+    """Forward and backward as ATen graphs, with a compiler that compiles nothing."""
     return by_parts(gm, example_inputs, lambda part: part.gm.forward, random_like_eager=True)

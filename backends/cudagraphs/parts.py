@@ -1,4 +1,4 @@
-"""Recording a graph with gradients: its forward and its backward graph, as aot_autograd makes them, each for itself.
+"""Recording a graph with gradients: its forward and its backward graph, each for itself.
 
 What the forward graph keeps for the backward one is lent: it stays in the recorded memory, and while a backward pass may still
 come, forward passes run without.
@@ -12,8 +12,8 @@ import torch
 import torch.fx
 
 from ...events import Reporter
+from ..gradients.parts import Part, by_parts
 from ..registry import Backend
-from ..training import Part, by_parts
 from .graphed import Graphed, Work
 from .sizes import device_of, varies
 from .unsafe import recordable

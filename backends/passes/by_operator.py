@@ -7,7 +7,7 @@ memory that is written must not be seen through another window afterwards: else 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from .memory import memories, memory_of
 Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
 COPY = torch.ops.aten.copy_.default
+GRAD_MODE = torch._C._set_grad_enabled
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 PLAIN = (int, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -81,17 +82,27 @@ class Operators:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.of: dict[torch.fx.Node, tuple[Operator, list[FakeTensor]]] = {}
         different: dict[Any, Operator] = {}
+        self.grad = torch.is_grad_enabled()  # as it is where the graph ends, once all nodes were seen
         for node in graph.nodes:
             if node.op not in ("placeholder", "call_function", "call_method", "output") or not understood(node.meta.get("example_value")):
                 raise Refused
-            if node.op.startswith("call") and not is_item(node):
+            if node.target is GRAD_MODE:
+                self.grad = node.args[0] is True
+            elif node.op.startswith("call") and not is_item(node):
                 tensors: dict[int, tuple[int, FakeTensor]] = {}
                 key = node.op, node.target, signature((node.args, node.kwargs), tensors)
                 if not tensors and example(node) is None:
                     raise Refused  # it is there for an effect: it switches a mode, say
                 own = [tensor for _, tensor in tensors.values()]
-                self.of[node] = different.setdefault(key, Operator(node, own)), own
+                self.of[node] = different.setdefault((key, self.more(own)), self.operator(node, own)), own
         self.different = list(different.values())
+
+    def more(self, tensors: Sequence[FakeTensor]) -> Any:
+        """What two calls must have in common beside function, arguments and windows."""
+        return None
+
+    def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:
+        return Operator(node, tensors)
 
     def examples(self) -> list[torch.Tensor]:
         """A tensor for each input of each operator; no two share memory."""
@@ -149,6 +160,10 @@ class Assembled:
                 self.copy(node, *operators.of[node])
             if example(node) is not None and window(example(node)) != window(self.values[node].meta["val"]):
                 raise Refused
+        self.close(captured, inputs)
+
+    def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, torch.fx.Node]) -> None:
+        """Ends the graph: new values of inputs are written into them, then come the results."""
         for node, made in inputs.items():
             if self.values[node] is not made:
                 self.graph.call_function(COPY, (made, self.values[node])).meta = {"val": made.meta["val"]}
@@ -159,17 +174,22 @@ class Assembled:
         made.meta = {"val": node.meta["example_value"]}
         return made
 
-    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> None:
-        """Adds an operator's nodes for one of its calls."""
+    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, torch.fx.Node]:
+        """Adds an operator's nodes for one of its calls. Returns the copy of each."""
         by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
-        memory = {memory_of(old.meta["val"]): memories(new)[0] for old, new in copies.items()}
-        for old in found.nodes:
-            copies[old] = new = self.graph.node_copy(old, copies.__getitem__)
-            new.meta = {"val": old.meta.get("val"), "memory": [memory.setdefault(own, object()) for own in memories(old)]}
+        self.graft(found.nodes, copies)
         self.values[node] = placed(found.results, [copies[output] for output in found.outputs])
         for number, value in found.written.items():
             self.rebind(node, tensors, tensors[number], copies[value])
+        return copies
+
+    def graft(self, nodes: Iterable[torch.fx.Node], copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
+        """Adds copies of nodes; those of what they use are in `copies`, where theirs come too."""
+        memory = {own: other for old, new in copies.items() for own, other in zip(memories(old), memories(new), strict=True)}
+        for old in nodes:
+            copies[old] = new = self.graph.node_copy(old, copies.__getitem__)
+            new.meta = {"val": old.meta.get("val"), "memory": [memory.setdefault(own, object()) for own in memories(old)]}
 
     def rebind(self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: torch.fx.Node) -> None:
         """What showed the memory that a node writes shows the new value."""

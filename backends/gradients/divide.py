@@ -1,0 +1,301 @@
+"""A joint graph in two: what the forward pass keeps for the backward pass is found by a minimum cut, by bytes. What is not kept is
+computed again, which is only allowed to operators that are cheap and stay next to what uses them."""
+from __future__ import annotations
+
+import heapq
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx
+import torch
+import torch.fx
+from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module, _use_lazy_graph_module
+
+from ..passes.by_operator import COPY
+from ..passes.memory import results_of
+from .joint import Joint
+from .operators import draws
+
+Node = torch.fx.Node
+CHEAP = frozenset(
+    """sum mean amax amin any var var_mean std argmax to _to_copy clone full_like zeros_like ones_like new_zeros new_full full zeros ones
+    arange scalar_tensor lift_fresh_copy empty empty_like triu tril index gather copy logical_not where masked_fill isinf isnan
+    constant_pad_nd broadcast_tensors _unsafe_view""".split()
+)
+WIDE = "cat"  # takes what is fused into it, and is fused into nothing
+FAR = 100  # nodes that one chain of cheap operators may be long
+DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Two functional graphs. The forward one returns `results` results and then what it keeps; the backward one takes inputs of the
+    forward one, at the positions `kept_inputs`, what was kept, and gradients of the results at `tangents`, and returns the gradient
+    of the inputs at `wanted`, None for some. `fixed`: positions of results without a gradient."""
+
+    forward: torch.fx.GraphModule
+    backward: torch.fx.GraphModule
+    results: int
+    kept_inputs: tuple[int, ...]
+    tangents: tuple[int, ...]
+    wanted: tuple[int, ...]
+    fixed: tuple[int, ...]
+
+
+def divide(joint: Joint) -> Divided:
+    """The joint graph's forward and backward parts."""
+    needed = [node for node in joint.gradients.values() if node is not None]
+    behind = ancestors(needed, set(joint.tangents.values()))
+    first = ancestors([*joint.results, *joint.writes.values()], set())
+    kept = Cut(joint, first, behind).kept()
+    order = {node: place for place, node in enumerate(joint.graph.nodes)}
+    again = [node for node in sorted(ancestors(needed, {*kept, *joint.inputs}), key=order.__getitem__) if node.op != "placeholder"]
+    inside = {*again, *joint.tangents.values()}
+    entering = {*(other for node in again for other in node.all_input_nodes), *needed} - inside
+    kept_inputs = [node for node in joint.inputs if node in entering]
+    kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
+    forward = forward_graph(joint, kept, order)
+    backward = backward_graph(joint, [*kept_inputs, *kept, *joint.tangents.values()], again)
+    places = {node: place for place, node in enumerate(joint.inputs)}
+    return Divided(
+        forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
+        tuple(places[node] for node in joint.gradients), tuple(number for number, trains in enumerate(joint.trains) if not trains),
+    )  # fmt: skip
+
+
+def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) -> torch.fx.GraphModule:
+    graph = torch.fx.Graph()
+    copies = {node: copied(graph, node, {}) for node in joint.inputs}
+    wanted = ancestors([*joint.results, *joint.writes.values(), *kept], set(joint.inputs))
+    for node in sorted(wanted - set(joint.inputs), key=order.__getitem__):
+        copies[node] = copied(graph, node, copies)
+    for target, value in joint.writes.items():
+        graph.call_function(COPY, (copies[target], copies[value])).meta = {"val": target.meta["val"]}
+    graph.output(tuple(copies[node] for node in (*joint.results, *kept)))
+    return module(graph, "Forward")
+
+
+def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Sequence[Node]) -> torch.fx.GraphModule:
+    graph = torch.fx.Graph()
+    copies: dict[Node, Node] = {}
+    for node in inputs:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    for node in nodes:
+        copies[node] = copied(graph, node, copies)
+    graph.output(tuple(None if gradient is None else copies[gradient] for gradient in joint.gradients.values()))
+    return module(graph, "Backward")
+
+
+def copied(graph: torch.fx.Graph, node: Node, copies: dict[Node, Node]) -> Node:
+    made = graph.node_copy(node, copies.__getitem__)
+    made.meta = dict(node.meta)
+    return made
+
+
+def module(graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
+    with _use_lazy_graph_module(True):  # few run it
+        return _make_graph_module(torch.nn.Module(), graph, class_name=name)
+
+
+def runnable(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The module, its code written."""
+    if isinstance(gm, _LazyGraphModule):
+        _LazyGraphModule.force_recompile(gm)
+    return gm
+
+
+def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
+    """What nodes are made of, themselves among it, up to `ends`, which are left out."""
+    found: set[Node] = set()
+    todo = [node for node in roots if node not in ends]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += [other for other in node.all_input_nodes if other not in ends]
+    return found
+
+
+class Cut:
+    """first: nodes of the forward pass that its results need. behind: nodes that gradients need."""
+
+    def __init__(self, joint: Joint, first: set[Node], behind: set[Node]) -> None:
+        self.joint, self.first = joint, first
+        self.forward = [node for node in joint.forward if node in first or node in behind]
+        before = set(self.forward)
+        self.backward = behind - before
+        self.order = {node: place for place, node in enumerate(self.forward)}
+        self.steps = self.distances()
+        self.parameters = set(joint.inputs)
+        self.fixed = {node for node in self.forward if self.stays(node)}
+        self.keep_apart()
+        self.keep_short()
+
+    def distances(self) -> dict[Node, int]:
+        """How many steps there are from a node to the backward pass."""
+        steps: dict[Node, int] = {}
+        for node in reversed(self.forward):
+            away = [0 if user in self.backward else steps.get(user, 1 << 30) + 1 for user in node.users]
+            steps[node] = min(away, default=1 << 30)
+        return steps
+
+    def stays(self, node: Node) -> bool:
+        """Whether a node is not computed again."""
+        if node.op == "placeholder" or draws(node):
+            return True
+        if node.target is operator.getitem or node not in self.first:
+            return False
+        if not cheap(node) or self.laid_down(node):
+            return True
+        return 4 * size(node) < sum(map(size, node.all_input_nodes))  # of a reduction the result is small
+
+    def laid_down(self, node: Node) -> bool:
+        """Whether something in the backward pass wants a node's value in memory, itself or seen through views."""
+        if view(node):
+            return False
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            for user in one.users:
+                if user in self.backward and not fusible(one, user):
+                    return True
+                if view(user):
+                    todo.append(user)
+        return False
+
+    def fix(self, node: Node) -> None:
+        if not view(node):
+            self.fixed.add(node)
+
+    def keep_apart(self) -> None:
+        """Users of one value, some of them behind what cannot be fused with it, would not be fused when computed again: they stay."""
+        for node in self.forward:
+            users = [user for user in node.users if user in self.first]
+            if len(users) > 1:
+                limit = self.first_unfusible(users, max(self.order[user] for user in users))
+                for user in users:
+                    if self.order[user] > limit and fusible(node, user):
+                        self.fix(user)
+
+    def first_unfusible(self, start: Iterable[Node], most: int) -> int:
+        queue = [(self.order[node], True) for node in start]
+        heapq.heapify(queue)
+        seen: set[int] = set()
+        while queue:
+            place, fused = heapq.heappop(queue)
+            if not fused:
+                return place
+            node = self.forward[place]
+            for user in node.users:
+                if user in self.first and (at := self.order[user]) <= most and at not in seen:
+                    together = fusible(node, user)
+                    if together:
+                        seen.add(at)
+                    heapq.heappush(queue, (at, together))
+        return most
+
+    def keep_short(self) -> None:
+        """Ends chains of cheap operators that are too long to be computed again."""
+        visited: set[Node] = set()
+        for start in self.forward:
+            queue = [self.order[start]] if start in self.first else []
+            while queue:
+                place = heapq.heappop(queue)
+                node = self.forward[place]
+                if node in visited:
+                    continue
+                visited.add(node)
+                if place > self.order[start] + FAR and not queue:
+                    self.fix(node)
+                    break
+                for user in node.users:
+                    if user in self.first and user not in self.fixed and fusible(node, user):
+                        heapq.heappush(queue, self.order[user])
+
+    def kept(self) -> list[Node]:
+        """What the forward pass keeps, inputs among it."""
+        flow = networkx.DiGraph()
+        for node in self.forward:
+            into, out = (node, 0), (node, 1)
+            users = [(user, 0) for user in node.users if user in self.order and user not in self.fixed]
+            if any(user in self.backward for user in node.users):
+                flow.add_edge(out, "sink")
+            if node in self.fixed:
+                flow.add_edge("source", into)
+            flow.add_edge(into, out, capacity=self.price(node))
+            flow.add_edges_from((out, user) for user in users)
+        if "sink" not in flow:
+            return []
+        return [node for component in parts(flow) for node in cut(component)]
+
+    def price(self, node: Node) -> float:
+        """What keeping a node's value costs."""
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            return math.inf
+        if node in self.parameters:
+            return 0
+        bytes_ = size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
+        return int(2 * bytes_ if all(fusible(node, user) for user in node.users) else bytes_)
+
+
+def parts(flow: networkx.DiGraph) -> Iterable[networkx.DiGraph]:
+    """The parts of a network that have only source and sink in common."""
+    inner = flow.copy()
+    inner.remove_nodes_from(("source", "sink"))
+    for nodes in networkx.weakly_connected_components(inner):
+        part = flow.subgraph({*nodes, "source", "sink"})
+        if part.in_degree("sink") and part.out_degree("source"):
+            yield part
+
+
+def cut(flow: networkx.DiGraph) -> list[Node]:
+    """The nodes whose values a minimum cut of a part goes through."""
+    _, (near, _) = networkx.minimum_cut(flow, "source", "sink")
+    return [node for node, side in near - {"source"} if side == 0 and (node, 1) not in near] if near else []
+
+
+def overload(node: Node) -> Any:
+    return node.target if isinstance(node.target, torch._ops.OpOverload) else None
+
+
+def name(node: Node) -> str:
+    found = overload(node)
+    return found._schema.name.rpartition("::")[2] if found is not None else ""
+
+
+def view(node: Node) -> bool:
+    """Whether a node's result is a window on its input."""
+    found = overload(node)
+    if found is None:
+        return False
+    schema = found._schema
+    return not schema.is_mutable and any(argument.alias_info is not None for argument in schema.arguments)
+
+
+def cheap(node: Node) -> bool:
+    """Whether computing a node again costs little more than reading its inputs."""
+    if node.target is operator.getitem:
+        return True
+    found = overload(node)
+    if found is None or draws(node):
+        return False
+    return torch.Tag.pointwise in found.tags or view(node) or name(node) in CHEAP
+
+
+def fusible(one: Node, other: Node) -> bool:
+    """Whether one kernel may compute both."""
+    if name(other) == WIDE:
+        return True
+    return light(one) and light(other)
+
+
+def light(node: Node) -> bool:
+    return cheap(node) or (draws(node) and isinstance(node.meta.get("val"), torch.Tensor) and not node.all_input_nodes)
+
+
+def size(node: Node) -> int:
+    return sum(item.numel() * item.element_size() for item in results_of(node) if isinstance(item, torch.Tensor))

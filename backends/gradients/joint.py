@@ -1,0 +1,95 @@
+"""The joint graph: a captured graph's ATen operators, and behind them those of its backward pass, put together from copies of what
+each different operator became."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ..passes.by_operator import Assembled, Operator, Refused, Window, example, window
+from ..passes.memory import memory_of
+from .operators import ATEN, Differentiable, Differentiables
+
+
+class Joint(Assembled):
+    """`forward`: nodes of the forward pass, inputs first. `writes`: by input, its new value. `tangents`: by number of a result, the
+    node that stands for its gradient. `gradients`: by input, its gradient."""
+
+    def __init__(self, captured: torch.fx.Graph, operators: Differentiables) -> None:
+        self.operators = operators
+        self.calls: list[tuple[Differentiable, dict[torch.fx.Node, torch.fx.Node]]] = []
+        self.sums: dict[tuple[Window, Window], torch.Tensor] = {}
+        super().__init__(captured, operators)
+
+    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, torch.fx.Node]:
+        copies = super().copy(node, found, tensors)
+        assert isinstance(found, Differentiable)
+        if found.wanted:
+            self.calls.append((found, copies))
+        return copies
+
+    def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, torch.fx.Node]) -> None:
+        """Ends the forward pass, and puts the backward pass behind it."""
+        self.inputs = list(inputs.values())
+        self.writes = {made: self.values[node] for node, made in inputs.items() if self.values[node] is not made}
+        written = {node for node, made in inputs.items() if made in self.writes}
+        if any((node.meta.get("mutated", False) or node in written) != (node in written) for node in inputs):
+            raise Refused
+        if any(isinstance(example(node), torch.Tensor) and example(node).requires_grad for node in written):
+            raise Refused
+        ends: Any = captured.output_node().args[0]
+        if not all(isinstance(end, torch.fx.Node) and isinstance(example(end), torch.Tensor) for end in ends):
+            raise Refused
+        whose = [memory_of(example(node)) for node in (*inputs, *ends)]
+        if len({*whose[len(inputs) :]}) != len(ends) or not {*whose[: len(inputs)]}.isdisjoint(whose[len(inputs) :]):
+            raise Refused  # a result that shares memory stays what it is only by a view made again outside
+        self.results = [self.values[end] for end in ends]
+        self.forward = list(self.graph.nodes)
+        self.trains = [example(end).requires_grad for end in ends]
+        self.tangents = {number: self.tangent(example(end)) for number, end in enumerate(ends) if example(end).requires_grad}
+        self.backward({self.results[number]: tangent for number, tangent in self.tangents.items()})
+        wanting = [(node, made) for node, made in inputs.items() if isinstance(example(node), torch.Tensor) and example(node).requires_grad]
+        self.gradients = {made: self.flowing.get(made) for _, made in wanting}
+
+    def tangent(self, like: torch.Tensor) -> torch.fx.Node:
+        made = self.graph.placeholder(f"gradient{len(self.graph.nodes)}")
+        with self.operators.faked(), torch.no_grad():
+            made.meta = {"val": torch.empty_like(like)}
+        return made
+
+    def backward(self, flowing: dict[torch.fx.Node, torch.fx.Node]) -> None:
+        """Adds the backward passes of all calls, the last first, as eager does. flowing: gradients by the value that they are of."""
+        self.flowing = flowing
+        for found, copies in reversed(self.calls):
+            given: dict[int, torch.fx.Node] = {}
+            inputs = {copies[node] for node in found.inputs}
+            for number, output in enumerate(found.outputs):
+                if copies[output] in flowing and copies[output] not in inputs:
+                    given[number] = flowing.pop(copies[output])
+            if given:
+                self.through(found, copies, given)
+
+    def through(self, found: Differentiable, copies: dict[torch.fx.Node, torch.fx.Node], given: Mapping[int, torch.fx.Node]) -> None:
+        """Adds one call's backward pass."""
+        places = tuple((number, window(node.meta["val"])[:-1] + (0,)) for number, node in sorted(given.items()))
+        derived = self.operators.backward(found, places)
+        own = {old: copies[first] for old, first in derived.same.items()} if derived.same else dict(copies)
+        own |= {tangent: given[number] for number, tangent in derived.tangents.items()}
+        self.graft(derived.nodes, own)
+        for number, gradient in derived.gradients.items():
+            value, coming = copies[found.inputs[number]], own[gradient]
+            if value in self.flowing:
+                coming = self.sum(self.flowing[value], coming)
+            self.flowing[value] = coming
+
+    def sum(self, one: torch.fx.Node, other: torch.fx.Node) -> torch.fx.Node:
+        made = self.graph.call_function(ATEN.add.Tensor, (one, other))
+        key = window(one.meta["val"]), window(other.meta["val"])
+        if key not in self.sums:
+            with self.operators.faked(), torch.no_grad():
+                self.sums[key] = one.meta["val"] + other.meta["val"]
+        made.meta = {"val": self.sums[key], "memory": [object()]}
+        return made

@@ -1,0 +1,57 @@
+"""A captured graph with gradients, for a compiler of ATen graphs: its forward and its backward part, each compiled for itself."""
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch.fx
+
+from ..eager_gradients import ahead_of_time
+from .divide import Divided
+from .run import TwoParts
+from .shared import divided
+
+
+@dataclass(frozen=True)
+class Part:
+    """A functional ATen graph and which part of the work it is. `results`: how many outputs of a forward graph are the
+    program's, what comes behind them is kept for the backward graph; None where there is none."""
+
+    gm: torch.fx.GraphModule
+    examples: list[Any]
+    backward: bool
+    results: int | None = None
+
+
+Compile = Callable[[Part], Callable[..., Any]]
+
+
+def by_parts(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """A captured graph, its forward and its backward graph compiled by `compile_part`. What that returns takes
+    the graph's inputs one by one; for the backward graph, with the mark `_boxed_call`, as a list that it empties.
+    random_like_eager: the parts draw the numbers that gm itself would draw.
+    keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
+
+    def build() -> Callable[..., Any]:
+        two = divided(gm, decompositions or {})
+        if two is not None:
+            return compiled(two, compile_part)
+        training = importlib.import_module("..training", __package__)  # it loads aot_autograd, which takes a second or more
+        made: Callable[..., Any] = training.through_aot(gm, example_inputs, compile_part, keep_writes, decompositions or {})
+        return made
+
+    return ahead_of_time(gm, build, random_like_eager=random_like_eager)
+
+
+def compiled(two: Divided, compile_part: Compile) -> Callable[..., Any]:
+    forward = compile_part(Part(two.forward, examples(two.forward), False, two.results))
+    return TwoParts(two, forward, compile_part(Part(two.backward, examples(two.backward), True)))
+
+
+def examples(gm: torch.fx.GraphModule) -> list[Any]:
+    return [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
