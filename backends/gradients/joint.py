@@ -74,7 +74,7 @@ class Joint(Assembled):
 
     def through(self, found: Differentiable, copies: dict[torch.fx.Node, torch.fx.Node], given: Mapping[int, torch.fx.Node]) -> None:
         """Adds one call's backward pass."""
-        places = tuple((number, window(node.meta["val"])[:-1] + (0,)) for number, node in sorted(given.items()))
+        places = tuple((number, window(node.meta["val"])) for number, node in sorted(given.items()))
         derived = self.operators.backward(found, places)
         own = {old: copies[first] for old, first in derived.same.items()} if derived.same else dict(copies)
         own |= {tangent: given[number] for number, tangent in derived.tangents.items()}

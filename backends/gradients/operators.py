@@ -18,7 +18,7 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..graph_calls import Checkpointed, CustomFunction
-from ..passes.by_operator import Operator, Operators, Refused, Window, reached, unshared, window
+from ..passes.by_operator import Operator, Operators, Refused, Window, behind, reached, unshared, window
 from ..value_errors import is_foreign, may_write
 
 Inputs = Sequence[torch.Tensor]
@@ -159,7 +159,7 @@ class Traced:
     def __init__(self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]) -> None:
         self.wanted = wanted
         self.counts: list[tuple[int, list[int], list[int]]] = []  # results, inputs written, inputs that got a gradient
-        inputs = [tensor for found, places in wanted for tensor in (*found.inputs_like(), *map(gradient_like, places))]
+        inputs = [tensor for found, places in wanted for tensor in (*found.inputs_like(), *(behind(seen) for _, seen in places))]
         graph = to.trace(self.run, inputs).graph
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -215,10 +215,10 @@ class Traced:
     ) -> Part:  # fmt: skip
         if not all(isinstance(node, torch.fx.Node) for node in (*outputs, *gradients.values())):
             raise Refused
-        behind = reached([*outputs, *gradients.values()]) - {*inputs, *tangents.values()}
+        own = reached([*outputs, *gradients.values()]) - {*inputs, *tangents.values()}
         late = set(tangents.values())
         forward, backward = [], []
-        for node in sorted(behind, key=order.__getitem__):
+        for node in sorted(own, key=order.__getitem__):
             if late.isdisjoint(node.all_input_nodes):
                 forward.append(node)
             else:
@@ -228,11 +228,6 @@ class Traced:
             raise Refused
         new = dict(zip(written, outputs[len(outputs) - len(written) :], strict=True))
         return Part(inputs, forward, outputs, new, BackwardPass(tangents, backward, gradients))
-
-
-def gradient_like(place: tuple[int, Window]) -> torch.Tensor:
-    dtype, device, dims, *rest = place[1]
-    return torch.empty_strided(rest[:dims], rest[dims : 2 * dims], dtype=dtype, device=device)
 
 
 def joined(part: Part, found: Differentiable) -> BackwardPass:

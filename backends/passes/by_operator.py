@@ -6,6 +6,7 @@ memory that is written must not be seen through another window afterwards: else 
 """
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -251,11 +252,17 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
 
 def unshared(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor with the same window on memory of its own."""
-    offset = tensor.storage_offset()
+    return behind(window(tensor))
+
+
+def behind(seen: Window) -> torch.Tensor:
+    """A tensor with a window, on memory of its own."""
+    dtype, device, dims, *rest = seen
+    shape, strides, offset = rest[:dims], rest[dims : 2 * dims], rest[-1]
     if not offset:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
-    return torch.empty(offset + span, dtype=tensor.dtype, device=tensor.device).as_strided(tensor.shape, tensor.stride(), offset)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    return torch.empty(offset + span, dtype=dtype, device=device).as_strided(shape, strides, offset)
 
 
 # --- results ----------------------------------------------------------------------------------------------------------------------
