@@ -3,6 +3,7 @@ at capture), write into an argument, draw random numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 
 import torch
 import torch.fx
@@ -46,8 +47,16 @@ def may_write(node: torch.fx.Node) -> bool:
     """Whether a node may write into an argument: in-place methods, in-place operators, out=."""
     name = name_of(node)
     in_place = name.endswith("_") or name.endswith("_.") or name == "setitem" or (name.startswith("i") and name[1:] in OPERATORS)
-    asked_to = "out" in node.kwargs or node.kwargs.get("inplace") is True or "batch_norm" in name
+    asked_to = "out" in node.kwargs or node.kwargs.get("inplace") is True or last_in_place(node) or "batch_norm" in name
     return in_place or asked_to or is_foreign(node)
+
+
+def last_in_place(node: torch.fx.Node) -> bool:
+    """Whether a function's parameter `inplace` is given by position: it is the last where there is one."""
+    if node.op != "call_function" or not node.args or node.args[-1] is not True or not isinstance(node.target, FunctionType):
+        return False
+    code = node.target.__code__
+    return code.co_varnames[: code.co_argcount][len(node.args) - 1 : len(node.args)] == ("inplace",)
 
 
 def is_foreign(node: torch.fx.Node) -> bool:

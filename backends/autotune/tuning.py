@@ -111,8 +111,12 @@ class Tuning:
 
     def decide(self, args: Sequence[Any]) -> Callee:
         """What to call for inputs like these."""
-        with self.report.phase("tuning"):
-            return self._decide(args)
+        try:
+            with self.report.phase("tuning"):
+                return self._decide(args)
+        finally:
+            if not self.varies:
+                self.gm.meta.pop("shared", None)  # nobody will ask for it any more
 
     def _decide(self, args: Sequence[Any]) -> Callee:
         start = time.perf_counter()
@@ -293,11 +297,13 @@ class Tuning:
 
 
 def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph that a backend may change."""
+    """A graph that a backend may change; in meta["shared"] backends find what others have made of it."""
     graph = torch.fx.Graph()
     output = graph.graph_copy(gm.graph, {})
     graph.output(output)
-    return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+    made = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+    made.meta["shared"] = gm.meta.setdefault("shared", {})
+    return made
 
 
 def first_line(error: BaseException) -> str:

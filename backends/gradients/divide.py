@@ -75,7 +75,7 @@ def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) ->
     for target, value in joint.writes.items():
         graph.call_function(COPY, (copies[target], copies[value])).meta = {"val": target.meta["val"]}
     graph.output(tuple(copies[node] for node in (*joint.results, *kept)))
-    return module(graph, "Forward")
+    return module(joint.operators.constants, graph, "Forward")
 
 
 def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Sequence[Node]) -> torch.fx.GraphModule:
@@ -87,7 +87,7 @@ def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Sequence[Node]) 
     for node in nodes:
         copies[node] = copied(graph, node, copies)
     graph.output(tuple(None if gradient is None else copies[gradient] for gradient in joint.gradients.values()))
-    return module(graph, "Backward")
+    return module(joint.operators.constants, graph, "Backward")
 
 
 def copied(graph: torch.fx.Graph, node: Node, copies: dict[Node, Node]) -> Node:
@@ -96,9 +96,10 @@ def copied(graph: torch.fx.Graph, node: Node, copies: dict[Node, Node]) -> Node:
     return made
 
 
-def module(graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
+def module(constants: Any, graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
+    """constants: a dictionary, or a module that has them."""
     with _use_lazy_graph_module(True):  # few run it
-        return _make_graph_module(torch.nn.Module(), graph, class_name=name)
+        return _make_graph_module(constants, graph, class_name=name)
 
 
 def runnable(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

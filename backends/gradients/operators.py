@@ -49,17 +49,16 @@ class Differentiable(Operator):
         """Tensors of its inputs' windows, no two on the same memory."""
         return [unshared(tensor).requires_grad_(number in self.wanted) for number, tensor in enumerate(self.tensors)]
 
-    def forward(self, inputs: Inputs) -> tuple[list[torch.Tensor], list[int]]:
-        """Its results and the new values of inputs, and which inputs those are."""
+    def forward(self, inputs: Inputs) -> tuple[list[torch.Tensor], int]:
+        """Its results and, of an operator that may write into them, its inputs as they are afterwards; how many results there are."""
         given = [tensor.clone() for tensor in inputs] if may_write(self.node) else list(inputs)
         if any(window(copy) != window(tensor) for copy, tensor in zip(given, inputs, strict=True)):
             raise Refused
-        before = [tensor._version for tensor in given]
         results: list[torch.Tensor] = []
         with torch.set_grad_enabled(self.grad):
             self.call(given, results)
-        written = [number for number, tensor in enumerate(given) if tensor._version != before[number]]
-        return [*results, *(given[number] for number in written)], written
+        count = len(results)
+        return [*results, *(given if may_write(self.node) else ())], count
 
     def places(self) -> Places:
         """All of its results that have a gradient, if each gradient lies as the result does."""
@@ -70,10 +69,15 @@ class Differentiable(Operator):
         seen = set(map(id, inputs))  # an input that is returned is itself
         found = []
         for number, result in enumerate(results):
-            if result.requires_grad and id(result) not in seen:
+            if result.requires_grad and id(result) not in seen and not (may_write(self.node) and is_clone(result)):
                 found.append((number, window(torch.empty_like(result))))
             seen.add(id(result))
         return tuple(found)
+
+
+def is_clone(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is as it was copied: nothing has written into it."""
+    return tensor.grad_fn is not None and tensor.grad_fn.name() == "CloneBackward0"
 
 
 class Differentiables(Operators):
@@ -81,6 +85,7 @@ class Differentiables(Operators):
 
     def __init__(self, gm: torch.fx.GraphModule, mode: Any, decompositions: Mapping[Any, Callable[..., Any]]) -> None:
         self.mode, self.decompositions = mode, dict(decompositions)
+        self.constants: dict[str, Any] = {}
         super().__init__(gm.graph)
         self.trace_all()
 
@@ -123,6 +128,13 @@ class Differentiables(Operators):
         with self.mode, enable_python_dispatcher(), torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
             yield
 
+    def constant(self, value: Any) -> str:
+        """The name by which graphs know a constant."""
+        if not isinstance(value, torch.Tensor):
+            raise Refused
+        self.constants[name := f"constant_{len(self.constants)}"] = value
+        return name
+
     def trace(self, run: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         """A functional graph of what `run` does."""
         traced = make_fx(run, decomposition_table=self.decompositions)(*inputs)
@@ -158,13 +170,14 @@ class Traced:
 
     def __init__(self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]) -> None:
         self.wanted = wanted
-        self.counts: list[tuple[int, list[int], list[int]]] = []  # results, inputs written, inputs that got a gradient
+        self.counts: list[tuple[int, int, list[int]]] = []  # tensors returned, results among them, inputs that got a gradient
         inputs = [tensor for found, places in wanted for tensor in (*found.inputs_like(), *(behind(seen) for _, seen in places))]
-        graph = to.trace(self.run, inputs).graph
+        traced = to.trace(self.run, inputs)
+        graph = traced.graph
         for node in graph.nodes:
             if node.op == "get_attr":
-                raise Refused
-            if node.target in (ATEN.detach.default, ATEN.alias.default):
+                node.target = to.constant(getattr(traced, str(node.target)))
+            elif node.target in (ATEN.detach.default, ATEN.alias.default):
                 node.replace_all_uses_with(node.args[0])
         placeholders, results = iter(graph.find_nodes(op="placeholder")), iter(graph.output_node().args[0])  # type: ignore[arg-type]
         places = {node: place for place, node in enumerate(graph.nodes)}
@@ -180,7 +193,7 @@ class Traced:
         self.counts = []  # it may run more than once
         for found, places in self.wanted:
             own = [next(given) for _ in found.tensors]
-            results, written = found.forward(own)
+            results, count = found.forward(own)
             tangents = [next(given) for _ in places]
             gradients: Sequence[torch.Tensor | None] = ()
             if places:
@@ -188,46 +201,47 @@ class Traced:
                     ends, starts = [results[number] for number, _ in places], [own[number] for number in found.wanted]
                     gradients = torch.autograd.grad(ends, starts, tangents, allow_unused=True)
             got = [number for number, gradient in zip(found.wanted, gradients, strict=False) if gradient is not None]
-            self.counts.append((len(results), written, got))
+            self.counts.append((len(results), count, got))
             made += [*(result.detach() for result in results), *(gradient for gradient in gradients if gradient is not None)]
         return made
 
     def part(
-        self, found: Differentiable, places: Places, counts: tuple[int, list[int], list[int]], placeholders: Any, results: Any,
+        self, found: Differentiable, places: Places, counts: tuple[int, int, list[int]], placeholders: Any, results: Any,
         order: Mapping[torch.fx.Node, int],
     ) -> Part:  # fmt: skip
         """Takes one operator's nodes out of the graph."""
-        count, written, got = counts
+        everything, count, got = counts
         inputs = [next(placeholders) for _ in found.tensors]
         tangents = {number: next(placeholders) for number, _ in places}
-        if may_write(found.node):
+        if everything > count:
             for node in inputs:
-                first = min(node.users, key=order.__getitem__, default=node)
-                if first.target is ATEN.clone.default:
-                    first.replace_all_uses_with(node)
-        outputs = [next(results) for _ in range(count)]
+                first = min(node.users, key=order.__getitem__)
+                if first.target is not ATEN.clone.default:
+                    raise Refused
+                first.replace_all_uses_with(node)
+        outputs = [next(results) for _ in range(everything)]
         gradients = {number: next(results) for number in got}
-        return self.divided(outputs, written, inputs, tangents, gradients, order)
-
-    def divided(
-        self, outputs: list[Any], written: list[int], inputs: list[torch.fx.Node], tangents: dict[int, torch.fx.Node],
-        gradients: dict[int, Any], order: Mapping[torch.fx.Node, int],
-    ) -> Part:  # fmt: skip
         if not all(isinstance(node, torch.fx.Node) for node in (*outputs, *gradients.values())):
             raise Refused
-        own = reached([*outputs, *gradients.values()]) - {*inputs, *tangents.values()}
-        late = set(tangents.values())
+        forward, backward = self.divided([*outputs, *gradients.values()], {*inputs}, {*tangents.values()}, order)
+        if not {*backward, *tangents.values()}.isdisjoint(outputs):
+            raise Refused
+        afterwards = zip(inputs, outputs[count:], strict=False)
+        written = {number: after for number, (before, after) in enumerate(afterwards) if after is not before}
+        return Part(inputs, forward, outputs, written, BackwardPass(tangents, backward, gradients))
+
+    def divided(
+        self, roots: list[torch.fx.Node], inputs: set[torch.fx.Node], late: set[torch.fx.Node], order: Mapping[torch.fx.Node, int]
+    ) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
+        """The nodes from which `roots` are made: those that need nothing of `late`, and the others."""
         forward, backward = [], []
-        for node in sorted(own, key=order.__getitem__):
+        for node in sorted(reached(roots) - inputs - late, key=order.__getitem__):
             if late.isdisjoint(node.all_input_nodes):
                 forward.append(node)
             else:
-                late.add(node)
                 backward.append(node)
-        if not late.isdisjoint(outputs):
-            raise Refused
-        new = dict(zip(written, outputs[len(outputs) - len(written) :], strict=True))
-        return Part(inputs, forward, outputs, new, BackwardPass(tangents, backward, gradients))
+                late.add(node)
+        return forward, backward
 
 
 def joined(part: Part, found: Differentiable) -> BackwardPass:
