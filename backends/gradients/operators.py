@@ -179,12 +179,23 @@ class Traced:
                 node.target = to.constant(getattr(traced, str(node.target)))
             elif node.target in (ATEN.detach.default, ATEN.alias.default):
                 node.replace_all_uses_with(node.args[0])
-        placeholders, results = iter(graph.find_nodes(op="placeholder")), iter(graph.output_node().args[0])  # type: ignore[arg-type]
         places = {node: place for place, node in enumerate(graph.nodes)}
+        self.undo_clones(iter(graph.find_nodes(op="placeholder")), places)
+        placeholders, results = iter(graph.find_nodes(op="placeholder")), iter(graph.output_node().args[0])  # type: ignore[arg-type]
         self.left = set(graph.nodes)
         self.parts = [
             self.part(found, at, counts, placeholders, results, places) for (found, at), counts in zip(wanted, self.counts, strict=True)
         ]
+
+    def undo_clones(self, placeholders: Iterator[torch.fx.Node], order: Mapping[torch.fx.Node, int]) -> None:
+        """Takes out the copies of inputs that operators were let write into: nothing in the graph writes any more."""
+        for (found, places), (everything, count, _) in zip(self.wanted, self.counts, strict=True):
+            inputs = [next(placeholders) for _ in (*found.tensors, *places)][: len(found.tensors)]
+            for node in inputs if everything > count else ():
+                first = min(node.users, key=order.__getitem__)
+                if first.target is not ATEN.clone.default:
+                    raise Refused
+                first.replace_all_uses_with(node)
 
     def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Calls every operator, and takes gradients."""
@@ -213,12 +224,6 @@ class Traced:
         everything, count, got = counts
         inputs = [next(placeholders) for _ in found.tensors]
         tangents = {number: next(placeholders) for number, _ in places}
-        if everything > count:
-            for node in inputs:
-                first = min(node.users, key=order.__getitem__)
-                if first.target is not ATEN.clone.default:
-                    raise Refused
-                first.replace_all_uses_with(node)
         outputs = [next(results) for _ in range(everything)]
         gradients = {number: next(results) for number in got}
         if not all(isinstance(node, torch.fx.Node) for node in (*outputs, *gradients.values())):
