@@ -25,6 +25,7 @@ CHEAP = frozenset(
     arange scalar_tensor lift_fresh_copy empty empty_like triu tril index gather copy logical_not where masked_fill isinf isnan
     constant_pad_nd broadcast_tensors _unsafe_view""".split()
 )
+Place = tuple[float, bool, bool, tuple[int, ...]]  # price, whether it is not computed again, needed behind, who is made of it
 WIDE = "cat"  # takes what is fused into it, and is fused into nothing
 FAR = 100  # nodes that one chain of cheap operators may be long
 DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
@@ -219,19 +220,30 @@ class Cut:
 
     def kept(self) -> list[Node]:
         """What the forward pass keeps, inputs among it."""
-        flow = networkx.DiGraph()
+        solved: dict[tuple[Place, ...], list[int]] = {}  # blocks that are repeated ask the same question
+        kept = []
+        for group in self.groups():
+            local = {node: number for number, node in enumerate(group)}
+            question = tuple(self.place(node, local) for node in group)
+            if question not in solved:
+                solved[question] = cut(question)
+            kept += [group[number] for number in solved[question]]
+        return kept
+
+    def groups(self) -> Iterable[list[Node]]:
+        """Nodes that are decided on together: each may be computed again of others in it."""
+        together = networkx.utils.UnionFind(self.forward)
         for node in self.forward:
-            into, out = (node, 0), (node, 1)
-            users = [(user, 0) for user in node.users if user in self.order and user not in self.fixed]
-            if any(user in self.backward for user in node.users):
-                flow.add_edge(out, "sink")
-            if node in self.fixed:
-                flow.add_edge("source", into)
-            flow.add_edge(into, out, capacity=self.price(node))
-            flow.add_edges_from((out, user) for user in users)
-        if "sink" not in flow:
-            return []
-        return [node for component in parts(flow) for node in cut(component)]
+            together.union(node, *self.followers(node))
+        return (sorted(group, key=self.order.__getitem__) for group in together.to_sets())
+
+    def followers(self, node: Node) -> list[Node]:
+        """The users of a node that may be computed again of it."""
+        return [user for user in node.users if user in self.order and user not in self.fixed]
+
+    def place(self, node: Node, local: dict[Node, int]) -> Place:
+        needed = any(user in self.backward for user in node.users)
+        return self.price(node), node in self.fixed, needed, tuple(local[user] for user in self.followers(node))
 
     def price(self, node: Node) -> float:
         """What keeping a node's value costs."""
@@ -243,20 +255,22 @@ class Cut:
         return int(2 * bytes_ if all(fusible(node, user) for user in node.users) else bytes_)
 
 
-def parts(flow: networkx.DiGraph) -> Iterable[networkx.DiGraph]:
-    """The parts of a network that have only source and sink in common."""
-    inner = flow.copy()
-    inner.remove_nodes_from(("source", "sink"))
-    for nodes in networkx.weakly_connected_components(inner):
-        part = flow.subgraph({*nodes, "source", "sink"})
-        if part.in_degree("sink") and part.out_degree("source"):
-            yield part
-
-
-def cut(flow: networkx.DiGraph) -> list[Node]:
-    """The nodes whose values a minimum cut of a part goes through."""
+def cut(places: Sequence[Place]) -> list[int]:
+    """Which of some values to keep, by a minimum cut between what is not computed again and what the backward pass needs."""
+    if not any(needed for _, _, needed, _ in places):
+        return []
+    flow = networkx.DiGraph()
+    for number, (price, fixed, needed, followers) in enumerate(places):
+        flow.add_edge((number, False), (number, True), capacity=price)
+        flow.add_edges_from(((number, True), (other, False)) for other in followers)
+        if fixed:
+            flow.add_edge("source", (number, False))
+        if needed:
+            flow.add_edge((number, True), "sink")
+    if "source" not in flow:
+        return []
     _, (near, _) = networkx.minimum_cut(flow, "source", "sink")
-    return [node for node, side in near - {"source"} if side == 0 and (node, 1) not in near] if near else []
+    return [number for number in range(len(places)) if (number, False) in near and (number, True) not in near]
 
 
 def overload(node: Node) -> Any:
