@@ -260,7 +260,10 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
 
     with report.phase("imports"):
         parts = importlib.import_module(".gradients.parts", __package__)  # it loads torch's tracing
-    made: Callable[..., Any] = parts.by_parts(gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions())
+    with no_collections():
+        made: Callable[..., Any] = parts.by_parts(
+            gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions()
+        )
     return made
 
 
