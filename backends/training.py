@@ -47,7 +47,7 @@ def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
 
     def compile_whole(gm: torch.fx.GraphModule, example_inputs: list[Any], **extra: Any) -> Callable[..., Any]:
         def compile_part(part: Part) -> Callable[..., Any]:
-            return backend.function(part.gm, part.examples, **extra)
+            return backend.function(part.module(), part.examples, **extra)
 
         return by_parts(gm, example_inputs, compile_part, random_like_eager=False)
 
@@ -57,4 +57,4 @@ def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
 @register_backend("aot_eager")
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Forward and backward as ATen graphs, with a compiler that compiles nothing."""
-    return by_parts(gm, example_inputs, lambda part: part.gm.forward, random_like_eager=True)
+    return by_parts(gm, example_inputs, lambda part: part.module().forward, random_like_eager=True)

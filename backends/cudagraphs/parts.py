@@ -26,7 +26,7 @@ def recorded_parts(
     around = Recorder(report, require)
 
     def compile_part(part: Part) -> Callable[..., Any]:
-        return around(part, part.gm.forward if inner is None else inner.function(part.gm, part.examples, **asked))
+        return around(part, part.module().forward if inner is None else inner.function(part.module(), part.examples, **asked))
 
     return by_parts(gm, example_inputs, compile_part, random_like_eager=inner is None, keep_writes=inner is None)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch.fx
 
 from ..eager_gradients import ahead_of_time
-from .divide import Divided
+from .divide import Divided, runnable
 from .run import TwoParts
 from .shared import divided
 
@@ -23,6 +23,10 @@ class Part:
     examples: list[Any]
     backward: bool
     results: int | None = None
+
+    def module(self) -> torch.fx.GraphModule:
+        """The graph module, ready to be called: its code is only written when asked for."""
+        return runnable(self.gm)
 
 
 Compile = Callable[[Part], Callable[..., Any]]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -33,7 +34,7 @@ def divided(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Divided
 def traced(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Divided | None:
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
     mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
-    if mode is None:
+    if mode is None or not torch.is_grad_enabled():  # a graph that begins without gradients is called where there are none
         return None
     try:
         return divide(Joint(gm.graph, Differentiables(gm, mode, decompositions)))
