@@ -27,6 +27,9 @@ class Joint(Assembled):
     def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, torch.fx.Node]:
         copies = super().copy(node, found, tensors)
         assert isinstance(found, Differentiable)
+        for number in set(found.written).difference(found.wanted):
+            if any(example(other).requires_grad for other in self.shown[memory_of(tensors[number])]):
+                raise Refused  # written behind autograd's back: gradients go past the write
         if found.wanted:
             self.calls.append((found, copies))
         return copies
