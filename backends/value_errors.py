@@ -53,9 +53,10 @@ def takes_integers(node: torch.fx.Node) -> bool:
 def may_write(node: torch.fx.Node) -> bool:
     """Whether a node may write into an argument: in-place methods, in-place operators, out=."""
     name = name_of(node)
-    in_place = (name.endswith(("_", "_.")) and name not in KEYWORDS) or name == "setitem" or (name.startswith("i") and name[1:] in OPERATORS)
+    in_place = name == "setitem" or (name.endswith(("_", "_.")) and name not in KEYWORDS)
+    operator = name.startswith("i") and name[1:] in OPERATORS
     asked_to = "out" in node.kwargs or node.kwargs.get("inplace") is True or "batch_norm" in name
-    return in_place or asked_to or is_foreign(node)
+    return in_place or operator or asked_to or is_foreign(node)
 
 
 def is_foreign(node: torch.fx.Node) -> bool:
