@@ -56,9 +56,10 @@ class QuickFakes:
         """Whether these are fake tensors of one dtype on one device, each contiguous as it is written."""
         first = tensors[0]
         return all(
-            self.is_strided(tensor) and tensor.dtype == first.dtype and tensor.fake_device == first.fake_device and self.is_contiguous(tensor)
+            self.is_strided(tensor) and self.is_contiguous(tensor)
+            and tensor.dtype == first.dtype and tensor.fake_device == first.fake_device
             for tensor in tensors
-        )
+        )  # fmt: skip
 
     def is_strided(self, tensor: Any) -> bool:
         """Whether it is a fake tensor of this mode of which sizes and strides tell all."""
@@ -107,7 +108,8 @@ def same(one: Size, other: Size) -> bool:
 def fits(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
     """Whether a tensor is spread over the full sizes without a question: each of its own is that size, or a plain 1."""
     tail = full[len(full) - len(sizes) :] if len(sizes) <= len(full) else ()
-    return len(tail) == len(sizes) and all((isinstance(size, int) and size == 1) or same(size, at) for size, at in zip(sizes, tail, strict=True))
+    pairs = zip(sizes, tail, strict=False)
+    return len(tail) == len(sizes) and all((isinstance(size, int) and size == 1) or same(size, at) for size, at in pairs)
 
 
 # ---- the rules ------------------------------------------------------------------------------------------------------
@@ -123,7 +125,10 @@ def of_one(fakes: QuickFakes, x: Any, *numbers: Any, **named: Any) -> Any:
     return fakes.make(x, x.shape) if fakes.is_known(x) and x.is_floating_point() else None
 
 
-@rule(aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default, aten.pow.Tensor_Scalar)
+@rule(
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
+    aten.pow.Tensor_Scalar,
+)  # fmt: skip
 def of_two(fakes: QuickFakes, x: Any, y: Any, **named: Any) -> Any:
     """Elementwise, of two tensors or of one and a number."""
     if not set(named) <= {"alpha"} or not isinstance(named.get("alpha", 1), NUMBERS):
@@ -172,9 +177,10 @@ def mean(fakes: QuickFakes, x: Any, dims: Any, keepdim: bool = False, *, dtype: 
 @rule(aten.mm.default)
 def mm(fakes: QuickFakes, x: Any, y: Any) -> Any:
     """Its result is contiguous whatever the operands are; that may well be transposed."""
-    if not (fakes.is_strided(x) and fakes.is_strided(y) and x.dim() == y.dim() == 2 and x.dtype == y.dtype and x.fake_device == y.fake_device):
+    if not (fakes.is_strided(x) and fakes.is_strided(y) and x.dim() == y.dim() == 2):
         return None
-    return fakes.make(x, [x.shape[0], y.shape[1]]) if x.dtype in FULL and same(x.shape[1], y.shape[0]) else None
+    meet = x.dtype == y.dtype and x.dtype in FULL and x.fake_device == y.fake_device and same(x.shape[1], y.shape[0])
+    return fakes.make(x, [x.shape[0], y.shape[1]]) if meet else None
 
 
 @rule(aten.addmm.default)
@@ -185,7 +191,7 @@ def addmm(fakes: QuickFakes, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha:
 
 @rule(aten.where.self)
 def where(fakes: QuickFakes, condition: Any, x: Any, y: Any) -> Any:
-    if not (fakes.is_known(condition) and condition.dtype == torch.bool and fakes.is_known(x, y) and x.fake_device == condition.fake_device):
+    if not fakes.is_known(condition) or condition.dtype != torch.bool or not fakes.is_known(x, y) or x.fake_device != condition.fake_device:
         return None
     tensors = (condition, x, y)
     for full in tensors:
@@ -222,7 +228,8 @@ def view(fakes: QuickFakes, x: Any, sizes: Any) -> Any:
     if not fakes.is_known(x):
         return None
     sizes, open_at = list(sizes), [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0]
-    whole, rest = sympy.prod(map(written, x.shape)), sympy.prod(written(size) for at, size in enumerate(sizes) if at not in open_at)
+    whole = sympy.prod(map(written, x.shape))
+    rest = sympy.prod(written(size) for at, size in enumerate(sizes) if at not in open_at)
     if open_at and (len(open_at) > 1 or rest == 0 or (size := size_of(whole / rest, x.shape)) is None):
         return None
     if open_at:
@@ -262,8 +269,9 @@ def unsqueeze(fakes: QuickFakes, x: Any, dim: Any) -> Any:
 @rule(aten.slice.Tensor)
 def slice_(fakes: QuickFakes, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
     """All of it, as `x[:, 1]` asks for at its colon."""
-    whole = type(dim) is int and (start is None or same(start, 0)) and (end is None or (type(end) is int and end >= LONGEST)) and step == 1
-    return fakes.share(x, x.shape, x.stride()) if whole and fakes.is_strided(x) and -x.dim() <= dim < x.dim() else None
+    whole = (start is None or same(start, 0)) and (end is None or (type(end) is int and end >= LONGEST)) and type(step) is int and step == 1
+    known = whole and fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()
+    return fakes.share(x, x.shape, x.stride()) if known else None
 
 
 @rule(aten.expand.default)
