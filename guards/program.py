@@ -90,7 +90,7 @@ class GuardProgram:
         """`share=False` walks every path from its root, for the benchmark that says what sharing them brings."""
         merged = merge(guards, lifted)
         phases = Phases(merged, lifted)
-        ordered = sorted(order(merged), key=lambda guard: phases.of_guard(guard, runs_python(guard)))
+        ordered = in_phases(order(merged), phases)
         writer = Writer(phases, share)
         for guard in ordered:
             writer.check(guard)
@@ -187,6 +187,17 @@ def walked(guard: Guard, paths: set[Source]) -> bool:
 
 
 # ---- ordering -------------------------------------------------------------------------------------------------------
+
+def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
+    """In the order of their phases; held tensors of which the same is expected side by side, so that they are compared in one go."""
+    ranks: dict[Any, int] = {}
+
+    def rank(guard: Guard) -> tuple[Phase, int]:
+        phase = phases.of_guard(guard, runs_python(guard))
+        return phase, ranks.setdefault(guard.expected, len(ranks)) if phase is Phase.HELD else 0
+
+    return sorted(guards, key=rank)
+
 
 def order(guards: Sequence[Guard]) -> list[Guard]:
     """By rank and cost; but the guards on a path come before those on what extends it, so that no getattr runs on an
