@@ -2,6 +2,8 @@
 that cannot be put together operator by operator."""
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +13,8 @@ from torch._functorch.partitioners import default_partition, min_cut_remateriali
 
 from .gradients.parts import Compile, Part, by_parts
 from .registry import Backend, register_backend
+
+TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
 
 def through_aot(
@@ -36,10 +40,39 @@ def through_aot(
         compiled = compile_part(Part(part, examples, True))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
-    return aot_module_simplified(
-        gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
-        keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
-    )  # fmt: skip
+    with numbers_kept:
+        return aot_module_simplified(
+            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+            keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
+        )  # fmt: skip
+
+
+class NumbersKept:
+    """While any thread is inside, floats that vary stay arguments of operators. Left to itself, aot_autograd puts some into tensors,
+    which rounds otherwise than eager, and relies on the value of the others, so that a learning rate on a schedule would be compiled
+    anew at every step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: str | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = os.environ.get(TENSORIFY)
+                os.environ[TENSORIFY] = "0"
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                os.environ.pop(TENSORIFY)
+                os.environ.update({} if self._before is None else {TENSORIFY: self._before})
+
+
+numbers_kept = NumbersKept()
 
 
 def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
