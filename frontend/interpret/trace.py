@@ -494,7 +494,7 @@ class Trace:
             return [(key, mapping.item(self, key)) for key in self.unpack(mapping.method(self, "keys", [], {}))]
         pairs = [self.unpack(pair) for pair in self.unpack(mapping)]
         if any(len(pair) != 2 for pair in pairs):
-            raise self.throw(ValueError, "dictionary update sequence element #0 has length != 2; 2 is required")
+            raise GraphBreak("exception-leaves", "ValueError of a dictionary's update, half-way")
         return [(key, value) for key, value in pairs]
 
     def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
@@ -541,4 +541,6 @@ class Trace:
         raw = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
         if isinstance(raw, property):
             return self.wrap(raw.fget, None).call(self, [receiver], {})
+        if isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+            raise GraphBreak("unknown-call", f"{cls.__name__}.{name}")
         return found

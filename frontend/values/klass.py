@@ -53,10 +53,17 @@ def class_source(cls: type) -> Source | None:
     return source if place is cls else None
 
 
+def has_plain_names(names: Any) -> bool:
+    """Whether looking a name up in a dictionary calls nothing that the program defines: its keys are strings, no others."""
+    return set(map(type, names)) <= {str}
+
+
 def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
     """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
     by_name = tx.class_paths.get(cls, MISSING)
     if by_name is MISSING:
+        if not all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ()):
+            raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
         by_name = tx.class_paths[cls] = class_source(cls)
         tx.guard(by_name, Kind.IS, cls)
     return path if by_name is None else by_name
@@ -83,10 +90,10 @@ def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
 
 def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
     """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
+    of = class_path(tx, cls, path)
     owner, raw = lookup(cls, name)
     if stored_in_class(tx, cls, name) is not MISSING:
         raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
-    of = class_path(tx, cls, path)
     source = of and ClassAttribute(of, name)
     if owner is None:
         tx.guard(source, Kind.IS, UNBOUND)
@@ -172,7 +179,7 @@ class ClassValue(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
-            return tx.wrap(getattr(self.cls, name), None)
+            return tx.wrap(type.__getattribute__(self.cls, name), tx.attr_source(self.path(tx), name))
         stored = stored_in_class(tx, self.cls, name)
         if stored is not MISSING:
             return stored

@@ -174,12 +174,13 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
         return type(left)([*left.items, *right.items], None, cls)
     if op == "*" and isinstance(left, Sequence) and right.is_constant():
         if in_place and isinstance(left, ListValue):
+            items = repeated(tx, left, right)
             tx.effects.change(left)
-            left.items = left.items * right.constant()
+            left.items = items
             return left
-        return type(left)(left.items * right.constant(), None, left.default_class)
+        return type(left)(repeated(tx, left, right), None, left.default_class)
     if op == "*" and isinstance(right, Sequence) and left.is_constant():
-        return type(right)(right.items * left.constant(), None, right.default_class)
+        return type(right)(repeated(tx, right, left), None, right.default_class)
     if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
         first = left.as_set(tx) if isinstance(left, ViewValue) else left
         second = right.as_set(tx) if isinstance(right, ViewValue) else right
@@ -193,6 +194,19 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
             return left
         return merge(tx, left, right)
     return None
+
+
+LONGEST_REPETITION = 1 << 16  # items
+
+
+def repeated(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
+    """The items of a sequence, so many times."""
+    number = times.constant()
+    if not hasattr(type(number), "__index__"):
+        raise tx.throw(TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'")
+    if len(of.items) * operator.index(number) > LONGEST_REPETITION:
+        raise GraphBreak("unsupported-operator", f"{of.describe()} * {number}, which is very long,")
+    return of.items * operator.index(number)
 
 
 @functools.cache
@@ -337,8 +351,10 @@ def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence
         )
     if op in ("==", "!=") and len(left.items) != len(right.items):
         return Constant(op == "!=")
-    for a, b in zip(left.all(tx), right.all(tx), strict=False):
+    for index, (a, b) in enumerate(zip(left.walked(tx), right.walked(tx), strict=False)):
         if not equal(tx, a, b):
+            if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
+                break
             return Constant(op == "!=") if op in ("==", "!=") else compare(tx, op, a, b)
     return Constant(COMPARE[op][0](len(left.items), len(right.items)))
 

@@ -53,6 +53,7 @@ class PythonModule(Value):
             return tx.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
         if name == "__dict__":
             return tx.wrap(own, self.source and InstanceDict(self.source))
+        tx.guard(self.source, Kind.TYPE, type(self.real))
         try:
             found = getattr(self.real, name)  # a lazy module imports on demand, once
         except AttributeError as error:
