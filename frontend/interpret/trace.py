@@ -27,7 +27,7 @@ from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue, MethodValue
-from ..values.iterator import take
+from ..values.iterator import ItemIterator, take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
@@ -479,10 +479,18 @@ class Trace:
         return operate.equal(self, self.look(left), self.look(right))
 
     def unpack(self, iterable: Value) -> list[Value]:
-        """list(iterable)."""
+        """All items of an iterable, as a loop gives them."""
         if isinstance(iterable, Sequence):
             return iterable.all(self)
         return take(self, iterable.iterator(self))
+
+    def listed(self, iterable: Value) -> list[Value]:
+        """list(iterable): as unpack, but an object is asked for its length, too."""
+        if not isinstance(iterable, UserObject | ItemIterator):
+            return self.unpack(iterable)
+        iterator = iterable.iterator(self)
+        operate.ask_length(self, iterable.of if isinstance(iterable, ItemIterator) else iterable)
+        return take(self, iterator)
 
     def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
         """The (key, value) pairs that dict(mapping) would take."""

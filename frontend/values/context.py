@@ -158,7 +158,10 @@ class TraceContext(Protocol):
         """`left is right or left == right`."""
 
     def unpack(self, iterable: Value) -> list[Value]:
-        """list(iterable)."""
+        """All items of an iterable, as a loop gives them."""
+
+    def listed(self, iterable: Value) -> list[Value]:
+        """list(iterable): as unpack, but an object is asked for its length, too."""
 
     def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
         """The pairs that dict(mapping) would take."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
-from .base import Value
+from .base import Observed, Value
 from .constant import Constant, fold
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
@@ -214,6 +214,25 @@ def sum_class(left: type, right: type) -> type:
     """type(left() + right()) of tuples: torch.Size keeps its class or not, by torch's version."""
     made = [cls() if cls in (tuple, torch.Size) else () for cls in (left, right)]
     return type(made[0] + made[1])
+
+
+def ask_length(tx: TraceContext, obj: Value) -> None:
+    """Asks an object how long it is, as Python does before it makes a list of what it gives: only what that does counts."""
+    for name in ("__len__", "__length_hint__"):
+        found = method_in_python(tx, obj, name)
+        if found is None:
+            continue
+        try:
+            answer = found.call(tx, [], {})
+        except Observed as error:
+            if error.cls is not TypeError:
+                raise
+            continue
+        known = answer.is_constant() and (answer.constant() is NotImplemented or type(answer.constant()) is int)
+        if not known or (type(answer.constant()) is int and answer.constant() < 0):
+            raise GraphBreak("exception-leaves", f"the error of {name}() of {obj.describe()}")
+        if answer.constant() is not NotImplemented:
+            return
 
 
 def unary(tx: TraceContext, op: str, value: Value) -> Value:

@@ -294,7 +294,7 @@ def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
 
 @method(list, "extend")
 def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
-    self.add(tx, list(tx.unpack(items)))
+    self.add(tx, list(tx.listed(items)))
     return Constant(None)
 
 
@@ -408,7 +408,7 @@ def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
 
 @method(list, "__init__")
 def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
-    new = [] if items is None else tx.unpack(items)
+    new = [] if items is None else tx.listed(items)
     tx.effects.change(self)
     self.items = list(new)
     return Constant(None)

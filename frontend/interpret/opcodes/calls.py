@@ -79,7 +79,7 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
         kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
         if not all(type(name) is str for name in kwargs):
             raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
-    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(frame.pop())])
+    callee, args = callee_of(frame, [tx.look(item) for item in tx.listed(frame.pop())])
     frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 

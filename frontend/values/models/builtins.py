@@ -59,9 +59,9 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     for cls in _flat(classes):
         if asks_in_python(cls, "__instancecheck__"):
             return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
+    if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
+        raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is")
     if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
-        if isinstance(obj, UserObject) and not _is_subclass(obj.cls, classes) and says_another_class(obj.cls):
-            raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is")
         return Constant(isinstance(obj.real, classes))
     if isinstance(obj, TensorValue):
         return Constant(any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls)))
@@ -252,7 +252,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
 
 @models(sorted)
 def builtin_sorted(tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    return ListValue(tx.sort(tx.unpack(iterable), key, reverse))
+    return ListValue(tx.sort(tx.listed(iterable), key, reverse))
 
 
 # reductions over iterables
@@ -422,14 +422,14 @@ def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
 
 @models(list)
 def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
-    return ListValue([] if items is None else list(tx.unpack(items)))
+    return ListValue([] if items is None else list(tx.listed(items)))
 
 
 @models(tuple)
 def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, TupleValue) and items.cls is tuple:
         return items
-    return TupleValue([] if items is None else list(tx.unpack(items)))
+    return TupleValue([] if items is None else list(tx.listed(items)))
 
 
 @models(dict)
