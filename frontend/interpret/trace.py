@@ -1,6 +1,7 @@
 """Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
 from __future__ import annotations
 
+import collections
 import importlib
 import math
 import sys
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
 
 
+CONTAINERS = (list, dict, set, bytearray, collections.deque)
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors
 Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
 
@@ -270,8 +272,14 @@ class Trace:
 
     def look(self, value: Value) -> Value:
         if type(value) is Lazy:
-            return self.wrap(value.object, value.source)
+            return self.wrap_held(value.object, value.source)
         return value
+
+    def wrap_held(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, of what an existing object holds: a copy of a container that no path leads to would take its changes."""
+        if source is None and isinstance(obj, CONTAINERS) and self.known(obj) is None:
+            raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        return self.wrap(obj, source)
 
     def known(self, obj: Any) -> Any:
         found = self._known.get(id(obj))

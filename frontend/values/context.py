@@ -84,6 +84,9 @@ class TraceContext(Protocol):
     def wrap_global(self, obj: Any, source: Source | None) -> Value:
         """As wrap, for what a module's namespace holds; a store made by the traced program wins."""
 
+    def wrap_held(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, of what an existing object holds: a break where that is a container and no path leads to it."""
+
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""
 

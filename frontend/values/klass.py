@@ -62,11 +62,22 @@ def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | Non
     """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
     by_name = tx.class_paths.get(cls, MISSING)
     if by_name is MISSING:
-        if not all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ()):
+        if not is_plainly_named(cls):
             raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
         by_name = tx.class_paths[cls] = class_source(cls)
         tx.guard(by_name, Kind.IS, cls)
     return path if by_name is None else by_name
+
+
+def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
+    """Remembers how a class was met that its name does not lead to: its instances may be made without a path of their own."""
+    if path is not None and cls not in tx.class_paths and is_plainly_named(cls) and class_source(cls) is None:
+        tx.class_paths[cls] = path
+
+
+def is_plainly_named(cls: type) -> bool:
+    """Whether looking up a class's attributes calls nothing that the program defines."""
+    return all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ())
 
 
 def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
@@ -122,7 +133,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
-    return tx.wrap(raw, source)
+    return tx.wrap_held(raw, source)
 
 
 def refused(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
@@ -202,7 +213,7 @@ class ClassValue(Value):
             if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
                 raise self.unsupported(f"attribute {name}")
             return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
-        return tx.wrap(raw, source)
+        return tx.wrap_held(raw, source)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if not self._holds_plainly(tx, name) or hasattr(value.python_type(), "__get__"):

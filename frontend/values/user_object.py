@@ -75,6 +75,10 @@ class UserObject(Mutable):
         value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
         return value
 
+    def of_class(self, tx: TraceContext, name: str) -> Value:
+        """What the class has under a name, unbound."""
+        return tx.wrap(*raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source)))
+
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
             return ClassValue(self.cls, self.source and TypeOf(self.source))
@@ -82,7 +86,7 @@ class UserObject(Mutable):
             return self.dictionary(tx)
         getter = lookup(self.cls, "__getattribute__")[1]
         if type(getter) is types.FunctionType:
-            return self._guarded_by_getattr(tx, name, lambda: tx.wrap(getter, None).call(tx, [self, Constant(name)], {}))
+            return self._guarded_by_getattr(tx, name, lambda: self.of_class(tx, "__getattribute__").call(tx, [self, Constant(name)], {}))
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
@@ -99,7 +103,7 @@ class UserObject(Mutable):
         """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
-            return Call(tx.wrap(method, None), [self, Constant(name), value], {})
+            return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if type(raw) is not property or raw.fset is None:
             return None
@@ -174,7 +178,7 @@ class UserObject(Mutable):
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         setter = lookup(self.cls, "__setattr__")[1]
         if type(setter) is types.FunctionType or getattr(setter, "__name__", "__setattr__") != "__setattr__":
-            tx.wrap(setter, None).call(tx, [self, Constant(name), value], {})
+            self.of_class(tx, "__setattr__").call(tx, [self, Constant(name), value], {})
         else:
             self.generic_set_attribute(tx, name, value)
 
@@ -223,17 +227,17 @@ class UserObject(Mutable):
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         deleter = lookup(self.cls, "__delattr__")[1]
         if type(deleter) is types.FunctionType:
-            tx.wrap(deleter, None).call(tx, [self, Constant(name)], {})
+            self.of_class(tx, "__delattr__").call(tx, [self, Constant(name)], {})
         else:
             self.generic_del_attribute(tx, name)
 
     def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
         """object.__delattr__."""
-        raw = lookup(self.cls, name)[1]
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
             if raw.fdel is None:
                 raise refused(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
-            tx.wrap(raw.fdel, None).call(tx, [self], {})
+            property_function(tx, raw, source, "fdel").call(tx, [self], {})
             return
         if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")

@@ -28,7 +28,7 @@ from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
 from .iterator import ExistingIterator, ListedIterator
-from .klass import ClassValue
+from .klass import ClassValue, note_path
 from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
@@ -99,6 +99,7 @@ def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
     tx.guard(source, Kind.IS, obj)
+    note_path(tx, obj, source)
     return ClassValue(obj, source)
 
 
