@@ -12,7 +12,8 @@ from torch._library.custom_ops import CustomOpDef
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
 INDEX = (
     "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss", "cross_entropy", "bincount", "getitem", "setitem",
-    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split", "narrow",
+    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split",
+    "narrow",
 )  # fmt: skip
 ALWAYS = (
     "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv", "solve", "svd", "eig", "qr", "lstsq", "det",

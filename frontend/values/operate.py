@@ -216,10 +216,14 @@ def sum_class(left: type, right: type) -> type:
     return type(made[0] + made[1])
 
 
+MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
 def ask_length(tx: TraceContext, obj: Value) -> None:
     """Asks an object how long it is, as Python does before it makes a list of what it gives: only what that does counts."""
     for name in ("__len__", "__length_hint__"):
-        found = method_in_python(tx, obj, name)
+        by_program = type(obj) is UserObject and not isinstance(lookup(obj.cls, name)[1], MADE_IN_C)
+        found = obj.special(tx, name) if by_program and isinstance(obj, UserObject) else None
         if found is None:
             continue
         try:

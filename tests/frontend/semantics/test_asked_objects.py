@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import functools
 import types
 from typing import ClassVar
 
@@ -62,6 +63,24 @@ def test_making_a_list_asks_for_the_length():
         return x + first + second, made, [i for i in Sized(log)], set(Sized(log)), grown
 
     check(f, vec(2), [], fullgraph=True)
+
+
+class Given:
+    """A descriptor that gives what it is called with."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def __get__(self, obj, cls=None):
+        return functools.partial(self.made, obj)
+
+
+class Described(Hinted):
+    __length_hint__ = Given(lambda self: self.log.append("described") or NotImplemented)
+
+
+def test_lengths_that_descriptors_give():
+    check(lambda x, log: (x + 1, list(Described(log))), vec(2), [], graphs=None, breaks=None)
 
 
 def test_a_length_that_fails():
