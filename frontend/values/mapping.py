@@ -179,8 +179,10 @@ class DictValue(BuiltinContainer):
             return value
         if self.cls is Counter:
             return Constant(0)
-        if self.outer is not None and isinstance(getattr(self.outer.python_type(), "__missing__", None), types.FunctionType):
-            return tx.class_method(self.outer, self.outer.python_type(), "__missing__").call(tx, [key], {})
+        if self.outer is not None:
+            of_classes = (vars(cls)["__missing__"] for cls in self.outer.python_type().__mro__ if "__missing__" in vars(cls))
+            if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
+                return self.outer.special(tx, "__missing__").call(tx, [key], {})  # type: ignore[attr-defined]
         raise tx.throw_value(KeyError, [key])
 
     def _no_factory(self) -> bool:
@@ -202,6 +204,7 @@ class DictValue(BuiltinContainer):
         return Constant(hashed in self.whole(tx))
 
 
+DICTS_OWN = vars(defaultdict)["__missing__"]
 COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType))
 
 

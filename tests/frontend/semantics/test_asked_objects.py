@@ -83,6 +83,19 @@ def test_lengths_that_descriptors_give():
     check(lambda x, log: (x + 1, list(Described(log))), vec(2), [], graphs=None, breaks=None)
 
 
+class Missing(dict):
+    __missing__ = Given(lambda self, key: len(self.asked.append(key) or self.asked))
+    asked: ClassVar[list[str]] = []
+
+
+def test_missing_keys_that_descriptors_answer():
+    def f(x):
+        Missing.asked.clear()
+        return x + Missing()["a"] + Missing()["b"], list(Missing.asked)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
 def test_a_length_that_fails():
     class Wrong(Sized):
         def __len__(self):
