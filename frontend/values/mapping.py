@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 
+LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
+
+
 def key_is_literal(key: Any) -> bool:
     """Whether a dictionary key can be part of a source: a literal, or a tuple of literals."""
     return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
@@ -72,6 +75,8 @@ class DictValue(BuiltinContainer):
         """All entries, in order; values may be Lazy."""
         if self.entries is None:
             assert self.real is not None
+            if len(self.real) > LARGEST:
+                raise self.unsupported(f"all of its {len(self.real)} items")
             tx.guard(self.source, Kind.KEYS, tuple(self.real))
             self.entries = {}
             for index, (key, obj) in enumerate(self.real.items()):
