@@ -166,6 +166,7 @@ class Trace:
         self.effects.expected.clear()
         self.effects.globals.clear()
         self._outside = None
+        self.frames.clear()
         self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
