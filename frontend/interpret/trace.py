@@ -110,7 +110,7 @@ class Trace:
         self.random = RandomState()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
-        self.class_paths: dict[type, Source | None] = {}
+        self.class_paths: dict[int, Source | None] = {}
         self.handled: Value | None = None  # the exception that is being handled
         self._outside = sys.exc_info()[1]  # ... around the frame
         self.frames: list[Interpreter] = []  # innermost last

@@ -35,7 +35,7 @@ class TraceContext(Protocol):
     modes: Modes
     handled: Value | None  # the exception that is being handled
     representing: list[tuple[Value, Value]]  # calls of reprs that watch for themselves: function and object
-    class_paths: dict[type, Source | None]  # paths to classes by their qualified names
+    class_paths: dict[int, Source | None]  # paths to classes, by id: a class may have no hash
 
     # facts
 

@@ -145,7 +145,7 @@ class FunctionValue(Mutable):
         return super().method(tx, name, args, kwargs)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if self.real is not None:
+        if self.real is not None or name == "__type_params__":
             super().set_attribute(tx, name, value)
         tx.effects.change(self)
         self.attributes[name] = value

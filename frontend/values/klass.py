@@ -60,19 +60,19 @@ def has_plain_names(names: Any) -> bool:
 
 def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
     """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
-    by_name = tx.class_paths.get(cls, MISSING)
+    by_name = tx.class_paths.get(id(cls), MISSING)
     if by_name is MISSING:
         if not is_plainly_named(cls):
             raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
-        by_name = tx.class_paths[cls] = class_source(cls)
+        by_name = tx.class_paths[id(cls)] = class_source(cls)
         tx.guard(by_name, Kind.IS, cls)
     return path if by_name is None else by_name
 
 
 def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
     """Remembers how a class was met that its name does not lead to: its instances may be made without a path of their own."""
-    if path is not None and cls not in tx.class_paths and is_plainly_named(cls) and class_source(cls) is None:
-        tx.class_paths[cls] = path
+    if path is not None and id(cls) not in tx.class_paths and is_plainly_named(cls) and class_source(cls) is None:
+        tx.class_paths[id(cls)] = path
 
 
 def is_plainly_named(cls: type) -> bool:

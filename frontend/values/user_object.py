@@ -409,6 +409,6 @@ class SuperValue(Value):
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        if of_class and isinstance(raw, types.FunctionType | property):
+        if of_class and isinstance(raw, types.FunctionType | property | types.WrapperDescriptorType | types.MethodDescriptorType):
             return tx.wrap(raw, source)
         return bind(tx, raw, self.receiver, tx.wrap(start, None), source)

@@ -51,6 +51,7 @@ FORMS = (
     collections.abc.Callable[[int], int],
 )  # fmt: skip
 TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
+LARGEST = 1 << 18  # items of a list or tuple that are looked at
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
 
@@ -147,7 +148,7 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.TorchBindOpOverload, functools._lru_cache_wrapper,
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(obj.__wrapped__, types.FunctionType):
+    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
         tx.guard(source, Kind.IS, obj)
         inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
         return CachedFunction(obj, inner, source)
@@ -210,6 +211,8 @@ def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None
 def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
     if source is None:
         return [tx.wrap(item, None) for item in obj]
+    if len(obj) > LARGEST:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
     tx.guard(source, Kind.TYPE, type(obj))
     tx.guard(source, Kind.LENGTH, len(obj))
     return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]

@@ -53,6 +53,7 @@ def call_value(
     while (tail := callee.tail(tx, args, kwargs)) is not None:
         callee, args, kwargs, between = tail
         through += between
+        tx.count_instruction()  # what calls itself has no end
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
         return tx.inline(callee, args, kwargs, through, completion)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
