@@ -27,7 +27,7 @@ from ..values.generator import GeneratorValue
 from ..values.getter import GetterValue
 from ..values.handled import Handled, LastInstruction
 from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
-from ..values.klass import ClassValue
+from ..values.klass import ClassValue, lookup
 from ..values.mapping import DictIterator, DictValue, SetIterator, SetValue, ViewValue
 from ..values.models.itertools import (
     Accumulate,
@@ -435,9 +435,16 @@ def builtin_exception(cls: type) -> type:
 C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
 
 
+def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
+    object.__getattribute__(obj, "__dict__")[name] = item
+
+
 def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> None:
-    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches."""
-    setter = setattr if isinstance(obj, ExceptionValue) else object.__setattr__
+    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches, and behind a descriptor that
+    takes stores for itself what the program stored lies in the object's dictionary."""
+    in_class = lookup(obj.cls, name)[1]
+    hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(type(in_class), "__set__")
+    setter = setattr if isinstance(obj, ExceptionValue) else store_in_dictionary if hidden else object.__setattr__
     r.call(setter, [r.push(obj), r.const(name), r.push(item)])
     r.b.pop_top()
 

@@ -99,6 +99,8 @@ def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 
 def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
+    if type(obj).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"class {obj.__qualname__}, which has no hash")
     tx.guard(source, Kind.IS, obj)
     note_path(tx, obj, source)
     return ClassValue(obj, source)
@@ -388,6 +390,8 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     tx.guard(source, Kind.TYPE, type(obj))
     base: Value | None = None
     cls = type(obj)  # what an object says of itself may be another's class
+    if type(cls).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"a {cls.__name__}, whose class has no hash")
     if issubclass(cls, dict):
         base = DictValue(None, source, obj, _builtin_base(type(obj)))
     elif issubclass(cls, list):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from .harness import check, vec
+from .harness import PYTHON, check, vec
 
 
 class Sized:
@@ -401,3 +401,91 @@ def test_dictionaries_refuse_pairs(bad):
         return x
 
     check(f, vec(2), bad, graphs=None, breaks=None)
+
+
+class Meta(type):
+    def __eq__(cls, other):
+        return cls is other
+
+
+class Unhashable(metaclass=Meta):
+    kept = 3
+
+    def told(self):
+        return self.kept
+
+
+def test_classes_without_a_hash():
+    check(lambda x: (x + Unhashable().told(), Unhashable.kept), vec(2), graphs=None, breaks=None)
+
+
+def test_methods_of_a_metaclass_through_super_of_a_class():
+    class Outer(type):
+        pass
+
+    def f(x):
+        made = Outer("made", (), {})
+        super(Outer, type(made)).__setattr__(made, "bar", 1)
+        return x + made.bar
+
+    check(f, vec(2), graphs=None, breaks=None, again=False)
+
+
+class Called:
+    pass
+
+
+Called.__call__ = Called()
+
+
+def test_calls_without_an_end():
+    def f(x):
+        try:
+            Called()()
+        except RecursionError:
+            return x + 1
+        return x
+
+    check(f, vec(2), graphs=None, breaks=None, skipped=True)
+
+
+class ReadOnly:
+    def __init__(self, made):
+        self.made = made
+
+    def __get__(self, obj, cls=None):
+        return obj.__dict__.setdefault("kept", self.made(obj))
+
+    def __set__(self, obj, value):
+        raise AttributeError("read only")
+
+
+class Keeping:
+    kept = ReadOnly(lambda self: 5)
+
+
+def test_what_is_stored_behind_a_descriptor():
+    def f(x, keeping):
+        return x + keeping.kept + keeping.kept, keeping
+
+    check(f, vec(2), Keeping(), graphs=None, breaks=None)
+
+
+def test_very_long_lists_are_pythons():
+    check(lambda x, items: (x + 1, len(repr(items))), vec(2), [0] * 300_000, graphs=None, breaks=None)
+
+
+@pytest.mark.skipif(PYTHON < (3, 12), reason="the syntax of generic functions")
+def test_type_parameters_are_copied():
+    names: dict = {}
+    exec("def generic[T](a: int): pass", names)
+    generic = names["generic"]
+
+    def f(x):
+        def wrapper(b):
+            pass
+
+        functools.update_wrapper(wrapper, generic)
+        return x + 1, wrapper.__type_params__ == generic.__type_params__, len(wrapper.__type_params__)
+
+    check(f, vec(2), graphs=None, breaks=None)
