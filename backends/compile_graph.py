@@ -73,7 +73,7 @@ def compile_graph(
     plain = compiled == gm.forward
     forward = surrounded(gm.forward, len(outputs), expected, seed)
     compiled = forward if plain else surrounded(compiled, len(outputs), expected, seed)
-    mutated = [position for position, node in enumerate(inputs) if node in {item.value.node for item in captured.inputs if item.mutated}]
+    mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
         return Restoring(compiled, forward, backend.described, random, mutated, keeps)

@@ -2,6 +2,8 @@
 there for each backend that wants ATen graphs."""
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,7 @@ class Part:
 
 
 Compile = Callable[[Part], Callable[..., Any]]
+TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
 
 def by_parts(
@@ -55,12 +58,41 @@ def by_parts(
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
     def build() -> Callable[..., Any]:
-        return aot_module_simplified(
-            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
-            keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions or {}),
-        )  # fmt: skip
+        with numbers_kept:
+            return aot_module_simplified(
+                gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+                keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions or {}),
+            )  # fmt: skip
 
     return ahead_of_time(gm, build, random_like_eager=random_like_eager)
+
+
+class NumbersKept:
+    """While any thread is inside, floats that vary stay arguments of operators. Left to itself, aot_autograd puts some into tensors,
+    which rounds otherwise than eager, and relies on the value of the others, so that a learning rate on a schedule would be compiled
+    anew at every step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: str | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = os.environ.get(TENSORIFY)
+                os.environ[TENSORIFY] = "0"
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                os.environ.pop(TENSORIFY)
+                os.environ.update({} if self._before is None else {TENSORIFY: self._before})
+
+
+numbers_kept = NumbersKept()
 
 
 def by_way_of_aten(backend: Backend) -> Callable[..., Any]:

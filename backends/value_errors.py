@@ -31,8 +31,16 @@ RANDOM = (
 )  # fmt: skip
 
 
+KEYWORDS = frozenset({"and_", "or_", "not_", "is_"})  # functions of Python's operator module, which write nothing
+
+
 def name_of(node: torch.fx.Node) -> str:
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+
+def named_as_writer(name: str) -> bool:
+    """Whether an operator is called as torch calls those that write into their first argument."""
+    return name.endswith("_") and not name.endswith("__") and name not in KEYWORDS
 
 
 def may_raise(node: torch.fx.Node) -> bool:
@@ -62,9 +70,10 @@ def takes_integers(node: torch.fx.Node) -> bool:
 def may_write(node: torch.fx.Node) -> bool:
     """Whether a node may write into an argument: in-place methods, in-place operators, out=."""
     name = name_of(node)
-    in_place = name.endswith("_") or name.endswith("_.") or name == "setitem" or (name.startswith("i") and name[1:] in OPERATORS)
+    in_place = name == "setitem" or (name.endswith(("_", "_.")) and name not in KEYWORDS)
+    operator = name.startswith("i") and name[1:] in OPERATORS
     asked_to = "out" in node.kwargs or node.kwargs.get("inplace") is True or "batch_norm" in name
-    return in_place or asked_to or is_foreign(node)
+    return in_place or operator or asked_to or is_foreign(node)
 
 
 def is_foreign(node: torch.fx.Node) -> bool:

@@ -11,7 +11,8 @@
     framejit bench launches                           # microseconds of one small kernel among many
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
 
-Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed.
+Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
+run tells what it measured until then.
 """
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ import argparse
 import importlib.util
 import os
 import platform
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from rich.console import Console
@@ -74,7 +76,7 @@ def installed() -> set[str]:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Returns the exit code: 1 if a system failed on a model, 2 for arguments that make no sense."""
+    """Returns the exit code: 1 if a system failed on a model, 2 for arguments that make no sense, 130 if it was interrupted."""
     wrong = completed(chosen)
     if wrong:
         print(f"framejit bench: {wrong}", file=sys.stderr)
@@ -87,21 +89,28 @@ def run(chosen: argparse.Namespace) -> int:
     pictures: list[plots.Picture] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     failed = False
+    chosen.interrupted = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for part in PARTS if chosen.part == "all" else (chosen.part,):
             told, drawn, bad = RUN[part](chosen, progress)
             texts += told
             pictures += drawn
             failed = failed or bad
+            if chosen.interrupted:
+                texts.append(f"Interrupted in `{part}`: what was not measured is missing.")
+                break
     if chosen.out:
         texts += plots.write(pictures, chosen.out)
         chosen.out.mkdir(parents=True, exist_ok=True)
         (chosen.out / "results.md").write_text("\n\n".join(texts) + "\n")
     print("\n\n".join(texts))
-    return 1 if failed else 0
+    return 130 if chosen.interrupted else 1 if failed else 0
 
 
 Told = tuple[list[str], list["plots.Picture"], bool]  # tables, plots, whether something failed
+Say = Callable[[str], None]  # shows what is done now
+Found = TypeVar("Found")
 
 
 def plan_of(chosen: argparse.Namespace, train: bool) -> measure.Plan:
@@ -112,86 +121,79 @@ def plan_of(chosen: argparse.Namespace, train: bool) -> measure.Plan:
     return measure.Plan(chosen.systems, *size, train, chosen.seconds, chosen.limit, chosen.threads)
 
 
+def measured(chosen: argparse.Namespace, progress: Progress, names: Iterable[str], one: Callable[[str, Say], Found]) -> dict[str, Found]:
+    """By name, what `one` finds; where the user interrupts, of the names before."""
+    found: dict[str, Found] = {}
+    left = [] if chosen.interrupted else list(names)
+    bar = progress.add_task("", total=len(left))
+
+    def say(text: str) -> None:
+        progress.update(bar, description=text)
+
+    for name in left:
+        say(name)
+        try:
+            found[name] = one(name, say)
+        except KeyboardInterrupt:
+            chosen.interrupted = True
+            break
+        progress.advance(bar)
+    return found
+
+
 def each_model(
-    chosen: argparse.Namespace, progress: Progress, part: str, measure_one: Callable[[measure.Plan, str], dict[str, Any]]
+    chosen: argparse.Namespace, progress: Progress, measure_one: Callable[[measure.Plan, str], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """By model: what a part measures of it, inference."""
     plan = plan_of(chosen, False)
-    say, advance = reporter(progress, len(chosen.models))
-    found = {}
-    for name in chosen.models:
-        say(f"{part}: {name}")
-        found[name] = measure_one(plan, name)
-        advance()
-    return found
+    return measured(chosen, progress, chosen.models, lambda name, say: measure_one(plan, name))
 
 
 def run_models(chosen: argparse.Namespace, progress: Progress) -> Told:
     plan = plan_of(chosen, chosen.train)
-    say, advance = reporter(progress, len(chosen.models))
-    models = {}
-    for name in chosen.models:
-        models[name] = measure.measure(plan, name, say)
-        advance()
+    models = measured(chosen, progress, chosen.models, lambda name, say: measure.measure(plan, name, say))
     failed = any(result.failure for row in models.values() for result in row.values())
     texts = [tables.models_table(models, chosen.systems), tables.summary_table(models, chosen.systems)]
     return texts, [plots.speed(models, chosen.systems), plots.first_calls(models, chosen.systems)], failed
 
 
 def run_trace(chosen: argparse.Namespace, progress: Progress) -> Told:
-    return [tables.trace_table(each_model(chosen, progress, "trace", trace.measure_model))], [], False
+    return [tables.trace_table(each_model(chosen, progress, trace.measure_model))], [], False
 
 
 def run_compiling(chosen: argparse.Namespace, progress: Progress) -> Told:
-    found = each_model(chosen, progress, "compiling", compiling.measure_model)
+    found = each_model(chosen, progress, compiling.measure_model)
     return [tables.phases_table(found)], [plots.phases(found)], False
 
 
 def run_graphs(chosen: argparse.Namespace, progress: Progress) -> Told:
-    found = each_model(chosen, progress, "graphs", graphs.measure_model)
-    return [tables.graphs_table(found)], [], False
+    return [tables.graphs_table(each_model(chosen, progress, graphs.measure_model))], [], False
 
 
 def run_launches(chosen: argparse.Namespace, progress: Progress) -> Told:
-    say, advance = reporter(progress, 1)
-    say("launches")
-    found = launches.measure_all(chosen.device, chosen.limit)
-    advance()
-    return [tables.launches_table(found)], [], False
+    found = measured(chosen, progress, ["launches"], lambda name, say: launches.measure_all(chosen.device, chosen.limit))
+    return [tables.launches_table(one) for one in found.values()], [], False
 
 
 def run_memory(chosen: argparse.Namespace, progress: Progress) -> Told:
-    return [tables.memory_table(each_model(chosen, progress, "memory", memory.measure_model))], [], False
+    return [tables.memory_table(each_model(chosen, progress, memory.measure_model))], [], False
 
 
 def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
-    say, advance = reporter(progress, len(dispatch.CASES))
-    cases = {}
-    for case in dispatch.CASES:
-        say(f"dispatch: {case.__name__}")
-        result = measure.in_child(chosen.limit, dispatch.measure_case, case, DISPATCH, chosen.rounds)
-        cases[case.__name__] = result if isinstance(result, dict) else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
-        advance()
+    by_name = {case.__name__: case for case in dispatch.CASES}
+
+    def one(name: str, say: Say) -> dict[str, Any]:
+        result = measure.in_child(chosen.limit, dispatch.measure_case, by_name[name], DISPATCH, chosen.rounds)
+        return result if isinstance(result, dict) else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
+
+    cases = measured(chosen, progress, by_name, one)
     return [tables.dispatch_table(cases, DISPATCH)], [plots.dispatch(cases, DISPATCH)], False
 
 
 def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
-    say, advance = reporter(progress, 1 + len(guards.MODELS))
-    say("guards: how many")
-    counts = measure.in_child(chosen.limit, guards.measure_counts)
-    advance()
-    hits = {}
-    for name in guards.MODELS:
-        say(f"guards: {name}")
-        hits[name] = measure.in_child(chosen.limit, guards.measure_hit, name)
-        advance()
-    return [tables.guards_table(counts), tables.hits_table(hits, tuple(guards.WAYS))], [], False
-
-
-def reporter(progress: Progress, total: int) -> tuple[Callable[[str], None], Callable[[], None]]:
-    """Two callables: one says what is done now, one moves the bar on."""
-    task = progress.add_task("", total=total)
-    return lambda text: progress.update(task, description=text), lambda: progress.advance(task)
+    counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
+    hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
+    return [*map(tables.guards_table, counts.values()), tables.hits_table(hits, tuple(guards.WAYS))], [], False
 
 
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {

@@ -224,6 +224,9 @@ def in_child(limit: float, function: Callable[..., Any], *arguments: Any) -> Any
     except EOFError:
         child.join()
         return f"died with exit code {child.exitcode}"
+    except KeyboardInterrupt:
+        child.kill()
+        raise
     finally:
         child.join(5)
         if child.is_alive():
@@ -232,7 +235,8 @@ def in_child(limit: float, function: Callable[..., Any], *arguments: Any) -> Any
 
 def _send(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
-        pipe.send(function(*arguments))
+        with contextlib.suppress(KeyboardInterrupt):  # the parent's, which hears it too
+            pipe.send(function(*arguments))
     except Exception as error:  # the parent prints it in the row
         pipe.send(words(error))
 

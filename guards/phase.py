@@ -146,7 +146,13 @@ def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:
 
 
 def paths_to(ends: Iterable[Source]) -> set[Source]:
-    return {source for end in ends for source in (end, *prefixes(end))}
+    found: set[Source] = set()
+    for end in ends:
+        source: Source | None = end
+        while source is not None and source not in found:
+            found.add(source)
+            source = source.base
+    return found
 
 
 def prefixes(source: Source) -> Iterator[Source]:

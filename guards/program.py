@@ -4,6 +4,7 @@ In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, w
 """
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -89,7 +90,7 @@ class GuardProgram:
         """`share=False` walks every path from its root, for the benchmark that says what sharing them brings."""
         merged = merge(guards, lifted)
         phases = Phases(merged, lifted)
-        ordered = sorted(order(merged), key=lambda guard: phases.of_guard(guard, runs_python(guard)))
+        ordered = in_phases(order(merged), phases)
         writer = Writer(phases, share)
         for guard in ordered:
             writer.check(guard)
@@ -187,35 +188,59 @@ def walked(guard: Guard, paths: set[Source]) -> bool:
 
 # ---- ordering -------------------------------------------------------------------------------------------------------
 
+def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
+    """In the order of their phases; held tensors of which the same is expected side by side, so that they are compared in one go."""
+    ranks: dict[Any, int] = {}
+
+    def rank(guard: Guard) -> tuple[Phase, int]:
+        phase = phases.of_guard(guard, runs_python(guard))
+        return phase, ranks.setdefault(guard.expected, len(ranks)) if phase is Phase.HELD else 0
+
+    return sorted(guards, key=rank)
+
+
 def order(guards: Sequence[Guard]) -> list[Guard]:
     """By rank and cost; but the guards on a path come before those on what extends it, so that no getattr runs on an
     object of a type it was not meant for."""
-    ranks = {id(guard): rank(guard) for guard in guards}
+    costs: dict[Source, int] = {}
+    ranks = {id(guard): rank(guard, costs) for guard in guards}
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
     quiet: dict[Source, list[Guard]] = defaultdict(list)
     for guard in queue:
         if not runs_python(guard) and len(kind_of(guard).subjects(guard)) == 1:
             quiet[guard.source].append(guard)
     done: dict[int, Guard] = {}
+    settled: set[Source] = set()  # paths whose quiet guards are in place, as are those on the way to them
     for guard in queue:
         for source in kind_of(guard).subjects(guard):
-            for prefix in reversed(list(prefixes(source))):
+            new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))
+            settled.update(new)
+            for prefix in reversed(new):
                 for earlier in quiet[prefix]:
                     done.setdefault(id(earlier), earlier)
         done.setdefault(id(guard), guard)
     return list(done.values())
 
 
-def rank(guard: Guard) -> tuple[int, int]:
+def rank(guard: Guard, costs: dict[Source, int]) -> tuple[int, int]:
     """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then arguments, then
     the rest, then what runs Python; the cheaper first."""
     subjects = kind_of(guard).subjects(guard)
-    cost = kind_of(guard).cost + sum(LOADS[type(path)].cost for end in subjects for path in (end, *prefixes(end)))
+    cost = kind_of(guard).cost + sum(load_cost(end, costs) for end in subjects)
     if guard.kind is Kind.TORCH_STATE:
         return 0, cost
     if runs_python(guard):
         return 3, cost
     return (1 if all(map(is_argument, subjects)) else 2), cost
+
+
+def load_cost(source: Source, known: dict[Source, int]) -> int:
+    """Of all loads on the way to what `source` names."""
+    cost = known.get(source)
+    if cost is None:
+        base = source.base
+        cost = known[source] = LOADS[type(source)].cost + (0 if base is None else load_cost(base, known))
+    return cost
 
 
 def runs_python(guard: Guard) -> bool:

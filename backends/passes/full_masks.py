@@ -11,6 +11,8 @@ import torch
 import torch.fx
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..value_errors import named_as_writer
+
 MASK_POSITION = 3  # of attn_mask among the positional arguments
 MOST_NODES = 100
 MOST_ELEMENTS = 1 << 24
@@ -87,7 +89,7 @@ def target_name(node: torch.fx.Node) -> str:
 
 def mutates(name: str) -> bool:
     """Whether an operator's name says that it writes into an argument."""
-    return name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+    return name in IN_PLACE or named_as_writer(name)
 
 
 IN_PLACE: frozenset[str] = frozenset(

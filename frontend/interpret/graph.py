@@ -31,6 +31,7 @@ from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
 from ..values.tensor_subclass import InstanceMet, TensorObject, dispatched, undressed_call
 from .overlap import refused
+from .torch_log import without_torch_log
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -224,13 +225,13 @@ class GraphBuilder:
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         asking, start = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS, time.perf_counter()
         try:
-            with self.fake_mode, asking:
+            with self.fake_mode, asking, without_torch_log():
                 if refused(target, args, kwargs):
                     raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
                 try:
                     return apply(kind, target, args, kwargs)
-                except RuntimeError as error:
-                    if "symbolic sizes" not in str(error):
+                except RuntimeError:
+                    if not self.tx.has_shapes:
                         raise
                     with enable_python_dispatcher():  # torch's C++ cannot do this with symbols, its Python can
                         return apply(kind, target, args, kwargs)

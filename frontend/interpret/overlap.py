@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ...backends.value_errors import named_as_writer
+
 IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow, operator.iand,
     operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.imatmul,
@@ -19,7 +21,7 @@ def refused(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
         return _item_refused(*args)
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     in_place = target in IN_PLACE if not isinstance(target, str) else False
-    if not in_place and (not name.endswith("_") or name.endswith("__") or name in FILLS):
+    if not in_place and (not named_as_writer(name) or name in FILLS):
         return False
     return bool(args) and isinstance(args[0], torch.Tensor) and _refused(args[0], [a for a in args[1:] if isinstance(a, torch.Tensor)])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ from ..values.marks import Mark
 from ..values.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ..values.tensor import TensorValue
 from .oblivious import is_oblivious
+from .quick_fakes import QuickFakes
 from .recording import Recorded, Recording
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Shapes:
         )
         mode.shape_env = self.env
         mode.cache_enabled = False  # with symbols, making and reading its entries takes longer than running the operators
+        self.quick = QuickFakes(mode)
         self.where = where
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[Fact] = []
@@ -219,9 +221,11 @@ class Shapes:
         self.note()
         return answer
 
-    def asking(self, target: Any) -> AbstractContextManager[Any]:
+    @contextmanager
+    def asking(self, target: Any) -> Iterator[None]:
         """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on only where it matters."""
-        return AS_UNKNOWN() if is_oblivious(target) else nullcontext()
+        with self.quick, AS_UNKNOWN() if is_oblivious(target) else nullcontext():
+            yield
 
     def refuse(self, message: str) -> MarkError:
         """The error for a mark that does not hold."""

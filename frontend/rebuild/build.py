@@ -104,9 +104,9 @@ class Emission:
         returned = isinstance(exit_, Return) and isinstance(exit_.value, TensorValue) and exit_.value.source is None
         if not returned or self.capture.entry != "args" or outputs != [exit_.value.node] or any(item.mutated for item in used):  # type: ignore[union-attr]
             return None
-        lifted, cells = list(self.r.lifted), self.b.decoded.cells
+        places, cells = {source: -1 - place for place, source in enumerate(self.r.lifted)}, self.b.decoded.cells
         return tuple(
-            item.source.index if isinstance(item.source, SlotSource) and item.source.index not in cells else -1 - lifted.index(item.source)
+            item.source.index if isinstance(item.source, SlotSource) and item.source.index not in cells else places[item.source]
             for item in used
         )
 

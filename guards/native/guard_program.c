@@ -313,9 +313,10 @@ static Py_ssize_t lift_into(Program *program, PyObject *const *temps, PyObject *
 
 /* The steps behind the stable ones, on temps that these have filled. */
 static Py_ssize_t run_rest(Program *program, Frame frame, Run *run, PyObject **temps, PyObject **lifted) {
-    Py_ssize_t held = program->last - program->held;
-    Py_ssize_t matching = fj_tensors_match(program->held_facts, program->held_temps, temps, held);
-    if (matching < held) return program->held + matching;
+    for (const Alike *alike = program->alike, *end = alike + program->alike_count; alike < end; alike++) {
+        Py_ssize_t matching = fj_tensors_match(alike->facts, program->held_temps + alike->first, temps, alike->count);
+        if (matching < alike->count) return program->held + alike->first + matching;
+    }
     Py_ssize_t failed = fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
     return failed == PASSED ? lift_into(program, temps, lifted) : failed;
 }
@@ -450,6 +451,18 @@ static int read_step(PyObject *from, Step *step, Py_ssize_t temps) {
     return fill_payload(step, uses, temps);
 }
 
+/* Append the n-th check of a held tensor to those alike. */
+static void expect_held(Program *program, Py_ssize_t n) {
+    const Step *step = &program->steps[program->held + n];
+    Alike *alike = program->alike + program->alike_count;
+    program->held_temps[n] = step->src;
+    if (program->alike_count == 0 || !fj_tensor_facts_equal(alike[-1].facts, step->tensor)) {
+        *alike = (Alike){step->tensor, n, 0};
+        program->alike_count++;
+    }
+    program->alike[program->alike_count - 1].count++;
+}
+
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *steps, *lifted, *anchors = NULL;
     Py_ssize_t temps, stable = PY_SSIZE_T_MAX, held = PY_SSIZE_T_MAX, last = PY_SSIZE_T_MAX, fresh = PY_SSIZE_T_MAX;
@@ -473,9 +486,9 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->lifted = PyMem_Calloc(PyTuple_GET_SIZE(lifted) + 1, sizeof *self->lifted);
     self->anchors = PyMem_Calloc(anchors ? PyTuple_GET_SIZE(anchors) + 1 : 1, sizeof *self->anchors);
     self->kept = PyMem_Calloc(held - stable + 1, sizeof *self->kept);
-    self->held_facts = PyMem_Calloc(last - held + 1, sizeof *self->held_facts);
+    self->alike = PyMem_Calloc(last - held + 1, sizeof *self->alike);
     self->held_temps = PyMem_Calloc(last - held + 1, sizeof *self->held_temps);
-    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL || self->kept == NULL || self->held_facts == NULL ||
+    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL || self->kept == NULL || self->alike == NULL ||
         self->held_temps == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -492,8 +505,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
                 Py_DECREF(self);
                 return PyErr_Format(PyExc_ValueError, "step %zd is no check of a tensor", i);
             }
-            self->held_facts[i - held] = self->steps[i].tensor;
-            self->held_temps[i - held] = self->steps[i].src;
+            expect_held(self, i - held);
         }
         if (i >= stable && i < held && self->steps[i].keep) self->kept[self->keeps++] = self->steps[i].dst;
     }
@@ -548,7 +560,7 @@ static void Program_dealloc(Program *self) {
     PyMem_Free(self->lifted);
     PyMem_Free(self->anchors);
     PyMem_Free(self->kept);
-    PyMem_Free(self->held_facts);
+    PyMem_Free(self->alike);
     PyMem_Free(self->held_temps);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }

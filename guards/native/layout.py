@@ -35,6 +35,8 @@ class Layout:
     sizes: int  # int64 dim; then inline_dims sizes and as many strides, or one pointer to both
     inline_dims: int
     storage_offset: int  # int64
+    autograd: int  # AutogradMeta*, NULL for a tensor that autograd never saw
+    leaf_requires: int  # in AutogradMeta: the mark that requires_grad_() sets, a byte
     requires_grad: int  # address of the C++ method; it knows of views and non-leaves
     plain_keys: int  # tensors with other keys may hide behind these fields: slow path
 
@@ -146,7 +148,8 @@ def calibrate() -> Layout:
     dtype = only(at for at in names(images, size, 2, lambda tensor: tensor.dtype) if at not in taken)
     devices = names(images, size, 1, lambda tensor: tensor.device.type)
     device = only(at for at in devices if at not in taken and is_device(images, at))
-    found = Layout(impl, keys, dtype, device, sizes, inline_dims(sizes), storage_offset,
+    autograd = where(has_autograd)
+    found = Layout(impl, keys, dtype, device, sizes, inline_dims(sizes), storage_offset, autograd, only(marks(autograd)),
                    address(loaded("c10"), REQUIRES_GRAD), plain_keys())
     verify(found, tensors)
     return found
@@ -182,6 +185,23 @@ def has_sizes(tensor: torch.Tensor, image: bytes, at: int) -> bool:
 
 
 MAX_INLINE = 5
+
+
+def has_autograd(tensor: torch.Tensor, image: bytes, at: int) -> bool:
+    """A pointer, where the tensor has to do with autograd."""
+    pointer = u64(image, at)
+    return pointer >= 1 << 16 and pointer % 8 == 0 if tensor.requires_grad or tensor._is_view() else pointer == 0
+
+
+def marks(autograd: int) -> Iterator[int]:
+    """Offsets of bytes that are 1 after requires_grad_(True), 0 after requires_grad_(False), and never anything else."""
+    tensor = torch.ones(3, requires_grad=True)
+    meta = read(tensor, autograd, "<Q")
+    images = []
+    for required in (True, False, True, False):
+        tensor.requires_grad_(required)
+        images.append(ctypes.string_at(meta, allocated(meta)))
+    return (at for at in range(len(images[0])) if [image[at] for image in images] == [1, 0, 1, 0])
 
 
 def inline_dims(sizes: int) -> int:

@@ -41,6 +41,12 @@ typedef struct {
     };
 } Step;
 
+/* Tensors one after the other of which the same is expected. */
+typedef struct {
+    const fj_tensor_facts *facts; /* of the first one's step */
+    Py_ssize_t first, count;      /* in held_temps */
+} Alike;
+
 typedef struct fj_arming fj_arming;
 
 typedef struct {
@@ -48,8 +54,9 @@ typedef struct {
     Py_ssize_t count;
     Step *steps;
     Py_ssize_t stable, held, last; /* where the stable steps begin, the checks of tensors that they found, and the rest */
-    const fj_tensor_facts **held_facts; /* what those checks expect, in their order, and of which temps */
-    uint16_t *held_temps;
+    uint16_t *held_temps; /* of what, in the checks' order */
+    Alike *alike;
+    Py_ssize_t alike_count;
     Py_ssize_t temps, owned; /* how many places a run needs */
     Py_ssize_t keeps;        /* how many stable objects must be held while later steps run, and their temps */
     uint16_t *kept;

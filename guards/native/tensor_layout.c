@@ -4,7 +4,7 @@
 #include <string.h>
 
 static struct {
-    Py_ssize_t impl, keys, dtype, device, sizes, inline_dims, storage_offset;
+    Py_ssize_t impl, keys, dtype, device, sizes, inline_dims, storage_offset, autograd, leaf_requires;
     _Bool (*requires_grad)(const void *impl);
     uint64_t plain_keys;
     PyTypeObject *tensor, *parameter; /* strong */
@@ -27,6 +27,14 @@ static inline const int64_t *sizes_of(const char *impl, int64_t dim, Py_ssize_t 
     }
     *strides = dim;
     return (const int64_t *)(uintptr_t)read_u64(at);
+}
+
+/* What requires_grad() mostly comes to: nothing of autograd's is there, or its own mark is set. Whatever else decides, for
+ * views and results, the method is asked for. */
+static inline int requires_grad_as(const char *impl, int expected) {
+    const char *autograd = (const char *)(uintptr_t)read_u64(impl + layout.autograd);
+    if (expected ? autograd != NULL && autograd[layout.leaf_requires] == 1 : autograd == NULL) return 1;
+    return layout.requires_grad(impl) == expected;
 }
 
 static inline int numbers_match(const int64_t *expected, const int64_t *found, int dim) {
@@ -63,30 +71,54 @@ int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object) {
                !numbers_match(facts->numbers + facts->dim, sizes + strides, facts->dim)) {
         return 0;
     }
-    return layout.requires_grad(impl) == facts->requires_grad;
+    return requires_grad_as(impl, facts->requires_grad);
 }
 
-/* For exact facts of up to 5 dimensions: everything at once, as it nearly always is all the same. The words read here lie
- * in the TensorImpl itself, whatever the keys say of the tensor. */
-static inline int few_facts_match(const fj_tensor_facts *facts, PyObject *object) {
-    if (Py_TYPE(object) != facts->type) return 0;
-    const char *impl = impl_of(object);
-    if (impl == NULL) return 0;
-    const int64_t *sizes = (const int64_t *)(impl + layout.sizes + 8);
-    uint64_t differ = read_u64(impl + layout.keys) ^ facts->keys;
-    differ |= (uint64_t)(read_u16(impl + layout.dtype) ^ facts->dtype) | (uint64_t)(read_u16(impl + layout.device) ^ facts->device);
-    differ |= read_u64(impl + layout.sizes) ^ facts->dim;
-    if (differ || !few_numbers_equal(facts->numbers, sizes, sizes + layout.inline_dims, facts->dim)) return 0;
-    return layout.requires_grad(impl) == facts->requires_grad;
-}
-
-Py_ssize_t fj_tensors_match(const fj_tensor_facts *const *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count) {
-    if (!calibrated) return 0;
+/* Of exact facts: `dim` is a constant wherever this is expanded, and all that a tensor tells is compared without a branch.
+ * The words read here lie in the TensorImpl itself, whatever the keys say of the tensor. */
+static inline __attribute__((always_inline)) Py_ssize_t match_exactly(
+    const fj_tensor_facts *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count, const int dim) {
+    const Py_ssize_t keys = layout.keys, dtype = layout.dtype, device = layout.device, sizes = layout.sizes + 8,
+                     strides = sizes + 8 * layout.inline_dims;
     for (Py_ssize_t i = 0; i < count; i++) {
-        int simple = facts[i]->exact && facts[i]->dim <= 5;
-        if (!(simple ? few_facts_match(facts[i], temps[at[i]]) : fj_tensor_matches(facts[i], temps[at[i]]))) return i;
+        PyObject *object = temps[at[i]];
+        if (Py_TYPE(object) != facts->type) return i;
+        const char *impl = impl_of(object);
+        if (impl == NULL) return i;
+        uint64_t differ = (read_u64(impl + keys) ^ facts->keys) | (read_u64(impl + layout.sizes) ^ dim);
+        differ |= (uint64_t)(read_u16(impl + dtype) ^ facts->dtype) | (uint64_t)(read_u16(impl + device) ^ facts->device);
+        for (int d = 0; d < dim; d++) {
+            differ |= read_u64(impl + sizes + 8 * d) ^ (uint64_t)facts->numbers[d];
+            differ |= read_u64(impl + strides + 8 * d) ^ (uint64_t)facts->numbers[dim + d];
+        }
+        if (differ || !requires_grad_as(impl, facts->requires_grad)) return i;
     }
     return count;
+}
+
+static Py_ssize_t match_one_by_one(const fj_tensor_facts *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count) {
+    Py_ssize_t i = 0;
+    while (i < count && fj_tensor_matches(facts, temps[at[i]])) i++;
+    return i;
+}
+
+Py_ssize_t fj_tensors_match(const fj_tensor_facts *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count) {
+    if (!calibrated) return 0;
+    switch (facts->exact ? facts->dim : UINT8_MAX) {
+    case 0: return match_exactly(facts, at, temps, count, 0);
+    case 1: return match_exactly(facts, at, temps, count, 1);
+    case 2: return match_exactly(facts, at, temps, count, 2);
+    case 3: return match_exactly(facts, at, temps, count, 3);
+    case 4: return match_exactly(facts, at, temps, count, 4);
+    case 5: return match_exactly(facts, at, temps, count, 5);
+    default: return match_one_by_one(facts, at, temps, count);
+    }
+}
+
+int fj_tensor_facts_equal(const fj_tensor_facts *one, const fj_tensor_facts *other) {
+    return one->type == other->type && one->keys == other->keys && one->dtype == other->dtype && one->device == other->device &&
+           one->requires_grad == other->requires_grad && one->dim == other->dim &&
+           memcmp(one->numbers, other->numbers, 2 * one->dim * sizeof *one->numbers) == 0;
 }
 
 int fj_tensor_read(PyObject *object, fj_tensor_number what, Py_ssize_t index, int64_t *number) {
@@ -156,8 +188,8 @@ static PyObject *set_layout(PyObject *module, PyObject *from) {
     if (from == Py_None) Py_RETURN_NONE;
     unsigned long long requires_grad, plain_keys;
     PyObject *tensor, *parameter;
-    if (!PyArg_ParseTuple(from, "nnnnnnnKKO!O!", &layout.impl, &layout.keys, &layout.dtype, &layout.device, &layout.sizes,
-                          &layout.inline_dims, &layout.storage_offset, &requires_grad, &plain_keys, &PyType_Type, &tensor,
+    if (!PyArg_ParseTuple(from, "nnnnnnnnnKKO!O!", &layout.impl, &layout.keys, &layout.dtype, &layout.device, &layout.sizes,
+                          &layout.inline_dims, &layout.storage_offset, &layout.autograd, &layout.leaf_requires, &requires_grad, &plain_keys, &PyType_Type, &tensor,
                           &PyType_Type, &parameter))
         return NULL;
     layout.requires_grad = (_Bool(*)(const void *))(uintptr_t)requires_grad;

@@ -23,8 +23,11 @@ void fj_tensor_facts_free(fj_tensor_facts *facts);
 /* Is the object exactly such a tensor? Never raises. */
 int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object);
 
-/* Are the objects in temps[at[0]], temps[at[1]] ... such tensors? The number of the first that is not, `count` for none. */
-Py_ssize_t fj_tensors_match(const fj_tensor_facts *const *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count);
+/* Are the objects in temps[at[0]], temps[at[1]] ... all such tensors? The number of the first that is not, `count` for none. */
+Py_ssize_t fj_tensors_match(const fj_tensor_facts *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count);
+
+/* Do they say the same? */
+int fj_tensor_facts_equal(const fj_tensor_facts *one, const fj_tensor_facts *other);
 
 typedef enum { FJ_SIZE, FJ_STRIDE, FJ_STORAGE_OFFSET } fj_tensor_number;
 

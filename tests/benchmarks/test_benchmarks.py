@@ -1,6 +1,7 @@
 """The one command runs, and its tables and plots hold what they should."""
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,23 @@ def test_a_model_under_two_systems(tmp_path):
     assert rows[-1][:2] == ["framejit-eager", "2 of 2"]
     first, settled = (float(cell.removesuffix(" s")) for cell in rows[-1][5:7])
     assert 0 < first <= settled
+
+
+def test_what_was_measured_before_an_interrupt_is_told(tmp_path, monkeypatch, capsys):
+    def measured(plan, name, say):
+        if name == "syn:breaks":
+            signal.raise_signal(signal.SIGTERM)
+        return {system: measure.Result(steady_ms=2.0) for system in plan.systems}
+
+    monkeypatch.setattr(measure, "measure", measured)
+    old = signal.getsignal(signal.SIGTERM)
+    try:
+        code = main(["bench", "all", "--models", "syn:mlp-tiny,syn:breaks,hf:bert", "--systems", "eager", "--out", str(tmp_path)])
+    finally:
+        signal.signal(signal.SIGTERM, old)
+    text = (tmp_path / "results.md").read_text()
+    assert code == 130 and text in capsys.readouterr().out + "\n"
+    assert "| syn:mlp-tiny | 2.00 |" in text and "syn:breaks" not in text and "Interrupted in `models`" in text
 
 
 @pytest.mark.parametrize(("calls", "wanted"), [([1, 1, 1, 1], 0), ([9, 4, 1, 1, 1.04, 1], 13), ([2, 1, 5, 1, 1, 1], 2)])

@@ -103,6 +103,40 @@ def test_tensors_on_stable_paths_are_checked_in_one_loop():
         assert failing == -1 or program.steps[failing].phase is Phase.HELD
 
 
+def test_tensors_that_are_expected_alike_are_compared_in_one_go():
+    """Side by side, whatever order they were asked in; each is still the one whose change is found."""
+    module = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(4)), torch.nn.BatchNorm1d(3))
+    module[2].requires_grad_(False)
+    names = dict(module.named_parameters()) | dict(module.named_buffers())
+
+    def path(name):
+        at, last = name.split(".")
+        kind = "_parameters" if last in ("weight", "bias") else "_buffers"
+        return s.DictItem(own(s.DictItem(own(X, "_modules"), at), kind), last)
+
+    guards = [Guard(path(name), Kind.TENSOR, TensorSpec.of(tensor)) for name, tensor in names.items()]
+    program = GuardProgram.build([Guard(X, Kind.TYPE, torch.nn.Sequential), *guards])
+    native, held = program.native(), [step.guard.expected for step in program.steps if step.phase is Phase.HELD]
+    assert len(held) == len(names)
+    assert sum(one != other for one, other in zip(held, held[1:], strict=False)) == len(set(held)) - 1
+    for _ in range(2):  # before and after its stable steps are watched
+        assert native.check((module,), function)
+    for name, tensor in names.items():
+        before, required = tensor.data, tensor.requires_grad
+        others = (torch.ones((*before.shape, 2))[..., 0], torch.ones((*before.shape, 1)), before.to(torch.float16))
+        for other in others:
+            if other.dtype == before.dtype and other.stride() == before.stride():
+                continue  # a single number has no strides
+            tensor.data = other
+            assert program.steps[native.first_failure((module,), function)].guard.source == path(name)
+        tensor.data = before
+        if before.is_floating_point():
+            tensor.requires_grad_(not required)
+            assert program.steps[native.first_failure((module,), function)].guard.source == path(name)
+            tensor.requires_grad_(required)
+        assert native.check((module,), function), name
+
+
 def test_duplicates_merge_but_not_equal_looking_constants():
     assert kinds([Guard(X, Kind.EQUALS, 1)] * 3 + [Guard(X, Kind.EQUALS, 1, line="other")]) == [Kind.EQUALS]
     for one, other in ((1, True), (1, 1.0), (0.0, -0.0), ((1,), (True,)), ("a", b"a")):

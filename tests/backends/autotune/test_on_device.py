@@ -28,22 +28,27 @@ def small():
     return nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU()) for _ in range(30))).cuda()
 
 
+def off(got, true):
+    """How far a float32 result is from the float64 one, as a share of the latter."""
+    return ((got.double() - true).norm() / true.norm()).item()
+
+
 @pytest.mark.parametrize("grad", [False, True])
 def test_many_small_kernels_are_recorded(grad):
-    model, plain = framejit.compile(small()), small()
+    model, plain, exact = framejit.compile(small()), small(), small().double()
     x = torch.randn(8, 64, device="cuda")
     for _ in range(4):
         with torch.set_grad_enabled(grad):
             got, wanted = model(x), plain(x)
         torch.testing.assert_close(got, wanted)
         if grad:
-            got.sum().backward()
-            wanted.sum().backward()
+            for result in (got, wanted, exact(x.double())):
+                result.sum().backward()
     (choice,) = choices(model)
     assert "cudagraphs" in choice.backend and dict(choice.timings)[choice.backend] < 0.9 * dict(choice.timings)["eager"]
     if grad:
-        for got, wanted in zip(model.parameters(), plain.parameters(), strict=True):
-            torch.testing.assert_close(got.grad, wanted.grad, rtol=1e-4, atol=1e-4)  # through 30 layers, fused ones among them
+        for got, wanted, true in zip(model.parameters(), plain.parameters(), exact.parameters(), strict=True):
+            assert off(got.grad, true.grad) <= 4 * off(wanted.grad, true.grad) + 1e-6
     again = framejit.compile(small())
     with torch.set_grad_enabled(grad):
         again(x)

@@ -9,6 +9,10 @@ def full(x):
     return torch.arange(8)[:, None] >= torch.zeros(8, dtype=torch.long)
 
 
+def both(x):
+    return full(x) & torch.ones(8, dtype=torch.bool).expand(8, 8)
+
+
 def causal(x):
     return torch.arange(8)[:, None] >= torch.arange(8)[None, :]
 
@@ -31,7 +35,7 @@ def additive(x):
     return torch.zeros(8, 8)
 
 
-MASKS = [(full, True), (causal, False), (from_input, False), (written_to, False), (random, False), (additive, False)]
+MASKS = [(full, True), (both, True), (causal, False), (from_input, False), (written_to, False), (random, False), (additive, False)]
 
 
 @pytest.mark.parametrize("by_keyword", [True, False])

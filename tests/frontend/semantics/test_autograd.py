@@ -398,8 +398,9 @@ def test_hooks_on_saved_tensors_do_not_see_the_compiler():
             callee(vec(3, grad=True))
         return seen
 
-    assert count(strict_compile(inner)) == count(inner)
-    assert set(count(strict_compile(inner, backend="aot_eager"))) == {torch.Tensor}
+    assert count(strict_compile(inner, backend="eager")) == count(inner)
+    for backend in ("aot_eager", "native"):  # one node saves what all its operators need, which may be less
+        assert set(count(strict_compile(inner, backend=backend))) == {torch.Tensor}
 
 
 def test_jacobians():

@@ -1,5 +1,6 @@
 """Numbers that vary: what differs between two calls becomes a symbol, only that, and every result is eager's."""
 import copy
+import logging
 import math
 import warnings
 
@@ -91,6 +92,12 @@ def test_a_product_with_a_vector():
     weight = torch.randn(16)
     calls = [(torch.randn(4, length, 16),) for length in (7, 12, 5)]
     assert compiles(lambda x: (x @ weight).softmax(1), calls, dynamic=True, fullgraph=True) == 1
+
+
+def test_what_torch_does_with_symbols_in_python_only(caplog):
+    calls = [(torch.randn(8, 1, n), torch.randn(8, n, 4), torch.randn(8, 4, n)) for n in (7, 12, 5)]
+    assert compiles(lambda x, y, z: x.baddbmm(y, z, alpha=0.5), calls, dynamic=True, fullgraph=True) == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_two_tensors_of_one_size():
@@ -435,8 +442,8 @@ OPTIMIZERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_an_optimizer_with_a_scheduler(name):
+@pytest.mark.parametrize("name, backend", [*((name, None) for name in OPTIMIZERS), ("SGD", "aot_eager"), ("AdamW, many at once", "aot_eager")])
+def test_an_optimizer_with_a_scheduler(name, backend):
     """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors, which rounds otherwise."""
     models = [torch.nn.Sequential(copy.deepcopy(LINEAR), *(torch.nn.Linear(4, 4) for _ in range(4)))]
     models.append(copy.deepcopy(models[0]))
@@ -450,7 +457,7 @@ def test_an_optimizer_with_a_scheduler(name):
         scheduler.step()
 
     with framejit.config.patch(strict=True):
-        compiled = framejit.compile(step)
+        compiled = framejit.compile(step, **({"backend": backend} if backend else {}))
     x = torch.randn(3, 4)
     for _ in range(30):
         for (model, optimizer, scheduler), do in zip(made, (step, compiled), strict=True):

@@ -290,6 +290,14 @@ def test_overlapping_inputs():
     check(f, base[:3], base[1:])
 
 
+def test_operators_named_like_keywords_write_nothing():
+    def f(x):
+        wide = (x > 0).expand(4, 3)
+        return wide & wide[:, :1], wide | x.bool()
+
+    check(f, vec(3))
+
+
 def test_aliasing_changes_between_calls():
     from .harness import strict_compile
 
