@@ -489,3 +489,18 @@ def test_type_parameters_are_copied():
         return x + 1, wrapper.__type_params__ == generic.__type_params__, len(wrapper.__type_params__)
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+def closing():
+    try:
+        yield 1
+    except GeneratorExit:
+        return 2
+
+
+def test_what_a_closed_generator_returns():
+    def f(x):
+        waiting = closing()
+        return x + next(waiting), waiting.close(), waiting.close()
+
+    check(f, vec(2), fullgraph=True)
