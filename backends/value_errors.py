@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import FunctionType
+from typing import Any
 
 import torch
 import torch.fx
+from torch._library.custom_ops import CustomOpDef
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
 INDEX = (
     "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss", "cross_entropy", "bincount", "getitem", "setitem",
-    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow",
+    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split",
+    "narrow",
 )  # fmt: skip
 ALWAYS = (
     "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv", "solve", "svd", "eig", "qr", "lstsq", "det",
-    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg",
+    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile",
+    "histogram", "fake_quantize", "istft", "cov", "gaussian_nll",
 )  # fmt: skip
 
+TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
 OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())  # `x += y` is operator.iadd
+KEYWORDS = frozenset({"and_", "or_", "not_", "is_"})  # functions of Python's operator module, which write nothing
 PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
     "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
 )  # fmt: skip
-
-
-KEYWORDS = frozenset({"and_", "or_", "not_", "is_"})  # functions of Python's operator module, which write nothing
 
 
 def name_of(node: torch.fx.Node) -> str:
@@ -42,7 +45,19 @@ def named_as_writer(name: str) -> bool:
 def may_raise(node: torch.fx.Node) -> bool:
     """Whether running a node may raise although its shapes fit."""
     name = name_of(node)
-    return any(word in name for word in ALWAYS) or (any(word in name for word in INDEX) and takes_integers(node))
+    known = any(word in name for word in ALWAYS) or (any(word in name for word in INDEX) and takes_integers(node))
+    return known or is_users(node) or is_foreign(node)
+
+
+def is_users(node: torch.fx.Node) -> bool:
+    """Whether a node calls an operator that somebody registered with torch, or a user's autograd.Function: it may raise what it likes."""
+    target: Any = node.target
+    if isinstance(target, CustomOpDef):
+        return True
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(target).split(".")[0] not in TORCHS_OPERATORS
+    owner = getattr(target, "__self__", None)
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
 
 
 def takes_integers(node: torch.fx.Node) -> bool:

@@ -10,7 +10,7 @@ import torch
 from ...errors import GraphBreak
 from ..values.base import Value
 from ..values.exception import ExceptionValue
-from ..values.klass import MISSING, ClassValue, lookup
+from ..values.klass import MISSING, ClassValue, lookup, raw_attribute
 from ..values.mapping import DictValue
 from ..values.nn_module import ModuleValue
 from ..values.sequence import ListValue, Sequence, TupleValue
@@ -34,11 +34,12 @@ def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, V
 
 def begun(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> tuple[Value, Value | None]:
     """What __new__ gives, and the __init__ in Python that is still to be called."""
-    maker = lookup(cls.cls, "__new__")[1]
-    if isinstance(maker, staticmethod):
-        maker = maker.__func__
+    maker = raw = lookup(cls.cls, "__new__")[1]
+    if isinstance(raw, staticmethod):
+        maker = raw.__func__
     if type(maker) is types.FunctionType and not tx.is_plain_new(maker):
-        made = tx.wrap(maker, None).call(tx, [cls, *args], kwargs)
+        source = raw_attribute(tx, cls.cls, "__new__", cls.path(tx))[1]
+        made = tx.wrap(maker, source if maker is raw else tx.attr_source(source, "__func__")).call(tx, [cls, *args], kwargs)
         if not issubclass(made.python_type(), cls.cls):
             return made, None
     elif not isinstance(maker, types.BuiltinFunctionType) and not tx.is_plain_new(maker):

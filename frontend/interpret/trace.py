@@ -1,6 +1,7 @@
 """Trace: one capture's TraceContext - graph, guards, effects, and what is known of the objects met so far."""
 from __future__ import annotations
 
+import collections
 import importlib
 import math
 import sys
@@ -27,7 +28,7 @@ from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue, MethodValue
-from ..values.iterator import take
+from ..values.iterator import ItemIterator, take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
 
 
+CONTAINERS = (list, dict, set, bytearray, collections.deque)
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors
 Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
 
@@ -108,7 +110,7 @@ class Trace:
         self.random = RandomState()
         self.modes = Modes()
         self.guards: dict[Any, Guard] = {}
-        self.class_paths: dict[type, Source | None] = {}
+        self.class_paths: dict[int, Source | None] = {}
         self.handled: Value | None = None  # the exception that is being handled
         self._outside = sys.exc_info()[1]  # ... around the frame
         self.frames: list[Interpreter] = []  # innermost last
@@ -164,6 +166,7 @@ class Trace:
         self.effects.expected.clear()
         self.effects.globals.clear()
         self._outside = None
+        self.frames.clear()
         self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
@@ -270,8 +273,14 @@ class Trace:
 
     def look(self, value: Value) -> Value:
         if type(value) is Lazy:
-            return self.wrap(value.object, value.source)
+            return self.wrap_held(value.object, value.source)
         return value
+
+    def wrap_held(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, of what an existing object holds: a copy of a container that no path leads to would take its changes."""
+        if source is None and isinstance(obj, CONTAINERS) and self.known(obj) is None:
+            raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        return self.wrap(obj, source)
 
     def known(self, obj: Any) -> Any:
         found = self._known.get(id(obj))
@@ -479,10 +488,18 @@ class Trace:
         return operate.equal(self, self.look(left), self.look(right))
 
     def unpack(self, iterable: Value) -> list[Value]:
-        """list(iterable)."""
+        """All items of an iterable, as a loop gives them."""
         if isinstance(iterable, Sequence):
             return iterable.all(self)
         return take(self, iterable.iterator(self))
+
+    def listed(self, iterable: Value) -> list[Value]:
+        """list(iterable): as unpack, but an object is asked for its length, too."""
+        if not isinstance(iterable, UserObject | ItemIterator):
+            return self.unpack(iterable)
+        iterator = iterable.iterator(self)
+        operate.ask_length(self, iterable.of if isinstance(iterable, ItemIterator) else iterable)
+        return take(self, iterator)
 
     def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
         """The (key, value) pairs that dict(mapping) would take."""
@@ -494,7 +511,7 @@ class Trace:
             return [(key, mapping.item(self, key)) for key in self.unpack(mapping.method(self, "keys", [], {}))]
         pairs = [self.unpack(pair) for pair in self.unpack(mapping)]
         if any(len(pair) != 2 for pair in pairs):
-            raise self.throw(ValueError, "dictionary update sequence element #0 has length != 2; 2 is required")
+            raise GraphBreak("exception-leaves", "ValueError of a dictionary's update, half-way")
         return [(key, value) for key, value in pairs]
 
     def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
@@ -541,4 +558,6 @@ class Trace:
         raw = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
         if isinstance(raw, property):
             return self.wrap(raw.fget, None).call(self, [receiver], {})
+        if isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+            raise GraphBreak("unknown-call", f"{cls.__name__}.{name}")
         return found

@@ -27,8 +27,8 @@ from ..values.generator import GeneratorValue
 from ..values.getter import GetterValue
 from ..values.handled import Handled, LastInstruction
 from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
-from ..values.klass import ClassValue
-from ..values.mapping import DictIterator, DictValue, SetValue, ViewValue
+from ..values.klass import ClassValue, lookup
+from ..values.mapping import DictIterator, DictValue, SetIterator, SetValue, ViewValue
 from ..values.models.itertools import (
     Accumulate,
     Batches,
@@ -435,9 +435,16 @@ def builtin_exception(cls: type) -> type:
 C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
 
 
+def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
+    object.__getattribute__(obj, "__dict__")[name] = item
+
+
 def store_attribute(r: Reloader, obj: UserObject, name: str, item: Value) -> None:
-    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches."""
-    setter = setattr if isinstance(obj, ExceptionValue) else object.__setattr__
+    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches, and behind a descriptor that
+    takes stores for itself what the program stored lies in the object's dictionary."""
+    in_class = lookup(obj.cls, name)[1]
+    hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(type(in_class), "__set__")
+    setter = setattr if isinstance(obj, ExceptionValue) else store_in_dictionary if hidden else object.__setattr__
     r.call(setter, [r.push(obj), r.const(name), r.push(item)])
     r.b.pop_top()
 
@@ -530,16 +537,33 @@ def make_listed_iterator(r: Reloader, value: ListedIterator) -> None:
     r.b.get_iter()
 
 
+@makes(SetIterator)
+def make_set_iterator(r: Reloader, value: SetIterator) -> None:
+    if value.over or not value.of.is_known():
+        make_listed_iterator(r, value)
+        return
+    if not value.is_current:
+        raise Unreloadable(value)
+    r.reload(value.of)
+    r.b.get_iter()
+    walked_on(r, len(value.members) - len(value.rest))
+
+
 @makes(DictIterator)
 def make_dict_iterator(r: Reloader, value: DictIterator) -> None:
     if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys or value.deletions != value.of.deletions:
         raise Unreloadable(value)
     r.call(getattr(value.of.cls, value.what), [r.push(value.of)])
     r.b.get_iter()
+    walked_on(r, value.index)
+
+
+def walked_on(r: Reloader, steps: int) -> None:
+    """Takes items from the iterator on top of the stack."""
     r.b.copy(1)
     temp = r.b.temp()
     r.b.store_slot(temp)
-    r.call(advance, [lambda: r.b.load_slot(temp), r.const(value.index), r.const(False)])
+    r.call(advance, [lambda: r.b.load_slot(temp), r.const(steps), r.const(False)])
     r.b.pop_top()
     r.b.delete_slot(temp)
 

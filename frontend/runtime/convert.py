@@ -108,7 +108,18 @@ def convert_here(
     observer.send(captured_event(capture, program, observer))
     entry = make_entry(piece, capture, code, function, native, program, direct)
     capture.trace.forget()
+    if isinstance(capture.exit, Break):
+        forget_frames(capture.exit.reason)
     return entry
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Lets go of the frames that an exception went through, which hold the program's objects."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def capture_and_rebuild(
@@ -125,6 +136,8 @@ def capture_and_rebuild(
             if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
+            forget_frames(restart)
+            forget_frames(restart.reason)
             continue
         misplaced = capture.trace.misplaced()
         if misplaced is not None:

@@ -89,7 +89,10 @@ ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
                      argument_slots(code));
         Py_CLEAR(site);
     }
-    if (site == NULL) {
+    if (site == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        PyErr_Clear(); /* no room to think about it in */
+    }
+    else if (site == NULL) {
         mode_enter_quiet(&thread_mode); /* sys.unraisablehook and audit hooks have frames, for which on_frame fails again */
         PyErr_WriteUnraisable(on_frame); /* the user's call must not fail for it */
         mode_leave_quiet(&thread_mode);

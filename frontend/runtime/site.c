@@ -87,6 +87,9 @@ site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fu
     PyObject *made = call_quietly(on_miss, args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_DECREF(on_miss);
     Py_DECREF(tuple);
+    if (made == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        PyErr_Clear(); /* no room to compile in: the program's own call may still fit */
+    }
     if (made == NULL || made == Py_None) {
         Py_XDECREF(made);
         return NULL;

@@ -143,11 +143,12 @@ NULL = Null()
 
 
 class Lazy(Value):
-    """An object that nobody has looked at yet: no guard stands for it until somebody does."""
+    """An object that nobody has looked at yet: no guard stands for it until somebody does. Without a source, it is one that an
+    object holds to which no path leads."""
 
     __slots__ = ("object",)
 
-    def __init__(self, obj: Any, source: Source) -> None:
+    def __init__(self, obj: Any, source: Source | None) -> None:
         super().__init__(source)
         self.object = obj
 

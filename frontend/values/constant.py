@@ -46,7 +46,7 @@ class Constant(Value):
         return self.object
 
     def describe(self) -> str:
-        return repr(self.object)
+        return f"member of {type(self.object).__qualname__}" if isinstance(self.object, enum.Enum) else repr(self.object)
 
     def key(self) -> Any:
         return self.object

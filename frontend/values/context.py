@@ -35,7 +35,7 @@ class TraceContext(Protocol):
     modes: Modes
     handled: Value | None  # the exception that is being handled
     representing: list[tuple[Value, Value]]  # calls of reprs that watch for themselves: function and object
-    class_paths: dict[type, Source | None]  # paths to classes by their qualified names
+    class_paths: dict[int, Source | None]  # paths to classes, by id: a class may have no hash
 
     # facts
 
@@ -83,6 +83,9 @@ class TraceContext(Protocol):
 
     def wrap_global(self, obj: Any, source: Source | None) -> Value:
         """As wrap, for what a module's namespace holds; a store made by the traced program wins."""
+
+    def wrap_held(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, of what an existing object holds: a break where that is a container and no path leads to it."""
 
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""
@@ -158,7 +161,10 @@ class TraceContext(Protocol):
         """`left is right or left == right`."""
 
     def unpack(self, iterable: Value) -> list[Value]:
-        """list(iterable)."""
+        """All items of an iterable, as a loop gives them."""
+
+    def listed(self, iterable: Value) -> list[Value]:
+        """list(iterable): as unpack, but an object is asked for its length, too."""
 
     def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
         """The pairs that dict(mapping) would take."""

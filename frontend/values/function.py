@@ -145,7 +145,7 @@ class FunctionValue(Mutable):
         return super().method(tx, name, args, kwargs)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if self.real is not None:
+        if self.real is not None or name == "__type_params__":
             super().set_attribute(tx, name, value)
         tx.effects.change(self)
         self.attributes[name] = value
@@ -236,9 +236,7 @@ def existing_function(tx: TraceContext, real: types.FunctionType, source: Source
 
 
 def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
-    if source is None:
-        return tx.wrap(obj, None)
-    return Lazy(obj, source if name is None else tx.dict_item(source, name))
+    return Lazy(obj, source if name is None or source is None else tx.dict_item(source, name))
 
 
 def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None) -> CellValue:
@@ -248,7 +246,7 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
         met_again(tx, known, source)
         return known
     try:
-        contents: Value | None = _lazy(tx, real.cell_contents, source and CellContents(source))
+        contents: Value | None = Lazy(real.cell_contents, source and CellContents(source))
     except ValueError:
         contents = None
     return tx.remember(real, CellValue(contents, source, real))
@@ -258,10 +256,6 @@ def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
     """Relies on a second path leading to the same object as the first."""
     if source is not None and known.source is not None and known.source != source:
         tx.guard(source, Kind.SAME, known.source)
-
-
-def _lazy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    return Lazy(obj, source) if source is not None else tx.wrap(obj, None)
 
 
 class MethodValue(Value):

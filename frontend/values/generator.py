@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from .base import Observed, Value
@@ -20,6 +21,24 @@ def stopped_inside(tx: TraceContext, error: Value) -> Observed:
         raised.value.attrs[name] = error  # type: ignore[attr-defined]
     raised.value.attrs["__suppress_context__"] = Constant(True)  # type: ignore[attr-defined]
     return raised
+
+
+def _close_tells() -> bool:
+    """Whether close() gives what the generator returns (3.13's does)."""
+
+    def closed() -> Generator[None, None, bool]:
+        try:
+            yield
+        except GeneratorExit:
+            return True
+        return False
+
+    generator = closed()
+    next(generator)
+    return generator.close() is True  # type: ignore[func-returns-value]
+
+
+CLOSE_TELLS = _close_tells()
 
 
 class GeneratorValue(Iterator):
@@ -110,6 +129,10 @@ class GeneratorValue(Iterator):
             except Observed as error:
                 if error.cls not in (GeneratorExit, StopIteration):
                     raise
+                returned = getattr(error.value, "args", [])
+                if error.cls is StopIteration and returned and CLOSE_TELLS:
+                    self.finished = True
+                    return returned[0]
             else:
                 raise tx.throw(RuntimeError, "generator ignored GeneratorExit")
         self.finished = True

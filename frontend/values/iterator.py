@@ -1,6 +1,7 @@
 """Iterators over values whose items are known: sequences, ranges, zip, enumerate, map, filter, chained."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ...guards.iterators import peek, remaining
@@ -335,11 +336,11 @@ class _Indexed:
 ITEM_ITERATOR = type(iter(_Indexed()))
 
 
-def take(tx: TraceContext, iterator: Value) -> list[Value]:
-    """All that an iterator still gives."""
+def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
+    """All that an iterator still gives, or the first of it."""
     items: list[Value] = []
     try:
-        while (item := iterator.next(tx)) is not None:
+        while len(items) < most and (item := iterator.next(tx)) is not None:
             items.append(tx.look(item))
             tx.count_instruction()  # some have no end
     except Observed as error:

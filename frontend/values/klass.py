@@ -53,13 +53,31 @@ def class_source(cls: type) -> Source | None:
     return source if place is cls else None
 
 
+def has_plain_names(names: Any) -> bool:
+    """Whether looking a name up in a dictionary calls nothing that the program defines: its keys are strings, no others."""
+    return set(map(type, names)) <= {str}
+
+
 def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
     """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
-    by_name = tx.class_paths.get(cls, MISSING)
+    by_name = tx.class_paths.get(id(cls), MISSING)
     if by_name is MISSING:
-        by_name = tx.class_paths[cls] = class_source(cls)
+        if not is_plainly_named(cls):
+            raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
+        by_name = tx.class_paths[id(cls)] = class_source(cls)
         tx.guard(by_name, Kind.IS, cls)
     return path if by_name is None else by_name
+
+
+def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
+    """Remembers how a class was met that its name does not lead to: its instances may be made without a path of their own."""
+    if path is not None and id(cls) not in tx.class_paths and is_plainly_named(cls) and class_source(cls) is None:
+        tx.class_paths[id(cls)] = path
+
+
+def is_plainly_named(cls: type) -> bool:
+    """Whether looking up a class's attributes calls nothing that the program defines."""
+    return all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ())
 
 
 def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
@@ -83,10 +101,10 @@ def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
 
 def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
     """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
+    of = class_path(tx, cls, path)
     owner, raw = lookup(cls, name)
     if stored_in_class(tx, cls, name) is not MISSING:
         raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
-    of = class_path(tx, cls, path)
     source = of and ClassAttribute(of, name)
     if owner is None:
         tx.guard(source, Kind.IS, UNBOUND)
@@ -115,7 +133,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
-    return tx.wrap(raw, source)
+    return tx.wrap_held(raw, source)
 
 
 def refused(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
@@ -172,7 +190,7 @@ class ClassValue(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
-            return tx.wrap(getattr(self.cls, name), None)
+            return tx.wrap(type.__getattribute__(self.cls, name), tx.attr_source(self.path(tx), name))
         stored = stored_in_class(tx, self.cls, name)
         if stored is not MISSING:
             return stored
@@ -195,7 +213,7 @@ class ClassValue(Value):
             if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
                 raise self.unsupported(f"attribute {name}")
             return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
-        return tx.wrap(raw, source)
+        return tx.wrap_held(raw, source)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if not self._holds_plainly(tx, name) or hasattr(value.python_type(), "__get__"):

@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 
+LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
+
+
 def key_is_literal(key: Any) -> bool:
     """Whether a dictionary key can be part of a source: a literal, or a tuple of literals."""
     return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
+
+
+def compares_in_python(cls: type) -> bool:
+    """Whether objects of a class, as keys, are compared by a function of the program's."""
+    compare = cls.__eq__
+    return type(compare) is types.FunctionType and compare.__module__.split(".")[0] != "torch"
 
 
 def seen_whole(tx: TraceContext, key: Value) -> Value:
@@ -36,7 +45,7 @@ class DictValue(BuiltinContainer):
     """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
     of it or changes it; then `entries` (key -> (key value, value)) takes over."""
 
-    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped")
+    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys")
 
     def __init__(
         self,
@@ -50,6 +59,7 @@ class DictValue(BuiltinContainer):
         self.entries, self.real, self.cls, self.default_factory = entries, real, cls, default_factory
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
+        self.plain_keys: bool | None = None
         self.dropped: set[Any] = set()  # keys deleted at some time: a live iterator sees that, though they come back
 
     def python_type(self) -> type:
@@ -65,6 +75,8 @@ class DictValue(BuiltinContainer):
         """All entries, in order; values may be Lazy."""
         if self.entries is None:
             assert self.real is not None
+            if len(self.real) > LARGEST:
+                raise self.unsupported(f"all of its {len(self.real)} items")
             tx.guard(self.source, Kind.KEYS, tuple(self.real))
             self.entries = {}
             for index, (key, obj) in enumerate(self.real.items()):
@@ -77,6 +89,12 @@ class DictValue(BuiltinContainer):
                 self.entries[key_value.key()] = (key_value, value)
         return self.entries
 
+    def has_plain_keys(self) -> bool:
+        """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
+        if self.plain_keys is None:
+            self.plain_keys = not any(compares_in_python(cls) for cls in set(map(type, self.real or ())))
+        return self.plain_keys
+
     def get(self, tx: TraceContext, key: Value) -> Value | None:
         """The item under a key, or None."""
         hashed = key.key()
@@ -85,7 +103,7 @@ class DictValue(BuiltinContainer):
             if entry is not None and type(entry[1]) is Lazy:
                 entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
             return entry and entry[1]
-        if not key_is_literal(hashed):
+        if not key_is_literal(hashed) or not self.has_plain_keys():
             self.whole(tx)
             return self.get(tx, key)
         if hashed in self.seen:
@@ -166,8 +184,10 @@ class DictValue(BuiltinContainer):
             return value
         if self.cls is Counter:
             return Constant(0)
-        if self.outer is not None and isinstance(getattr(self.outer.python_type(), "__missing__", None), types.FunctionType):
-            return tx.class_method(self.outer, self.outer.python_type(), "__missing__").call(tx, [key], {})
+        if self.outer is not None:
+            of_classes = (vars(cls)["__missing__"] for cls in self.outer.python_type().__mro__ if "__missing__" in vars(cls))
+            if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
+                return self.outer.special(tx, "__missing__").call(tx, [key], {})  # type: ignore[attr-defined]
         raise tx.throw_value(KeyError, [key])
 
     def _no_factory(self) -> bool:
@@ -182,13 +202,14 @@ class DictValue(BuiltinContainer):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         hashed = item.key()
-        if self.entries is None and key_is_literal(hashed):
+        if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
             present = hashed in self.real
             tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
             return Constant(present)
         return Constant(hashed in self.whole(tx))
 
 
+DICTS_OWN = vars(defaultdict)["__missing__"]
 COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType))
 
 
@@ -331,10 +352,42 @@ class SetValue(BuiltinContainer):
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:
-        return ListedIterator(self.ordered(tx), type(iter(set())))
+        return SetIterator(self, self.ordered(tx))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(item.key() in self.members)
+
+
+class SetIterator(ListedIterator):
+    """An iterator over a set: a change of its size is an error."""
+
+    __slots__ = ("of", "members", "over")
+
+    def __init__(self, of: SetValue, rest: list[Value]) -> None:
+        super().__init__(rest, type(iter(set())))
+        self.of, self.members, self.over = of, set(of.members), False
+
+    def snapshot(self) -> Any:
+        return list(self.rest), self.over
+
+    def restore(self, state: Any) -> None:
+        self.rest, self.over = state
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the set holds what it held when this began."""
+        return self.of.members.keys() == self.members
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.over:
+            return None
+        if len(self.of.members) != len(self.members):
+            raise tx.throw(RuntimeError, "Set changed size during iteration")
+        if not self.is_current:
+            raise self.unsupported("next() after members were exchanged")
+        tx.effects.change(self)
+        self.over = not self.rest
+        return None if self.over else self.rest.pop(0)
 
 
 def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
-from .base import Value
+from .base import Observed, Value
 from .constant import Constant, fold
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
@@ -174,12 +174,13 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
         return type(left)([*left.items, *right.items], None, cls)
     if op == "*" and isinstance(left, Sequence) and right.is_constant():
         if in_place and isinstance(left, ListValue):
+            items = repeated(tx, left, right)
             tx.effects.change(left)
-            left.items = left.items * right.constant()
+            left.items = items
             return left
-        return type(left)(left.items * right.constant(), None, left.default_class)
+        return type(left)(repeated(tx, left, right), None, left.default_class)
     if op == "*" and isinstance(right, Sequence) and left.is_constant():
-        return type(right)(right.items * left.constant(), None, right.default_class)
+        return type(right)(repeated(tx, right, left), None, right.default_class)
     if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
         first = left.as_set(tx) if isinstance(left, ViewValue) else left
         second = right.as_set(tx) if isinstance(right, ViewValue) else right
@@ -195,11 +196,47 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
     return None
 
 
+LONGEST_REPETITION = 1 << 16  # items
+
+
+def repeated(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
+    """The items of a sequence, so many times."""
+    number = times.constant()
+    if not hasattr(type(number), "__index__"):
+        raise tx.throw(TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'")
+    if len(of.items) * operator.index(number) > LONGEST_REPETITION:
+        raise GraphBreak("unsupported-operator", f"{of.describe()} * {number}, which is very long,")
+    return of.items * operator.index(number)
+
+
 @functools.cache
 def sum_class(left: type, right: type) -> type:
     """type(left() + right()) of tuples: torch.Size keeps its class or not, by torch's version."""
     made = [cls() if cls in (tuple, torch.Size) else () for cls in (left, right)]
     return type(made[0] + made[1])
+
+
+MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
+def ask_length(tx: TraceContext, obj: Value) -> None:
+    """Asks an object how long it is, as Python does before it makes a list of what it gives: only what that does counts."""
+    for name in ("__len__", "__length_hint__"):
+        by_program = type(obj) is UserObject and not isinstance(lookup(obj.cls, name)[1], MADE_IN_C)
+        found = obj.special(tx, name) if by_program and isinstance(obj, UserObject) else None
+        if found is None:
+            continue
+        try:
+            answer = found.call(tx, [], {})
+        except Observed as error:
+            if error.cls is not TypeError:
+                raise
+            continue
+        known = answer.is_constant() and (answer.constant() is NotImplemented or type(answer.constant()) is int)
+        if not known or (type(answer.constant()) is int and answer.constant() < 0):
+            raise GraphBreak("exception-leaves", f"the error of {name}() of {obj.describe()}")
+        if answer.constant() is not NotImplemented:
+            return
 
 
 def unary(tx: TraceContext, op: str, value: Value) -> Value:
@@ -337,8 +374,10 @@ def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence
         )
     if op in ("==", "!=") and len(left.items) != len(right.items):
         return Constant(op == "!=")
-    for a, b in zip(left.all(tx), right.all(tx), strict=False):
+    for index, (a, b) in enumerate(zip(left.walked(tx), right.walked(tx), strict=False)):
         if not equal(tx, a, b):
+            if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
+                break
             return Constant(op == "!=") if op in ("==", "!=") else compare(tx, op, a, b)
     return Constant(COMPARE[op][0](len(left.items), len(right.items)))
 

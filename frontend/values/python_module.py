@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 
+def lookup_in_module_type(name: str) -> object:
+    """What module objects have under a name besides their own dictionary."""
+    return vars(types.ModuleType).get(name, vars(object).get(name))
+
+
 class PythonModule(Value):
     """A module object."""
 
@@ -53,6 +58,7 @@ class PythonModule(Value):
             return tx.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
         if name == "__dict__":
             return tx.wrap(own, self.source and InstanceDict(self.source))
+        tx.guard(self.source, Kind.TYPE, type(self.real))
         try:
             found = getattr(self.real, name)  # a lazy module imports on demand, once
         except AttributeError as error:
@@ -63,7 +69,7 @@ class PythonModule(Value):
         return tx.wrap(found, self.source and AttrSource(self.source, name))
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if type(self.real) is not types.ModuleType or name == "__dict__":
+        if type(self.real) is not types.ModuleType or hasattr(lookup_in_module_type(name), "__set__"):
             raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
         tx.effects.set_global(vars(self.real), name, value)
 

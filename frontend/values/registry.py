@@ -40,7 +40,14 @@ _methods = Registry("methods")
 
 wraps = _wraps.register  # @wraps(range): (tx, obj, source) -> Value
 models = _models.register  # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values; by module and name what loads late
-wrap_rule = _wraps.get
+
+
+def wrap_rule(cls: type) -> Callable[..., Any] | None:
+    """The rule of a type."""
+    try:
+        return _wraps.get(cls)
+    except TypeError:  # its metaclass has no hash
+        return None
 
 
 def method(cls: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -62,8 +69,7 @@ def model_of(function: Any) -> Callable[..., Any] | None:
 def method_of(cls: type, name: str) -> Callable[..., Any] | None:
     """The handler of a builtin type's method, its bases' included."""
     for base in cls.__mro__:
-        handler = _methods.get((base, name))
-        if handler is not None:
+        if type(base).__hash__ is type.__hash__ and (handler := _methods.get((base, name))) is not None:
             return handler
     return None
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -136,8 +136,15 @@ class Sequence(BuiltinContainer):
     def _slice_class(self) -> type:
         return torch.Size if self.cls is torch.Size else tuple
 
+    def walked(self, tx: TraceContext) -> Iterator[Value]:
+        """The items as a loop in C meets them: what the program does meanwhile counts."""
+        index = 0
+        while index < len(self.items):
+            yield self.at(tx, index)
+            index += 1
+
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(any(tx.equal(candidate, item) for candidate in self.all(tx)))
+        return Constant(any(tx.equal(candidate, item) for candidate in self.walked(tx)))
 
 
 class TupleValue(Sequence):
@@ -287,7 +294,7 @@ def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
 
 @method(list, "extend")
 def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
-    self.add(tx, list(tx.unpack(items)))
+    self.add(tx, list(tx.listed(items)))
     return Constant(None)
 
 
@@ -318,10 +325,10 @@ def list_clear(tx: TraceContext, self: ListValue) -> Value:
 
 @method(list, "remove")
 def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    for index, candidate in enumerate(self.all(tx)):
+    for index, candidate in enumerate(self.walked(tx)):
         if tx.equal(candidate, item):
             tx.effects.change(self)
-            del self.items[index]
+            del self.items[index : index + 1]
             return Constant(None)
     raise tx.throw(ValueError, "list.remove(x): x not in list")
 
@@ -358,7 +365,7 @@ def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, re
 @method(tuple, "index")
 def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> Value:
     for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
-        if tx.equal(self.at(tx, index), item):
+        if index < len(self.items) and tx.equal(self.at(tx, index), item):
             return Constant(index)
     if not item.is_constant():
         raise GraphBreak("exception-leaves", "ValueError")
@@ -372,7 +379,7 @@ def _start(bounds: tuple[Value, ...]) -> int:
 @method(list, "count")
 @method(tuple, "count")
 def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
-    return Constant(sum(tx.equal(candidate, item) for candidate in self.all(tx)))
+    return Constant(sum(tx.equal(candidate, item) for candidate in self.walked(tx)))
 
 
 @method(list, "__len__")
@@ -401,7 +408,7 @@ def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
 
 @method(list, "__init__")
 def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
-    new = [] if items is None else tx.unpack(items)
+    new = [] if items is None else tx.listed(items)
     tx.effects.change(self)
     self.items = list(new)
     return Constant(None)
@@ -421,6 +428,8 @@ def size_numel(tx: TraceContext, self: TupleValue) -> Value:
 @method(tuple, "_replace")
 def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) -> Value:
     fields = list(self.cls._fields)
+    if not changes.keys() <= set(fields):
+        raise GraphBreak("exception-leaves", f"the error of {self.cls.__name__}._replace()")
     return TupleValue([changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)], None, self.cls)
 
 

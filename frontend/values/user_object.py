@@ -12,7 +12,7 @@ from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
 from .iterator import ItemIterator
-from .klass import MISSING, ClassValue, bind, lookup, property_function, raw_attribute, refused, stored_in_class
+from .klass import MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
 from .tensor import Identity
@@ -66,12 +66,18 @@ class UserObject(Mutable):
         own = instance_dict(self.real)
         if own is None:
             return None
+        if not self.seen and not has_plain_names(own):
+            raise self.unsupported("its dictionary has keys that are no names")
         path = self.source and InstanceDict(self.source)
         if name not in own:
             tx.guard(path, Kind.ABSENT, name)
             return None
         value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
         return value
+
+    def of_class(self, tx: TraceContext, name: str) -> Value:
+        """What the class has under a name, unbound."""
+        return tx.wrap(*raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source)))
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
@@ -80,7 +86,7 @@ class UserObject(Mutable):
             return self.dictionary(tx)
         getter = lookup(self.cls, "__getattribute__")[1]
         if type(getter) is types.FunctionType:
-            return self._guarded_by_getattr(tx, name, lambda: tx.wrap(getter, None).call(tx, [self, Constant(name)], {}))
+            return self._guarded_by_getattr(tx, name, lambda: self.of_class(tx, "__getattribute__").call(tx, [self, Constant(name)], {}))
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
@@ -97,7 +103,7 @@ class UserObject(Mutable):
         """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
-            return Call(tx.wrap(method, None), [self, Constant(name), value], {})
+            return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if type(raw) is not property or raw.fset is None:
             return None
@@ -150,10 +156,10 @@ class UserObject(Mutable):
     def _slot(self, tx: TraceContext, name: str) -> Value:
         if name in self.attrs:
             value = self.attrs[name]
-        elif self.real is not None and hasattr(self.real, name):
+        elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
             value = self.seen.get(name)
             if value is None:
-                value = self.seen[name] = tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+                value = self.seen[name] = tx.wrap(held, self.source and AttrSource(self.source, name))
         else:
             value = None
         if value is None:
@@ -163,7 +169,8 @@ class UserObject(Mutable):
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
         getter = lookup(type(raw), "__get__")[1]
         if type(getter) is not types.FunctionType:
-            if self.real is not None and name not in self.attrs:  # a C descriptor reads the object itself
+            in_c = isinstance(getter, types.WrapperDescriptorType)
+            if in_c and self.real is not None and name not in self.attrs:  # it reads the object itself
                 return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
             raise self.unsupported(f"attribute {name}")
         return tx.wrap(raw, source).method(tx, "__get__", [self, ClassValue(self.cls)], {})
@@ -171,7 +178,7 @@ class UserObject(Mutable):
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         setter = lookup(self.cls, "__setattr__")[1]
         if type(setter) is types.FunctionType or getattr(setter, "__name__", "__setattr__") != "__setattr__":
-            tx.wrap(setter, None).call(tx, [self, Constant(name), value], {})
+            self.of_class(tx, "__setattr__").call(tx, [self, Constant(name), value], {})
         else:
             self.generic_set_attribute(tx, name, value)
 
@@ -214,23 +221,23 @@ class UserObject(Mutable):
         """Whether the real object has the name."""
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
-            return self.real is not None and hasattr(self.real, name)
+            return slot_of(self.real, slot) is not MISSING
         return name in (instance_dict(self.real) or {})
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         deleter = lookup(self.cls, "__delattr__")[1]
         if type(deleter) is types.FunctionType:
-            tx.wrap(deleter, None).call(tx, [self, Constant(name)], {})
+            self.of_class(tx, "__delattr__").call(tx, [self, Constant(name)], {})
         else:
             self.generic_del_attribute(tx, name)
 
     def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
         """object.__delattr__."""
-        raw = lookup(self.cls, name)[1]
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
             if raw.fdel is None:
                 raise refused(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
-            tx.wrap(raw.fdel, None).call(tx, [self], {})
+            property_function(tx, raw, source, "fdel").call(tx, [self], {})
             return
         if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
@@ -363,13 +370,21 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
         return None
 
 
+def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
+    """What a slot of a real object holds; MISSING when it is empty."""
+    try:
+        return MISSING if obj is None else slot.__get__(obj)
+    except AttributeError:
+        return MISSING
+
+
 class SuperValue(Value):
     """super(cls, receiver)."""
 
     __slots__ = ("cls", "receiver")
 
-    def __init__(self, cls: type, receiver: Value) -> None:
-        super().__init__()
+    def __init__(self, cls: type, receiver: Value, source: Source | None = None) -> None:
+        super().__init__(source)
         self.cls, self.receiver = cls, receiver
 
     def python_type(self) -> type:
@@ -394,6 +409,6 @@ class SuperValue(Value):
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        if of_class and isinstance(raw, types.FunctionType):
+        if of_class and isinstance(raw, types.FunctionType | property | types.WrapperDescriptorType | types.MethodDescriptorType):
             return tx.wrap(raw, source)
         return bind(tx, raw, self.receiver, tx.wrap(start, None), source)

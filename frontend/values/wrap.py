@@ -28,7 +28,7 @@ from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
 from .iterator import ExistingIterator, ListedIterator
-from .klass import ClassValue
+from .klass import ClassValue, note_path
 from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
@@ -40,7 +40,7 @@ from .registry import wrap_rule, wraps
 from .sequence import ListValue, SliceValue, TupleValue
 from .symbolic_number import Symbol
 from .tensor_subclass import is_captured, wrap_subclass
-from .user_object import UserObject
+from .user_object import SuperValue, UserObject
 from .weak_reference import WeakReference
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ FORMS = (
     collections.abc.Callable[[int], int],
 )  # fmt: skip
 TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
+LARGEST = 1 << 18  # items of a list or tuple that are looked at
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
 
@@ -64,9 +65,9 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
             return family_rule(tx, obj, source)
     if is_named_tuple(obj):
         return wrap_named_tuple(tx, obj, source)
-    if isinstance(obj, tuple) and type(obj).__module__ == "sys":  # sys.flags and its kin, which stay what they are
+    if issubclass(type(obj), tuple) and type(obj).__module__ == "sys":  # sys.flags and its kin, which stay what they are
         return wrap_type_form(tx, obj, source)
-    if source is None and isinstance(obj, collections.abc.Iterator) and type(obj).__module__ == "builtins":
+    if source is None and type(obj).__module__ == "builtins" and isinstance(obj, collections.abc.Iterator):
         return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
     return wrap_object(tx, obj, source)
 
@@ -91,17 +92,24 @@ def wrap_symbol(tx: TraceContext, obj: Symbol, source: Source | None) -> Value:
 
 
 def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if "_name_" not in object.__getattribute__(obj, "__dict__"):
+        raise GraphBreak("unsupported-value", f"a member of {type(obj).__qualname__}, which is being made")
     tx.guard(source, Kind.IS, obj)
     return Constant(obj, source)
 
 
 def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
+    if type(obj).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"class {obj.__qualname__}, which has no hash")
     tx.guard(source, Kind.IS, obj)
+    note_path(tx, obj, source)
     return ClassValue(obj, source)
 
 
 @wraps(types.ModuleType)
 def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source | None) -> Value:
+    if type(type(obj).__getattribute__) is types.FunctionType:
+        raise GraphBreak("unsupported-value", "a module with a __getattribute__ of its own")
     tx.guard(source, Kind.IS, obj)
     return PythonModule(obj, source)
 
@@ -142,7 +150,7 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.TorchBindOpOverload, functools._lru_cache_wrapper,
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(obj.__wrapped__, types.FunctionType):
+    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
         tx.guard(source, Kind.IS, obj)
         inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
         return CachedFunction(obj, inner, source)
@@ -205,6 +213,8 @@ def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None
 def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
     if source is None:
         return [tx.wrap(item, None) for item in obj]
+    if len(obj) > LARGEST:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
     tx.guard(source, Kind.TYPE, type(obj))
     tx.guard(source, Kind.LENGTH, len(obj))
     return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
@@ -278,6 +288,15 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
 
 def _equals(expected: frozenset) -> Callable[[Any], bool]:
     return lambda obj: obj == expected
+
+
+@wraps(super)
+def wrap_super(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None or super.__getattribute__(obj, "__self__") is None:
+        raise GraphBreak("unsupported-value", "a super object that is bound to nothing")
+    tx.guard(source, Kind.TYPE, super)
+    tx.guard(AttrSource(source, "__thisclass__"), Kind.IS, obj.__thisclass__)
+    return SuperValue(obj.__thisclass__, tx.wrap(obj.__self__, AttrSource(source, "__self__")), source)
 
 
 @wraps(slice)
@@ -370,13 +389,16 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     tx.guard(source, Kind.TYPE, type(obj))
     base: Value | None = None
-    if isinstance(obj, dict):
+    cls = type(obj)  # what an object says of itself may be another's class
+    if type(cls).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"a {cls.__name__}, whose class has no hash")
+    if issubclass(cls, dict):
         base = DictValue(None, source, obj, _builtin_base(type(obj)))
-    elif isinstance(obj, list):
+    elif issubclass(cls, list):
         base = ListValue(_items(tx, obj, source), source)
-    elif isinstance(obj, tuple):
+    elif issubclass(cls, tuple):
         base = TupleValue(_items(tx, obj, source), source)
-    elif isinstance(obj, (int, float, str, bytes, set, frozenset)):
+    elif issubclass(cls, (int, float, complex, str, bytes, bytearray, set, frozenset, super)):
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)")
     return tx.remember(obj, UserObject(type(obj), obj, source, base))
 

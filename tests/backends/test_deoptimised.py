@@ -109,3 +109,53 @@ def test_with_gradients():
     with pytest.warns(RuntimeWarning, match="from now on"):
         (gradient,) = torch.autograd.grad(compiled(x).sum(), x)
     torch.testing.assert_close(gradient, 2 * torch.ones(3).cos())
+
+
+@torch.library.custom_op("framejit_tests::fussy", mutates_args=())
+def fussy(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 5:
+        raise ValueError("too much")
+    return x.clone()
+
+
+fussy.register_fake(torch.empty_like)
+
+
+class Fussy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.ops.framejit_tests.fussy(x)
+
+
+@pytest.mark.parametrize(
+    ("operation", "good", "bad"),
+    [
+        (lambda v: torch.arange(3)[v], torch.tensor(1), torch.tensor(7)),
+        (lambda v: torch.nn.functional.binary_cross_entropy(v, torch.ones(1)), torch.tensor([0.5]), torch.tensor([7.0])),
+        (lambda v: torch.zeros(4).masked_scatter(v > 0, torch.ones(2)), torch.tensor([1, 0, 0, 1]), torch.tensor([1, 1, 1, 1])),
+        (lambda v: torch.nn.functional.multi_margin_loss(torch.ones(2, 3), v), torch.tensor([1, 0]), torch.tensor([1, 9])),
+        (fussy, torch.ones(2), torch.ones(9)),
+        (torch.ops.framejit_tests.fussy, torch.ones(2), torch.ones(9)),
+        (Fussy.apply, torch.ones(2), torch.ones(9)),
+    ],
+)
+def test_an_operator_that_refuses_numbers_behind_a_write(operation, good, bad):
+    """Nothing is lost and nothing happens twice: neither what was written nor what Python did before."""
+
+    def run(x, value, log):
+        log.append("before")
+        x.mul_(2)
+        try:
+            result = operation(value)
+        except (IndexError, RuntimeError, ValueError) as error:
+            log.append(type(error).__name__)
+            return x + 1
+        log.append("behind")
+        return result
+
+    outcomes = []
+    for call in (run, framejit.compile(run, backend="eager")):
+        x, log = torch.ones(2), []
+        outcomes.append(([call(x, value, log) for value in (good, bad, bad, good)], x, log))
+    assert outcomes[0][2] == outcomes[1][2]
+    torch.testing.assert_close(outcomes[1][:2], outcomes[0][:2], rtol=0, atol=0)

@@ -53,6 +53,7 @@ def call_value(
     while (tail := callee.tail(tx, args, kwargs)) is not None:
         callee, args, kwargs, between = tail
         through += between
+        tx.count_instruction()  # what calls itself has no end
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
         return tx.inline(callee, args, kwargs, through, completion)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
@@ -79,7 +80,7 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
         kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
         if not all(type(name) is str for name in kwargs):
             raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
-    callee, args = callee_of(frame, [tx.look(item) for item in tx.unpack(frame.pop())])
+    callee, args = callee_of(frame, [tx.look(item) for item in tx.listed(frame.pop())])
     frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 

@@ -7,8 +7,9 @@ from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
 from ...values.base import Observed, Value
 from ...values.constant import Constant
+from ...values.iterator import take
 from ...values.mapping import DictValue, SetValue
-from ...values.sequence import ListValue, SliceValue, TupleValue
+from ...values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from .table import handles
 
 if TYPE_CHECKING:
@@ -109,12 +110,13 @@ def map_add(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LIST_TO_TUPLE)
 def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
-    frame.push(TupleValue(list(frame.tx.unpack(frame.pop()))))
+    frame.push(TupleValue(list(frame.tx.listed(frame.pop()))))
 
 
 @handles(Op.UNPACK_SEQUENCE)
 def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
-    items = frame.tx.unpack(frame.pop())
+    tx, iterable = frame.tx, frame.pop()
+    items = iterable.all(tx) if isinstance(iterable, Sequence) else take(tx, iterable.iterator(tx), instr.arg + 1)
     if len(items) > instr.arg:
         raise frame.tx.throw(ValueError, f"too many values to unpack (expected {instr.arg})")
     if len(items) < instr.arg:

@@ -23,7 +23,7 @@ from ..registry import method, models
 from ..sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..symbolic_number import SymbolicNumber, calculate
 from ..tensor import TensorValue
-from ..user_object import SuperValue, UserObject
+from ..user_object import PLAIN_CLASS, SuperValue, UserObject
 
 if TYPE_CHECKING:
     from ...interpret.interpreter import Interpreter
@@ -56,11 +56,41 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
         isinstance(None, classes)
     except TypeError as error:
         raise tx.throw(TypeError, *error.args) from None
+    for cls in _flat(classes):
+        if asks_in_python(cls, "__instancecheck__"):
+            return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
+    if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
+        raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is")
     if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
     if isinstance(obj, TensorValue):
         return Constant(any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls)))
     return Constant(_is_subclass(obj.python_type(), classes))
+
+
+def asks_in_python(cls: Any, name: str) -> bool:
+    """Whether a class leaves a question about its instances or subclasses to a function of the program's."""
+    method = lookup(type(cls), name)[1] if isinstance(cls, type) else None
+    return type(method) is types.FunctionType and method.__module__.split(".")[0] not in ASK_AS_C_DOES
+
+
+ASK_AS_C_DOES = frozenset({"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"})
+
+
+def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) -> Value:
+    """isinstance and issubclass with classes of which one has a metaclass with an answer of its own."""
+    if isinstance(spec, TupleValue):
+        return Constant(any(_asked_of_metaclasses(tx, name, obj, item).truth(tx) for item in spec.all(tx)))
+    if not isinstance(spec, ClassValue) or not asks_in_python(spec.cls, name):
+        return (builtin_isinstance if name == "__instancecheck__" else builtin_issubclass)(tx, obj, spec)
+    if name == "__instancecheck__" and obj.python_type() is spec.cls:
+        return Constant(True)
+    return Constant(tx.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
+
+
+def says_another_class(cls: type) -> bool:
+    """Whether the class that an object shows is asked of a function of the program's."""
+    return type(lookup(cls, "__getattribute__")[1]) is types.FunctionType or lookup(cls, "__class__")[0] not in PLAIN_CLASS
 
 
 def _flat(classes: Any) -> list[Any]:
@@ -85,7 +115,13 @@ def _is_subclass(cls: type, classes: Any) -> bool:
 def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     if not isinstance(cls, ClassValue):
         raise tx.throw(TypeError, "issubclass() arg 1 must be a class")
-    return Constant(issubclass(cls.cls, _classes(tx, spec)))
+    classes = _classes(tx, spec)
+    if any(asks_in_python(of, "__subclasscheck__") for of in _flat(classes)):
+        return _asked_of_metaclasses(tx, "__subclasscheck__", cls, spec)
+    try:
+        return Constant(issubclass(cls.cls, classes))
+    except TypeError as error:
+        raise tx.throw(TypeError, *error.args) from None
 
 
 @models(callable)
@@ -209,12 +245,14 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
         return SequenceIterator(items, len(items.items) - 1, -1)
     if isinstance(obj, TensorValue):
         return obj.method(tx, "__reversed__", [], {}).iterator(tx)
-    return obj.method(tx, "__reversed__", [], {})
+    if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
+        raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
+    return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
 
 @models(sorted)
 def builtin_sorted(tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    return ListValue(tx.sort(tx.unpack(iterable), key, reverse))
+    return ListValue(tx.sort(tx.listed(iterable), key, reverse))
 
 
 # reductions over iterables
@@ -384,14 +422,14 @@ def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
 
 @models(list)
 def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
-    return ListValue([] if items is None else list(tx.unpack(items)))
+    return ListValue([] if items is None else list(tx.listed(items)))
 
 
 @models(tuple)
 def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, TupleValue) and items.cls is tuple:
         return items
-    return TupleValue([] if items is None else list(tx.unpack(items)))
+    return TupleValue([] if items is None else list(tx.listed(items)))
 
 
 @models(dict)

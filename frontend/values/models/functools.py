@@ -36,6 +36,8 @@ def reduce(tx: TraceContext, function: Value, iterable: Value, initial: Value | 
 def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(wrapped, FunctionValue):
         raise GraphBreak("unknown-call", "functools.update_wrapper() with these arguments")
+    if getattr(wrapped.real, "__type_params__", ()):
+        raise GraphBreak("unknown-call", "functools.update_wrapper() of a generic function")
     for name in functools.WRAPPER_ASSIGNMENTS:
         if name in COPIED:
             wrapper.set_attribute(tx, name, wrapped.attribute(tx, name))
@@ -46,7 +48,7 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
     return wrapper
 
 
-COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")  # type parameters stay the wrapper's own
+COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
 
 @models(functools.wraps)

@@ -106,3 +106,38 @@ def test_parameters_can_be_swapped(backend):
         finally:
             torch.__future__.set_swap_module_params_on_conversion(False)
         assert module(X.double()).dtype is torch.double
+
+
+class Thing:
+    pass
+
+
+def told(thing):
+    print("", end="")
+    return thing is None
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_lives_across_a_break_dies_with_the_call_that_compiled(inside):
+    """Not when the garbage collector comes by: a capture must not hold the program's objects in a cycle."""
+    seen = []
+
+    def f(x):
+        thing = Thing()
+        print("", end="")
+        seen.append(weakref.ref(thing))
+        if inside:
+            told(thing)
+        else:
+            print("", thing is None, end="")
+        return x + 1
+
+    compiled = framejit.compile(f, backend="eager")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            compiled(X)
+        assert [reference() for reference in seen] == [None, None]
+    finally:
+        gc.enable()

@@ -5,6 +5,7 @@ import abc
 import dataclasses
 import enum
 import functools
+from typing import ClassVar
 
 import pytest
 import torch
@@ -919,3 +920,75 @@ def test_tuples_and_lists_of_a_class_are_compared():
         return x + 1, compared, pair + (3,), pair[:1], 2 in pair, items == [1], items + [2], [1] == items, items < [3], items == (1,)
 
     check(f, vec(2), Pair((1, 2)), Items([1]), fullgraph=True)
+
+
+@pytest.mark.parametrize("what", ["method", "set", "get", "delete", "length", "made", "attribute", "property"])
+def test_methods_of_local_classes_change_what_they_close_over(what):
+    log = []
+
+    class Local:
+        kept: ClassVar[list[int]] = []
+
+        def __new__(cls):
+            log.append("made")
+            return super().__new__(cls)
+
+        def method(self):
+            log.append("method")
+
+        def __setattr__(self, name, value):
+            log.append(name)
+
+        def __delattr__(self, name):
+            log.append(name)
+
+        def __getattr__(self, name):
+            log.append(name)
+            return 3
+
+        def __len__(self):
+            log.append("len")
+            return 2
+
+        @property
+        def named(self):
+            return log.append("named")
+
+    def f(x):
+        local = Local()
+        if what == "method":
+            local.method()
+        elif what == "set":
+            local.a = 3
+        elif what == "get":
+            local.b  # noqa: B018
+        elif what == "delete":
+            del local.c
+        elif what == "length":
+            len(local)
+        elif what == "attribute":
+            Local.kept.append(1)
+            log.append(len(local.kept))
+            Local.kept.clear()
+        elif what == "property":
+            local.named  # noqa: B018
+        return x + 1
+
+    check(f, vec(2), fullgraph=True)
+
+
+def test_what_no_path_leads_to_is_changed_in_python():
+    log = []
+
+    def appended():
+        log.append(1)
+        return 1
+
+    class Table(dict):
+        def __missing__(self, key):
+            return appended
+
+    def f(x, table):
+        return x + table[3]() + len(log)
+
+    check(f, vec(2), Table(), graphs=None, breaks=None)

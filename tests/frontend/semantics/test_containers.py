@@ -704,3 +704,11 @@ def test_zip_strict():
         return x + 1, told
 
     check(f, vec(2))
+
+
+def test_a_very_large_dictionary_is_pythons():
+    def f(x, table):
+        table["new"] = 1
+        return x + table[3] + len(table)
+
+    check(f, vec(2), {i: i for i in range(20_000)}, graphs=1, breaks=("unsupported-value",))
