@@ -208,7 +208,7 @@ class Traced:
             tangents = [next(given) for _ in places]
             gradients: Sequence[torch.Tensor | None] = ()
             if places:
-                with torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
+                with torch._C._DisableAutocast():
                     ends, starts = [results[number] for number, _ in places], [own[number] for number in found.wanted]
                     gradients = torch.autograd.grad(ends, starts, tangents, allow_unused=True)
             got = [number for number, gradient in zip(found.wanted, gradients, strict=False) if gradient is not None]

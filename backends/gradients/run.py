@@ -25,7 +25,7 @@ class TwoParts:
         self.slots = [divided.wanted.index(position) if position in divided.wanted else None for position in range(inputs)]
 
     def __call__(self, *args: Any) -> Any:
-        return CompiledFunction.apply(self, *args)  # type: ignore[no-untyped-call]
+        return CompiledFunction.apply(self, *args)
 
 
 class Laid:
@@ -47,7 +47,7 @@ class CompiledFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, parts: TwoParts, *args: Any) -> Any:
-        with torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
+        with torch._C._DisableAutocast():
             made = parts.forward(*args)
         made = [whole(item) for item in made]
         outputs, kept = made[: parts.results], made[parts.results :]
@@ -63,7 +63,7 @@ class CompiledFunction(torch.autograd.Function):
         given: list[Any] = list(ctx.saved_tensors)
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             ctx.maybe_clear_saved_tensors()
-        with torch.no_grad(), torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
+        with torch.no_grad(), torch._C._DisableAutocast():
             given += (laid.fitted(gradients[position]) for laid, position in zip(parts.expected, parts.tangents, strict=True))
             made: Sequence[Any] = parts.backward(given) if parts.boxed else parts.backward(*given)
         return None, *(None if slot is None else made[slot] for slot in parts.slots)
