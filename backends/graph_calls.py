@@ -85,7 +85,10 @@ class CustomFunction:
         self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        return self.kind.apply(self, *tensors)
+        if torch.is_grad_enabled():
+            return self.kind.apply(self, *tensors)
+        results = self.forward(*tensors)[: self.outputs]
+        return tuple(result.view_as(result) if any(result is one for one in tensors) else result for result in results)
 
 
 def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Tensor | None:

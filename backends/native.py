@@ -54,6 +54,7 @@ WHOLE = (
     "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward", "index_add", "index_copy", "index_fill",
     "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin", "multilabel", "reflection_pad", "replication_pad",
     "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool", "avg_pool", "native_dropout",
+    "binary_cross_entropy.default",  # and it refuses some numbers, which what it becomes does not
 )  # fmt: skip
 
 

@@ -184,3 +184,10 @@ def test_an_optimizers_step():
         compile_it(lambda optimizer=optimizer: optimizer.step())()
         weights.append(layer.weight.detach())
     torch.testing.assert_close(*weights)
+
+
+def test_numbers_that_an_operator_refuses():
+    compiled = framejit.compile(lambda x: F.binary_cross_entropy(x, x) * 2, backend="native")
+    torch.testing.assert_close(compiled(torch.full((3,), 0.5)), F.binary_cross_entropy(*[torch.full((3,), 0.5)] * 2) * 2)
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        compiled(torch.full((3,), 2.0))

@@ -234,6 +234,12 @@ CAPTURED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("program", [one, other_arguments, setup_context, nested, returns_its_input], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+def test_inference(program, backend):
+    check(program, vec(2, 2), vec(2, 2), backend=backend)
+
+
 @pytest.mark.parametrize("program", CAPTURED, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_captured_in_one_graph(program, backend):
