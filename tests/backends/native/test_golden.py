@@ -3,6 +3,7 @@ anew; the difference is then for who reviews the change."""
 from __future__ import annotations
 
 import pytest
+import torch
 from framejit.backends.optimize.simplify import simplify
 from framejit.backends.printers.c import print_c
 from framejit.backends.printers.products import print_product
@@ -24,13 +25,21 @@ C = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def exact_products():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
 @pytest.mark.parametrize("name", TRITON)
 def test_triton(name, golden):
     case, tiles = TRITON[name]
     golden(f"triton/{name}.txt", print_triton(simplify(case.kernel), case.buffers, tiles).told)
 
 
-def test_triton_product(golden):
+def test_triton_product(golden, exact_products):
     case = products.JOINED["gelu of a linear"]
     (found,) = products.found(case)
     golden("triton/product.txt", print_product(found.product, products.program(case).buffers, products.BLOCKS).told)
