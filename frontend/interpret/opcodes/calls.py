@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
@@ -50,10 +51,13 @@ def call_value(
     """callee(*args, **kwargs), of which the instruction makes what `completion` says."""
     tx = frame.tx
     through: tuple[Through, ...] = ()
+    steps = 0
     while (tail := callee.tail(tx, args, kwargs)) is not None:
         callee, args, kwargs, between = tail
         through += between
-        tx.count_instruction()  # what calls itself has no end
+        steps += 1
+        if steps > sys.getrecursionlimit():  # what calls itself has no end
+            raise GraphBreak("too-deep", "more than Python's stack allows,")
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
         return tx.inline(callee, args, kwargs, through, completion)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
