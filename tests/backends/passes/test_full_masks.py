@@ -58,3 +58,59 @@ def test_only_a_mask_known_to_be_full_is_dropped(make, dropped, by_keyword):
     got = framejit.compile(f, backend=backend, fullgraph=True)(x)
     assert torch.allclose(got, want, atol=1e-6)
     assert [mask is None for mask in seen] == [dropped]
+
+
+def rows(q):
+    """With a mask of this form the CPU's attention lays its result out otherwise than without one."""
+    return attention(q, q, q, attn_mask=torch.ones(1, 8, 8, dtype=torch.bool))
+
+
+def joined(q):
+    heads = rows(q).transpose(1, 2).contiguous()
+    return heads.reshape(2, 8, -1).relu()
+
+
+def seen_as_it_lies(q):
+    return rows(q).view(2, 2, 32)
+
+
+def written(q):
+    return rows(q).mul_(2).transpose(1, 2).reshape(2, 8, -1) * 1
+
+
+@pytest.mark.parametrize(("f", "dropped"), [(joined, True), (rows, False), (seen_as_it_lies, False), (written, False)])
+def test_a_mask_stays_where_the_result_would_lie_otherwise_in_memory(f, dropped):
+    graphs = []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm.graph)
+        return gm.forward
+
+    x = torch.randn(2, 8, 2, 4).transpose(1, 2).requires_grad_()
+    want, got = f(x), framejit.compile(f, backend=backend, fullgraph=True)(x)
+    assert torch.allclose(got, want, atol=1e-6)
+    assert got.stride() == want.stride()
+    fakes = {node: node.meta["example_value"] for node in graphs[0].nodes if node.op.startswith("call") and node.users}
+    (at,) = (node for node in fakes if node.target is attention)
+    assert (at.kwargs["attn_mask"] is None) == dropped
+    assert all(fake.requires_grad for fake in fakes.values() if fake.is_floating_point())
+
+
+def test_values_that_lie_otherwise_without_the_mask_are_known_to():
+    strides = {}
+
+    class Told(torch.fx.Interpreter):
+        def run_node(self, node):
+            value = super().run_node(node)
+            if isinstance(value, torch.Tensor) and node.users:
+                strides[node] = value.stride(), node.meta["example_value"].stride()
+            return value
+
+    def backend(gm, example_inputs):
+        Told(gm).run(*example_inputs)
+        return gm.forward
+
+    x = torch.randn(2, 8, 2, 4).transpose(1, 2)
+    framejit.compile(joined, backend=backend, fullgraph=True)(x)
+    assert strides
+    assert all(real == fake for real, fake in strides.values())
