@@ -14,10 +14,9 @@ import torch
 import torch.fx
 from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module, _use_lazy_graph_module
 
-from ..passes.by_operator import COPY
+from ..passes.by_operator import COPY, draws
 from ..passes.memory import results_of
 from .joint import Joint
-from .operators import draws
 
 Node = torch.fx.Node
 CHEAP = frozenset(

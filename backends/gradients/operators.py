@@ -18,13 +18,12 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..graph_calls import Checkpointed, CustomFunction
-from ..passes.by_operator import Operator, Operators, Refused, Window, behind, reached, unshared, window
+from ..passes.by_operator import SEEDED, Operator, Operators, Refused, Window, behind, draws, reached, unshared, window
 from ..value_errors import is_foreign, may_write
 
 Inputs = Sequence[torch.Tensor]
 Places = tuple[tuple[int, Window], ...]  # of gradients: of which result, and how each lies in memory
 ATEN = torch.ops.aten
-SEEDED = torch.Tag.nondeterministic_seeded
 
 
 @dataclass
@@ -271,8 +270,3 @@ def joined(part: Part, found: Differentiable) -> BackwardPass:
 def likeness(node: torch.fx.Node, same: Mapping[torch.fx.Node, torch.fx.Node]) -> Any:
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: same.get(other, other))
     return node.target, str(args), str(kwargs)
-
-
-def draws(node: torch.fx.Node) -> bool:
-    """Whether a node of an ATen graph draws random numbers, or is not known not to."""
-    return SEEDED in getattr(node.target, "tags", ())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
 COPY = torch.ops.aten.copy_.default
 GRAD_MODE = torch._C._set_grad_enabled
+SEEDED = torch.Tag.nondeterministic_seeded
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 PLAIN = (int, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -147,6 +148,7 @@ class Assembled:
         self.last: dict[torch.fx.Node, int] = {}  # place of the last use
         self.made: dict[torch.fx.Node, int] = {}  # place where the value is made
         self.shown: dict[int, list[torch.fx.Node]] = {}  # by memory, nodes that are windows on it
+        self.made_of: dict[Any, torch.fx.Node] = {}  # copies, by what they are copies of and what they use
         inputs = {node: self.placeholder(node) for node in captured.find_nodes(op="placeholder")}
         self.values |= inputs
         for place, node in enumerate(captured.nodes):
@@ -154,6 +156,7 @@ class Assembled:
             self.made[node] = self.made[node.args[0]] if is_item(node) else place
             if (tensor := example(node)) is not None:
                 self.shown.setdefault(memory_of(tensor), []).append(node)
+        self.returned = self.makers(captured.output_node().all_input_nodes)
         for node in captured.nodes:
             if is_item(node):
                 self.values[node] = self.values[node.args[0]][node.args[1]]
@@ -175,22 +178,42 @@ class Assembled:
         made.meta = {"val": node.meta["example_value"]}
         return made
 
+    def makers(self, nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
+        """The nodes that make, write or show the memory of some."""
+        shown = (other for node in nodes if example(node) is not None for other in self.shown[memory_of(example(node))])
+        return {other.args[0] if is_item(other) else other for other in shown}  # type: ignore[misc]
+
     def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, torch.fx.Node]:
         """Adds an operator's nodes for one of its calls. Returns the copy of each."""
         by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
-        self.graft(found.nodes, copies)
+        apart = {own for output in found.outputs for own in memories(output)} if node in self.returned else set()
+        self.graft(found.nodes, copies, apart)
         self.values[node] = placed(found.results, [copies[output] for output in found.outputs])
         for number, value in found.written.items():
             self.rebind(node, tensors, tensors[number], copies[value])
         return copies
 
-    def graft(self, nodes: Iterable[torch.fx.Node], copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-        """Adds copies of nodes; those of what they use are in `copies`, where theirs come too."""
+    def graft(self, nodes: Iterable[torch.fx.Node], copies: dict[torch.fx.Node, torch.fx.Node], apart: Container[Any] = ()) -> None:
+        """Adds copies of nodes, except of what is there: the copy of the same node with the same inputs. Copies of what they use are in
+        `copies`, where theirs come too. apart: memory in which the graph's results lie, each in its own."""
         memory = {own: other for old, new in copies.items() for own, other in zip(memories(old), memories(new), strict=True)}
         for old in nodes:
-            copies[old] = new = self.graph.node_copy(old, copies.__getitem__)
-            new.meta = {"val": old.meta.get("val"), "memory": [memory.setdefault(own, object()) for own in memories(old)]}
+            mine = memories(old)
+            same = old, *map(copies.__getitem__, old.all_input_nodes)
+            if draws(old) or any(own in apart for own in mine):
+                new = self.added(old, copies, memory)
+            elif (known := self.made_of.get(same)) is None:
+                new = self.made_of[same] = self.added(old, copies, memory)
+            else:
+                new = known
+                memory |= zip(mine, memories(new), strict=True)
+            copies[old] = new
+
+    def added(self, old: torch.fx.Node, copies: Mapping[torch.fx.Node, torch.fx.Node], memory: dict[Any, Any]) -> torch.fx.Node:
+        new = self.graph.node_copy(old, copies.__getitem__)
+        new.meta = {"val": old.meta.get("val"), "memory": [memory.setdefault(own, object()) for own in memories(old)]}
+        return new
 
     def rebind(self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: torch.fx.Node) -> None:
         """What showed the memory that a node writes shows the new value."""
@@ -217,6 +240,11 @@ def is_item(node: torch.fx.Node) -> bool:
     """Whether a node takes one of several things that an operator returned."""
     source = node.args[0] if node.target is operator.getitem else None
     return isinstance(source, torch.fx.Node) and example(source) is None
+
+
+def draws(node: torch.fx.Node) -> bool:
+    """Whether a node of an ATen graph draws random numbers, or is not known not to."""
+    return SEEDED in getattr(node.target, "tags", ())
 
 
 def understood(value: Any) -> bool:

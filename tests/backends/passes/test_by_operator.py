@@ -77,7 +77,18 @@ def half_of_an_input(x, y):
     return first + second
 
 
-ONE_BY_ONE = (in_place, into_inputs, pieces, random, shifted, the_same_again)
+def equal_results(x, y):
+    first, second = (x * y).abs(), (x * y).abs()
+    return first, second, second[1:], (x * y).amax() + (x * y).amax()
+
+
+def equal_until_written(x, y):
+    first, second, third = x * y, x * y, x * y
+    first.add_(1)
+    return first + second, third
+
+
+ONE_BY_ONE = (in_place, into_inputs, pieces, random, shifted, the_same_again, equal_results, equal_until_written)
 AS_A_WHOLE = (through_a_view, half_of_an_input, switching_modes)
 
 
@@ -91,6 +102,32 @@ def test_equals_eager(function, taken):
             calls.append((run(*inputs), inputs, torch.rand(1)))
     torch.testing.assert_close(calls[1], calls[0], rtol=0, atol=0, check_stride=True)
     assert (taken[0] is None) == (function in AS_A_WHOLE)
+
+
+def test_equal_results_share_no_memory():
+    with torch.no_grad():
+        first, second, part, _ = framejit.compile(equal_results, backend="native")(torch.ones(4, 4), torch.ones(4))
+    first.zero_()
+    assert second.min() > 0
+    part.zero_()
+    assert second[1:].max() == 0
+
+
+def test_what_equal_operators_make_of_one_input_is_made_once(monkeypatch):
+    made = []
+    kept = native.compile_aten
+    monkeypatch.setattr(native, "compile_aten", lambda gm, *given, **how: made.append(gm) or kept(gm, *given, **how))
+
+    def attentions(q, mask):
+        for _ in range(3):
+            q = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+        return q
+
+    inputs = torch.randn(1, 2, 8, 4), torch.ones(8, 8).tril() > 0
+    with torch.no_grad():
+        torch.testing.assert_close(framejit.compile(attentions, backend="native")(*inputs), attentions(*inputs))
+    targets = [node.target for node in made[0].graph.nodes]
+    assert targets.count(torch.ops.aten.where.self) == 1
 
 
 def test_sizes_that_vary_are_traced_as_a_whole(taken):
