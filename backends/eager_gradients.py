@@ -6,7 +6,7 @@ Out: a callable that leaves the same gradients as eager.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +62,8 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
     wanted = [index for index, node in enumerate(placeholders) if needs_gradient(node)]
     if not wanted or not any(map(needs_gradient, outputs)):
         return compiled
-    starts = {index: _start(placeholders[index]) for index in wanted}
-    reached = [_reached(_fake(node), starts) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
+    starts = Starts({index: placeholders[index] for index in wanted})
+    reached = [starts.reached(_fake(node)) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
     random = draws_random_numbers(list(gm.graph.nodes))
     again = None if random and not random_like_eager else _replay(gm, placeholders)
     return OneNode(compiled, reached, len(outputs), wanted, again, random)
@@ -101,21 +101,32 @@ def needs_gradient(node: Any) -> bool:
     return isinstance(fake, torch.Tensor) and fake.requires_grad
 
 
-def _start(placeholder: torch.fx.Node) -> Node:
-    """The autograd node at which gradients by an input leave the graph; writing into the input has not moved it."""
-    return placeholder.meta.get("grad_fn") or get_gradient_edge(_fake(placeholder)).node
+class Starts:
+    """Where gradients by inputs leave a graph: at a leaf, or at the autograd node that made the input; writing into the input has not
+    moved that. placeholders: by position of the input."""
 
+    def __init__(self, placeholders: Mapping[int, torch.fx.Node]) -> None:
+        self.leaves = {id(_fake(node)): index for index, node in placeholders.items() if not node.meta.get("grad_fn")}
+        self.made = {node.meta["grad_fn"]: index for index, node in placeholders.items() if node.meta.get("grad_fn")}
 
-def _reached(fake: torch.Tensor, starts: dict[int, Node]) -> frozenset[int]:
-    """Positions of the inputs that a backward pass from a tensor reaches."""
-    seen: set[Node] = set()
-    todo = [get_gradient_edge(fake).node]
-    while todo:
-        node = todo.pop()
-        if node not in seen:
+    def reached(self, fake: torch.Tensor) -> frozenset[int]:
+        """Positions of the inputs that a backward pass from a tensor reaches."""
+        if fake.grad_fn is None:
+            return frozenset({self.leaves[id(fake)]} if id(fake) in self.leaves else ())
+        seen: set[Any] = set()
+        found: set[int] = set()
+        todo = [fake.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node in seen:
+                continue
             seen.add(node)
+            if node in self.made:
+                found.add(self.made[node])
+            if (leaf := id(getattr(node, "variable", None))) in self.leaves:
+                found.add(self.leaves[leaf])
             todo += [following for following, _ in node.next_functions if following is not None]
-    return frozenset(index for index, node in starts.items() if node in seen)
+        return frozenset(found)
 
 
 def _replay(gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]) -> tuple[Callable[..., Any], frozenset[int]] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
-from torch._decomp import core_aten_decompositions
+from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..events import UNREPORTED, Reporter
@@ -60,8 +60,8 @@ WHOLE = (
 
 @lru_cache(1)
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of operators that have no lowering here."""
-    known = core_aten_decompositions().items()
+    """torch's decompositions of operators that have no lowering here; composite ones come apart without."""
+    known = _core_aten_decompositions_post_autograd().items()
     return {operator: rule for operator, rule in known if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)}
 
 

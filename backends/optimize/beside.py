@@ -11,6 +11,7 @@ from ..loops.ir import REDUCE, Kernel, Program, Step, Store, reads, substitute, 
 from .fuse import MOST_BUFFERS, MOST_NODES
 
 SMALL = 1 << 16  # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer, does not count
+LITTLE = 1 << 13  # elements that may take up memory sooner than they would
 
 
 def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
@@ -23,7 +24,7 @@ def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Progra
             continue
         group = groups.setdefault((device, sizes(step)), [])
         for number, other in enumerate(group):
-            joined = schedule.join(other, place)
+            joined = schedule.join(other, place, sooner=makes_little(step, program))
             if joined is not None:
                 group[number] = joined
                 break
@@ -46,6 +47,12 @@ def small(kernel: Kernel, program: Program) -> bool:
     return few and not any(kind.startswith("arg") for kind in reductions)
 
 
+def makes_little(kernel: Kernel, program: Program) -> bool:
+    """Whether what a kernel makes may take up memory sooner: of many weights brought into another layout that would be the peak."""
+    counts = [product(program.buffers[name].size).value for name in writes(kernel)]
+    return all(count is not None and count <= LITTLE for count in counts)
+
+
 def sizes(kernel: Kernel) -> tuple[tuple[object, ...], ...]:
     return tuple(tuple(variable.size for variable in loops) for loops in (kernel.outer, kernel.inner))
 
@@ -65,12 +72,12 @@ class Schedule:
         for name in reads(step):
             self.read.setdefault(name, set()).add(place)
 
-    def join(self, first: int, second: int) -> int | None:
-        """Makes one kernel of two and returns its place: the first one's, where all that the second one reads is there by then, or the
-        second one's, where nobody in between reads what the first one makes. None where neither is so."""
+    def join(self, first: int, second: int, sooner: bool) -> int | None:
+        """Makes one kernel of two and returns its place: the first one's, where all that the second one reads is there by then and it
+        may come `sooner`, or the second one's, where nobody in between reads what the first one makes. None where neither is so."""
         left, right = self.steps[first], self.steps[second]
         assert isinstance(left, Kernel) and isinstance(right, Kernel)
-        if all(self.made.get(name, -1) < first for name in reads(right)):
+        if sooner and all(self.made.get(name, -1) < first for name in reads(right)):
             place, left_empty = first, second
         elif all(min(self.read.get(name, {second + 1})) > second for name in writes(left)):
             place, left_empty = second, first

@@ -66,6 +66,13 @@ def test_large_ones_stay_alone(joins, reports):
     assert reports[0].host.count("run(kernel") == 2
 
 
+@pytest.mark.parametrize(("size", "kernels"), [(24, 1), (200, 2)])
+def test_only_what_is_little_is_made_sooner(size, kernels, joins, reports):
+    x, y = rows(size, size, seed=1), rows(size, size, seed=2)
+    framejit.compile(lambda x, y: (x.sin() @ x, y.cos()), backend="native")(x, y)
+    assert reports[0].host.count("run(kernel") == kernels
+
+
 def test_other_sizes_stay_alone(joins, reports):
     framejit.compile(lambda x, y: (x.sin(), y.cos()), backend="native")(rows(30, 3), rows(30, 4))
     assert reports[0].host.count("run(kernel") == 2
