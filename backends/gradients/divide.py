@@ -58,12 +58,28 @@ def divide(joint: Joint) -> Divided:
     kept_inputs = [node for node in joint.inputs if node in entering]
     kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
     forward = forward_graph(joint, kept, order)
-    backward = backward_graph(joint, [*kept_inputs, *kept, *joint.tangents.values()], again)
+    backward = backward_graph(joint, [*kept_inputs, *kept, *joint.tangents.values()], late(again, set(joint.forward)))
     places = {node: place for place, node in enumerate(joint.inputs)}
     return Divided(
         forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
         tuple(places[node] for node in joint.gradients), tuple(number for number, trains in enumerate(joint.trains) if not trains),
     )  # fmt: skip
+
+
+def late(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
+    """The nodes of a backward pass, what is computed again of the forward one right in front of what needs it: done early it would
+    take up memory."""
+    ordered: dict[Node, None] = {}
+    inside = set(again)
+    for node in (*(node for node in again if node not in forward), *again):
+        todo = [node]
+        while todo:
+            missing = [other for other in todo[-1].all_input_nodes if other in inside and other not in ordered]
+            if missing:
+                todo.append(missing[0])
+            else:
+                ordered[todo.pop()] = None
+    return ordered
 
 
 def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) -> torch.fx.GraphModule:
@@ -78,7 +94,7 @@ def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) ->
     return module(joint.operators.constants, graph, "Forward")
 
 
-def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Sequence[Node]) -> torch.fx.GraphModule:
+def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) -> torch.fx.GraphModule:
     graph = torch.fx.Graph()
     copies: dict[Node, Node] = {}
     for node in inputs:

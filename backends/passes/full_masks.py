@@ -68,7 +68,7 @@ def relaid(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
     memory = {memory_of(moved[attention])}
     node = attention.next
     while node.op != "root":
-        if not moved.keys().isdisjoint(node.all_input_nodes):
+        if not moved.keys().isdisjoint(node.all_input_nodes) and (node.users or node.op == "output" or may_write(node)):
             if node.op == "output" or may_write(node) or not all(map(is_tensor, (node, *node.all_input_nodes))):
                 return None
             fake = again(node, moved)

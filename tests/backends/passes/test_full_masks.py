@@ -67,7 +67,7 @@ def rows(q):
 
 def joined(q):
     heads = rows(q).transpose(1, 2).contiguous()
-    return heads.reshape(2, 8, -1).relu()
+    return heads.reshape(2, 8, -1).contiguous().relu()
 
 
 def seen_as_it_lies(q):
