@@ -2,18 +2,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import torch
 
 from .gpu_jobs import Choice, job, print_step
-from .loops.ir import Kernel, Product, Program
+from .loops.ir import Kernel, Product, Program, reads, writes
+from .loops.patterns import Patterns
 from .printers.host import Launch, Namespace
 from .printers.products import precision
+from .printers.triton import Printed
 from .tiling.on_device import OnDevice
 from .tiling.tuner import Tuner
 from .toolchain import load_triton
+from .toolchain.load_triton import Job
 
 
 def check() -> None:
@@ -33,15 +37,33 @@ def launches(
 ) -> tuple[dict[int, Launch], dict[int, str]]:
     """Prints and compiles kernels; equal ones once. What launches each, and its text. choices: tiles that were tuned, by position."""
     device = device_of(program)
-    printed = {position: print_step(kernel, program.buffers, choices.get(position)) for position, kernel in kernels.items()}
-    jobs = {position: job(program.buffers, one) for position, one in printed.items()}
+    patterns = Patterns()
+    once: dict[Any, tuple[tuple[str, ...], Printed, Job]] = {}
+    printed: dict[int, Printed] = {}
+    jobs: dict[int, Job] = {}
+    for position, kernel in kernels.items():
+        alike, names = what_is_printed(kernel, program, choices.get(position), patterns)
+        if alike not in once:
+            one = print_step(kernel, program.buffers, choices.get(position))
+            once[alike] = names, one, job(program.buffers, one)
+        first, one, jobs[position] = once[alike]
+        printed[position] = replace(one, parameters=one.parameters.on(dict(zip(first, names, strict=True))))
     loaded = load_triton.load(jobs.values(), device)
-    names = {one: f"gpu_kernel_{number}" for number, one in enumerate(loaded)}
-    namespace.objects |= {name: loaded[one] for one, name in names.items()}
+    called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loaded)}
+    namespace.objects |= {name: loaded[one] for one, name in called.items()}
     found = {}
     for position, one in printed.items():
-        found[position] = Launch(f"{names[jobs[position]]}({one.programs}, stream, ", one.parameters)
+        found[position] = Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters)
     return found, {position: one.told for position, one in printed.items()}
+
+
+def what_is_printed(kernel: Kernel, program: Program, choice: Choice | None, patterns: Patterns) -> tuple[Any, tuple[str, ...]]:
+    """What kernels have in common whose texts differ in nothing, and the names of this one's buffers."""
+    if isinstance(kernel, Product):
+        return id(kernel), tuple(reads(kernel).union(writes(kernel)))
+    bound = patterns.bind(kernel)
+    kinds = tuple((buffer.dtype, buffer.size, buffer.stride) for buffer in map(program.buffers.__getitem__, bound.names))
+    return (bound.pattern, kinds, choice), bound.names
 
 
 def tuned(program: Program) -> dict[int, Choice]:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import framejit
 import pytest
+import torch
+from framejit.backends import gpu, native
+from framejit.backends.loops.ir import Kernel
 from framejit.backends.loops.scalar_ops import SCALAR_OPS
 from framejit.backends.printers import triton
+from framejit.backends.printers.host import Namespace
+from torch import nn
 
 
 @pytest.mark.parametrize(("script", "verdict"), [("interpreted.py", "kernels ran, 0 differ"), ("typed.py", "kernels passed, 0 refused")])
@@ -23,3 +30,32 @@ def test_every_kernel(script, verdict):
 def test_every_operation_has_text():
     tables = (triton.SYMBOLS, triton.NATIVE, triton.LIBDEVICE, triton.OTHERS, triton.BY_TYPE, {"bitnot"})
     assert set(SCALAR_OPS) <= {name for table in tables for name in table}
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """That of some equal blocks, as if for a GPU."""
+    found = []
+    kept = native.reuse_memory
+    monkeypatch.setattr(native, "reuse_memory", lambda program: (kept(program), found.append(program)))
+    blocks = nn.Sequential(*(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU(), nn.Softmax(-1)) for _ in range(4)))
+    with torch.no_grad():
+        framejit.compile(blocks, backend="native")(torch.ones(5, 8))
+    (program,) = found
+    for name, buffer in program.buffers.items():
+        program.buffers[name] = replace(buffer, device=torch.device("cuda", 0))
+    return program
+
+
+def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program, monkeypatch):
+    printed, asked = [], []
+    kept = gpu.print_step
+    monkeypatch.setattr(gpu, "print_step", lambda *given: printed.append(given) or kept(*given))
+    monkeypatch.setattr(gpu.load_triton, "load", lambda jobs, device: asked.append(list(jobs)) or {job: "compiled" for job in jobs})
+    kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, Kernel)}
+    launches, texts = gpu.launches(program, kernels, Namespace({}), {})
+    assert len(kernels) > len(printed) == len(set(texts.values())) == len({id(job) for job in asked[0]}) > 1
+    for position, kernel in kernels.items():
+        alone = kept(kernel, program.buffers, None)
+        assert (launches[position].parameters, texts[position]) == (alone.parameters, alone.told)
+        assert launches[position].call.endswith(f"({alone.programs}, stream, ")
