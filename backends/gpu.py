@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -32,10 +32,18 @@ def prepare() -> None:
     load_triton.workers()
 
 
-def launches(
-    program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, choices: Mapping[int, Choice]
-) -> tuple[dict[int, Launch], dict[int, str]]:
-    """Prints and compiles kernels; equal ones once. What launches each, and its text. choices: tiles that were tuned, by position."""
+@dataclass(frozen=True)
+class Launches:
+    """What launches each kernel of a program, and its text, by position of a step. `finish`: puts the compiled kernels into the
+    namespace, once they are there; nothing may be launched before."""
+
+    calls: dict[int, Launch]
+    texts: dict[int, str]
+    finish: Callable[[], None]
+
+
+def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, choices: Mapping[int, Choice]) -> Launches:
+    """Prints kernels and has them compiled; equal ones once. choices: tiles that were tuned, by position."""
     device = device_of(program)
     patterns = Patterns()
     once: dict[Any, tuple[tuple[str, ...], Printed, Job]] = {}
@@ -48,13 +56,16 @@ def launches(
             once[alike] = names, one, job(program.buffers, one)
         first, one, jobs[position] = once[alike]
         printed[position] = replace(one, parameters=one.parameters.on(dict(zip(first, names, strict=True))))
-    loaded = load_triton.load(jobs.values(), device)
-    called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loaded)}
-    namespace.objects |= {name: loaded[one] for one, name in called.items()}
-    found = {}
-    for position, one in printed.items():
-        found[position] = Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters)
-    return found, {position: one.told for position, one in printed.items()}
+    loading = load_triton.Loading(jobs.values(), device)
+    called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
+    calls = {
+        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters) for position, one in printed.items()
+    }  # fmt: skip
+
+    def finish() -> None:
+        namespace.objects.update((called[one], kernel) for one, kernel in loading.kernels().items())
+
+    return Launches(calls, {position: one.told for position, one in printed.items()}, finish)
 
 
 def what_is_printed(kernel: Kernel, program: Program, choice: Choice | None, patterns: Patterns) -> tuple[Any, tuple[str, ...]]:

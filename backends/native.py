@@ -247,14 +247,35 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+class Waits:
+    """Waits for kernels that compilers are still at: one after the other, or, while `together`, all at the end, so that the next
+    graph is lowered in the meantime. clock: takes the time that waiting takes."""
+
+    def __init__(self, clock: Clock, together: bool = False) -> None:
+        self.clock, self.together = clock, together
+        self.left: list[Callable[[], None]] = []
+
+    def add(self, finish: Callable[[], None]) -> None:
+        self.left.append(finish)
+        if not self.together:
+            self.end()
+
+    def end(self) -> None:
+        self.together = False
+        with self.clock.phase("triton_compile"):
+            while self.left:
+                self.left.pop(0)()
+
+
 def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
     around, report = wanted.around, wanted.report
+    waits = Waits(report.clock, together=True)
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told, direction = Report(report.clock), "backward" if part.backward else "forward"
         with report.phase("lowering"), no_collections():
-            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None, tune=wanted.tune)
+            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None, tune=wanted.tune, waits=waits)
         report(f"compiled {direction}: {told}")
         told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
@@ -265,12 +286,15 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
         made: Callable[..., Any] = parts.by_parts(
             gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions()
         )
+    waits.end()  # what is compiled from here on is a backward part at its first call
     return made
 
 
-def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False, tune: bool = False) -> Callable[..., Any]:
+def compile_aten(
+    gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False, tune: bool = False, waits: Waits | None = None
+) -> Callable[..., Any]:
     """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list). tune:
-    measures kernels for the GPU."""
+    measures kernels for the GPU. waits: before its end nothing may be called."""
     report = report or Report()
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
@@ -285,12 +309,13 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
     on_gpu = {position for position, step in kernels.items() if program.buffers[step.stores[0].buffer].device.type == "cuda"}
     launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
-    first = []
+    first: list[str] = []
+    finish: Callable[[], None] | None = None
     if on_gpu:
-        with report.clock.phase("triton_compile"):
-            launched, texts = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
-        launches |= launched
-        report.kernels += kernel_records("triton", ((texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
+        launched = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
+        launches |= launched.calls
+        finish = launched.finish
+        report.kernels += kernel_records("triton", ((launched.texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
         first = gpu().prologue(program, namespace, partial(compile_aten, gm, boxed=boxed), boxed=boxed)
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
@@ -298,6 +323,8 @@ def compile_aten(gm: torch.fx.GraphModule, report: Report | None = None, *, boxe
     exec(compile(report.host, name, "exec"), namespace.objects)
     call: Callable[..., Any] = namespace.objects["call"]
     keep(name, report.host, call)
+    if finish is not None:
+        (waits or Waits(report.clock)).add(finish)
     return make_boxed(call) if boxed else call
 
 

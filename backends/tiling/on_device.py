@@ -10,7 +10,7 @@ import triton
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..loops.ir import Buffer
-from ..toolchain.load_triton import Job, Kernel, try_to_load
+from ..toolchain.load_triton import Job, Kernel, Loading
 
 ROUNDS = 3
 SHORTEST = 1e-3  # seconds that a batch should take
@@ -31,7 +31,7 @@ class OnDevice:
 
     def compile(self, jobs: Iterable[Job]) -> dict[Job, Kernel]:
         """Those that can be compiled, all at once."""
-        return {job: made for job, made in try_to_load(jobs, self.device.index).items() if not isinstance(made, str)}
+        return {job: made for job, made in Loading(jobs, self.device.index).ended().items() if not isinstance(made, str)}
 
     @property
     def stream(self) -> int:

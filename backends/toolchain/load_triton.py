@@ -104,35 +104,43 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
 _loaded: dict[tuple[Job, int], Kernel] = {}
 
 
-def load(jobs: Iterable[Job], device: int) -> dict[Job, Kernel]:
-    """Compiles jobs that are new, all at once, and loads them. Raises RuntimeError with what Triton said."""
-    found: dict[Job, Kernel] = {}
-    for job, made in try_to_load(jobs, device).items():
-        if isinstance(made, str):
-            raise RuntimeError(f"Triton failed to compile a kernel: {made}\n{job.text}")
-        found[job] = made
-    return found
+class Loading:
+    """Kernels on their way: processes compile those that are new, all at once, while the caller goes on."""
 
+    def __init__(self, jobs: Iterable[Job], device: int) -> None:
+        self.jobs, self.device = list(dict.fromkeys(jobs)), device
+        self.errors: dict[Job, str | None] = {}
+        self.threads: dict[Job, threading.Thread] = {}
+        fresh = [job for job in self.jobs if (job, device) not in _loaded]
+        if len(fresh) > 1:
+            pool, messages = workers(), {job: as_message(job, device) for job in fresh}
+            for job in fresh:
+                self.threads[job] = threading.Thread(target=self.compile, args=(pool, job, messages[job]))
+                self.threads[job].start()
 
-def try_to_load(jobs: Iterable[Job], device: int) -> dict[Job, Kernel | str]:
-    """As load; what went wrong in the place of a kernel that failed."""
-    jobs = list(dict.fromkeys(jobs))
-    fresh = [job for job in jobs if (job, device) not in _loaded]
-    errors: dict[Job, str | None] = {}
-    if len(fresh) > 1:
-        pool, messages = workers(), {job: as_message(job, device) for job in fresh}
-        threads = [threading.Thread(target=lambda job=job: errors.__setitem__(job, pool.compile(messages[job]))) for job in fresh]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    found: dict[Job, Kernel | str] = {}
-    for job in jobs:
-        try:
-            found[job] = errors.get(job) or _loaded.get((job, device)) or _load(job, device)
-        except Exception as error:  # of Triton's: it does not compile, or takes more of the device than there is
-            found[job] = f"{type(error).__name__}: {error}"
-    return found
+    def compile(self, pool: Workers, job: Job, message: dict[str, Any]) -> None:
+        self.errors[job] = pool.compile(message)
+
+    def ended(self) -> dict[Job, Kernel | str]:
+        """The kernels; what went wrong in the place of one that failed."""
+        found: dict[Job, Kernel | str] = {}
+        for job in self.jobs:
+            if job in self.threads:
+                self.threads[job].join()
+            try:
+                found[job] = self.errors.get(job) or _loaded.get((job, self.device)) or _load(job, self.device)
+            except Exception as error:  # of Triton's: it does not compile, or takes more of the device than there is
+                found[job] = f"{type(error).__name__}: {error}"
+        return found
+
+    def kernels(self) -> dict[Job, Kernel]:
+        """The kernels. Raises RuntimeError with what Triton said."""
+        found: dict[Job, Kernel] = {}
+        for job, made in self.ended().items():
+            if isinstance(made, str):
+                raise RuntimeError(f"Triton failed to compile a kernel: {made}\n{job.text}")
+            found[job] = made
+        return found
 
 
 def _load(job: Job, device: int) -> Kernel:
@@ -147,4 +155,5 @@ def _load(job: Job, device: int) -> Kernel:
 
 def _unaligned(job: Job, device: int) -> Kernel:
     """The kernel for any addresses; it is compiled when they come."""
-    return load([replace(job, aligned=())], device)[replace(job, aligned=())]
+    unaligned = replace(job, aligned=())
+    return Loading([unaligned], device).kernels()[unaligned]

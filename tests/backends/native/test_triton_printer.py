@@ -51,11 +51,26 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
     printed, asked = [], []
     kept = gpu.print_step
     monkeypatch.setattr(gpu, "print_step", lambda *given: printed.append(given) or kept(*given))
-    monkeypatch.setattr(gpu.load_triton, "load", lambda jobs, device: asked.append(list(jobs)) or {job: "compiled" for job in jobs})
+
+    class Loading:
+        def __init__(self, jobs, device):
+            asked.append(list(jobs))
+            self.jobs = list(dict.fromkeys(asked[0]))
+
+        def kernels(self):
+            return {job: job.text for job in self.jobs}
+
+    monkeypatch.setattr(gpu.load_triton, "Loading", Loading)
     kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, Kernel)}
-    launches, texts = gpu.launches(program, kernels, Namespace({}), {})
-    assert len(kernels) > len(printed) == len(set(texts.values())) == len({id(job) for job in asked[0]}) > 1
+    namespace = Namespace({})
+    launches = gpu.launches(program, kernels, namespace, {})
+    assert namespace.objects == {}
+    launches.finish()
+    assert len(kernels) > len(printed) == len(set(launches.texts.values())) == len({id(job) for job in asked[0]}) > 1
     for position, kernel in kernels.items():
         alone = kept(kernel, program.buffers, None)
-        assert (launches[position].parameters, texts[position]) == (alone.parameters, alone.told)
-        assert launches[position].call.endswith(f"({alone.programs}, stream, ")
+        call = launches.calls[position]
+        assert (call.parameters, launches.texts[position]) == (alone.parameters, alone.told)
+        name, _, rest = call.call.partition("(")
+        assert namespace.objects[name].endswith(alone.text)
+        assert rest == f"{alone.programs}, stream, "
