@@ -17,7 +17,7 @@ from typing import Any
 from . import source as s
 from .failure import Failure
 from .guard import Guard, Kind
-from .iterators import peek
+from .iterators import part, peek
 from .kinds import Encoded, kind_of
 from .lifetimes import Places, allocate, hold
 from .native import (
@@ -347,6 +347,7 @@ LOADS: dict[type[Source], LoadKind] = {
     s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
     s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
     s.IteratorItem: LoadKind(300, lambda source: Encoded("CALL", partial(peek, index=source.index), runs_python=True)),
+    s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
     s.EnteredRandomState: LoadKind(5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)),
@@ -369,7 +370,7 @@ def numbered(load: Load) -> str:
 ARGUMENTS: dict[str, Callable[[Load], str]] = {
     **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM"), numbered),
     "CONSTANT": lambda load: load.source.name,
-    "CALL": lambda load: str(load.object.keywords["index"]) if isinstance(load.object, partial) else "",
+    "CALL": lambda load: ", ".join(map(str, load.object.keywords.values())) if isinstance(load.object, partial) else "",
     **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),
 }
 

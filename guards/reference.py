@@ -18,7 +18,7 @@ import torch
 from . import source as s
 from .failure import Failure
 from .guard import Guard
-from .iterators import peek
+from .iterators import part, peek
 from .kinds import kind_of
 from .kinds.containers import keys_of
 from .native import UNBOUND
@@ -132,6 +132,10 @@ def attribute(source: s.AttrSource, frame: FrameView) -> Any:
 
 def iterator_item(source: s.IteratorItem, frame: FrameView) -> Any:
     return peek(load(source.of, frame), source.index)
+
+
+def iterator_part(source: s.IteratorPart, frame: FrameView) -> Any:
+    return part(load(source.of, frame), source.place, source.ahead)
 
 
 def referent(source: s.Referent, frame: FrameView) -> Any:
@@ -264,6 +268,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.CellContents: cell_contents,
     s.AttrSource: attribute,
     s.IteratorItem: iterator_item,
+    s.IteratorPart: iterator_part,
     s.Referent: referent,
     s.HandledOutside: handled_outside,
     s.EnteredRandomState: entered_random_state,

@@ -252,6 +252,24 @@ class IteratorItem(Source):
 
 
 @path
+class IteratorPart(Source):
+    """What the iterator `of` is made of: the place-th of its inner iterators, function and number, the number with `ahead` added;
+    at place WALKED the container that it walks, itself if it walks none."""
+
+    of: Source
+    place: int
+    ahead: int = 0
+
+    @property
+    def name(self) -> str:
+        what = "walked" if self.place == WALKED else str(self.place)
+        return f"{self.of.name}<{what}>" + (f" + {self.ahead}" if self.ahead else "")
+
+
+WALKED = -1
+
+
+@path
 class Referent(Source):
     """What the weak reference `of` leads to; None once that is gone."""
 

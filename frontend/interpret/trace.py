@@ -15,7 +15,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...errors import GraphBreak, SkipFrame
 from ...guards.guard import Guard, Kind
-from ...guards.source import AttrSource, DictItem, GlobalsSource, HandledOutside, InstanceDict, ModuleSource, Source, TorchStateSource
+from ...guards.iterators import walked
+from ...guards.source import (
+    WALKED,
+    AttrSource,
+    DictItem,
+    GlobalsSource,
+    HandledOutside,
+    InstanceDict,
+    IteratorPart,
+    ModuleSource,
+    Source,
+    TorchStateSource,
+)
 from ...guards.torch_state import TorchState
 from ...options import Options
 from ...phases import Clock
@@ -28,7 +40,7 @@ from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue, MethodValue
-from ..values.iterator import ItemIterator, take
+from ..values.iterator import ExistingIterator, ItemIterator, take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
@@ -137,14 +149,15 @@ class Trace:
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, expected, self.where())
 
-    def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
+    def guard_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
         """Relies on how many items an iterator has left; a later call of this says more than an earlier one."""
-        self.guards[source, Kind.REMAINING] = Guard(source, Kind.REMAINING, (count, exactly), self.where())
+        self.guards[source, Kind.REMAINING] = Guard(source, Kind.REMAINING, (count, exactly, cls), self.where())
 
     def changed_under(self, iterator: Any) -> bool:
-        """Whether the traced program has changed the list that an existing iterator walks."""
-        walked = iterator.__reduce__()[1]
-        return bool(walked) and self.known(walked[0]) in self.effects.changed
+        """Whether the traced program has changed the container that an existing iterator walks."""
+        container = walked(iterator)
+        value = None if container is iterator else self.known(container)
+        return value in self.effects.changed or (isinstance(value, UserObject) and value.base in self.effects.changed)
 
     def forget_guards(self, mark: int) -> None:
         """Drops what was relied on since there were `mark` guards: a break took back what relied on it."""
@@ -317,9 +330,15 @@ class Trace:
         """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list
         a type of which something was changed."""
         by_type: dict[type, list[Source]] = {value.python_type(): [] for value in self.effects.changed if value.source is not None}
-        for _, value in self._known.values():
+        for _, value in list(self._known.values()):
             if value.source is not None and value.python_type() in by_type:
                 by_type[value.python_type()].append(value.source)
+            if isinstance(value, ExistingIterator) and type(value.walked) in by_type:
+                walks, known = IteratorPart(value.source, WALKED), self.known(value.walked)
+                if known is None:
+                    by_type[type(value.walked)].append(walks)
+                elif known.source is not None:
+                    self.guard(walks, Kind.SAME, known.source)
         return list(by_type.values())
 
     # paths

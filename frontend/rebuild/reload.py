@@ -26,7 +26,18 @@ from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValu
 from ..values.generator import GeneratorValue
 from ..values.getter import GetterValue
 from ..values.handled import Handled, LastInstruction
-from ..values.iterator import CallIterator, Enumerate, Filter, ItemIterator, ListedIterator, Map, RangeIterator, SequenceIterator, Zip
+from ..values.iterator import (
+    BackwardItems,
+    CallIterator,
+    Enumerate,
+    Filter,
+    ItemIterator,
+    ListedIterator,
+    Map,
+    RangeIterator,
+    SequenceIterator,
+    Zip,
+)
 from ..values.klass import ClassValue, lookup
 from ..values.mapping import DictIterator, DictValue, SetIterator, SetValue, ViewValue
 from ..values.models.itertools import (
@@ -637,6 +648,19 @@ def make_item_iterator(r: Reloader, value: ItemIterator) -> None:
     if value.index < 0:
         raise Unreloadable(value)
     r.call(started, [r.push(value.of), r.const(value.index)])
+
+
+@makes(BackwardItems)
+def make_backward_items(r: Reloader, value: BackwardItems) -> None:
+    if not value.of.python_type().__len__.__module__.startswith("torch."):  # it is asked for once more
+        raise Unreloadable(value)
+    r.call(reversed, [r.push(value.of)])
+    r.b.copy(1)
+    temp = r.b.temp()
+    r.b.store_slot(temp)
+    r.call(setstate, [lambda: r.b.load_slot(temp), r.const(value.index)])
+    r.b.pop_top()
+    r.b.delete_slot(temp)
 
 
 def started(obj: Any, index: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...guards.iterators import advance
+from ...guards.native import move_index, set_open
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
@@ -16,8 +17,9 @@ from ..values.context_manager import ModeManager
 from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue
-from ..values.iterator import ExistingIterator
+from ..values.iterator import ExistingEnumerate, ExistingIterator
 from ..values.mapping import DictValue, SetValue
+from ..values.models.itertools import ExistingChain, ExistingCount
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
@@ -172,6 +174,26 @@ def replay_iterator(r: Reloader, value: ExistingIterator) -> None:
         r.b.pop_top()
 
 
+def replay_enumerate(r: Reloader, value: ExistingEnumerate) -> None:
+    r.call(move_index, [r.push(value), r.const(value.given)])
+    r.b.pop_top()
+
+
+def replay_count(r: Reloader, value: ExistingCount) -> None:
+    r.call(advance, [r.push(value), r.const(value.taken), r.const(False)])
+    r.b.pop_top()
+
+
+def replay_chain(r: Reloader, value: ExistingChain) -> None:
+    if value.outer is None:
+        r.call(set_open, [r.push(value), r.push(value)])
+    elif value.current is not value.opened:
+        r.call(set_open, [r.push(value), r.push(value.current or Constant(None))])
+    else:
+        return
+    r.b.pop_top()
+
+
 def replay_function(r: Reloader, value: FunctionValue) -> None:
     for name, item in value.attributes.items():
         r.reload(item)
@@ -198,4 +220,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ModeManager: replay_manager,
     FunctionValue: replay_function,
     ExistingIterator: replay_iterator,
+    ExistingEnumerate: replay_enumerate,
+    ExistingCount: replay_count,
+    ExistingChain: replay_chain,
 }

@@ -42,8 +42,8 @@ class TraceContext(Protocol):
     def guard(self, source: Source | None, kind: Kind, expected: Any) -> None:
         """Relies on a fact about what lies at `source` (nothing to rely on when it is None)."""
 
-    def guard_remaining(self, source: Source, count: int, *, exactly: bool) -> None:
-        """Relies on how many items an existing iterator has left."""
+    def guard_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
+        """Relies on how many items an existing iterator of this type has left."""
 
     @property
     def subclasses_off(self) -> bool:
@@ -62,7 +62,7 @@ class TraceContext(Protocol):
         """A step of the program that costs something; raises GraphBreak when there were too many."""
 
     def changed_under(self, iterator: Any) -> bool:
-        """Whether the traced program has changed the list that an existing iterator walks."""
+        """Whether the traced program has changed the container that an existing iterator walks."""
 
     # numbers that vary
 

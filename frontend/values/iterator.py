@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ...guards.iterators import peek, remaining
-from ...guards.source import IteratorItem, Source
+from ...guards.iterators import peek, remaining, walked
+from ...guards.source import IteratorItem, IteratorPart, Source
 from .base import Lazy, Observed, Value
 from .constant import Constant
 from .mutable import Mutable
@@ -71,8 +71,8 @@ class SequenceIterator(Iterator):
 
 
 class ExistingIterator(Iterator):
-    """A range's, list's or tuple's iterator that existed before the frame. What the trace takes from it is peeked at; the
-    real one moves when the effects are replayed. Guarded is only that so many items are left, and the items looked at."""
+    """A builtin container's iterator that existed before the frame. What the trace takes from it is peeked at; the real one
+    moves when the effects are replayed. Guarded is only that so many items are left, and the items looked at."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
 
@@ -89,15 +89,20 @@ class ExistingIterator(Iterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         if tx.changed_under(self.real):
-            raise self.unsupported("next() after its list was changed")
+            raise self.unsupported("next() after what it walks was changed")
         tx.effects.change(self)
         if self.taken == self.left:
-            tx.guard_remaining(self.source, self.left, exactly=True)
+            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
             self.exhausted = True
             return None
         self.taken += 1
-        tx.guard_remaining(self.source, self.taken, exactly=False)
+        tx.guard_remaining(self.source, self.taken, self.cls, exactly=False)
         return Lazy(peek(self.real, self.taken - 1), IteratorItem(self.source, self.taken - 1))
+
+    @property
+    def walked(self) -> Any:
+        """The container that the trace took something from; None if it took nothing."""
+        return walked(self.real) if self.taken or self.exhausted else None
 
 
 class RangeIterator(Iterator):
@@ -171,14 +176,40 @@ class Enumerate(Iterator):
         return tx.build_tuple([Constant(self.index - 1), item])
 
 
+class ExistingEnumerate(Iterator):
+    """An enumerate that existed before the frame: its inner iterator moves for itself, so only its number has to be set."""
+
+    __slots__ = ("inner", "number", "given")
+    cls = enumerate
+
+    def __init__(self, inner: Value, number: int, source: Source) -> None:
+        super().__init__(source)
+        self.inner, self.number, self.given = inner, number, 0
+
+    def snapshot(self) -> Any:
+        return self.given
+
+    def restore(self, state: Any) -> None:
+        self.given = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        item = self.inner.next(tx)
+        if item is None:
+            return None
+        tx.effects.change(self)
+        number = Lazy(self.number + self.given, IteratorPart(self.source, 1, self.given))
+        self.given += 1
+        return tx.build_tuple([number, item])
+
+
 class Zip(Iterator):
-    """zip(*inners, strict=strict)."""
+    """zip(*inners, strict=strict). Like map and filter it has no state but that of its inner iterators."""
 
     __slots__ = ("inners", "strict")
     cls = zip
 
-    def __init__(self, inners: list[Value], strict: bool) -> None:
-        super().__init__()
+    def __init__(self, inners: list[Value], strict: bool, source: Source | None = None) -> None:
+        super().__init__(source)
         self.inners, self.strict = inners, strict
 
     def snapshot(self) -> Any:
@@ -218,8 +249,8 @@ class Map(Iterator):
     __slots__ = ("function", "inners")
     cls = map
 
-    def __init__(self, function: Value, inners: list[Value]) -> None:
-        super().__init__()
+    def __init__(self, function: Value, inners: list[Value], source: Source | None = None) -> None:
+        super().__init__(source)
         self.function, self.inners = function, inners
 
     def snapshot(self) -> Any:
@@ -244,8 +275,8 @@ class Filter(Iterator):
     __slots__ = ("function", "inner")
     cls = filter
 
-    def __init__(self, function: Value, inner: Value) -> None:
-        super().__init__()
+    def __init__(self, function: Value, inner: Value, source: Source | None = None) -> None:
+        super().__init__(source)
         self.function, self.inner = function, inner
 
     def snapshot(self) -> Any:
@@ -325,6 +356,38 @@ class ItemIterator(Iterator):
             self.index = -1
             return None
         self.index += 1
+        return item
+
+
+class BackwardItems(Iterator):
+    """reversed() of an object that has __len__ and __getitem__ only."""
+
+    __slots__ = ("of", "index", "born")
+    cls = reversed
+
+    def __init__(self, tx: TraceContext, of: Value) -> None:
+        super().__init__()
+        self.of, self.index = of, of.length(tx).constant() - 1
+        self.born = tx.place()
+
+    def snapshot(self) -> Any:
+        return self.index
+
+    def restore(self, state: Any) -> None:
+        self.index = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.index < 0:
+            return None
+        tx.effects.change(self)
+        try:
+            item = self.of.item(tx, Constant(self.index))
+        except Observed as error:
+            if error.cls not in (IndexError, StopIteration):
+                raise
+            self.index = -1
+            return None
+        self.index -= 1
         return item
 
 

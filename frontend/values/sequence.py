@@ -104,6 +104,10 @@ class Sequence(BuiltinContainer):
         """Every item, looked at."""
         return [self.at(tx, i) for i in range(len(self.items))]
 
+    def parts(self, tx: TraceContext) -> list[Value]:
+        """Every item; those that nobody has looked at stay so."""
+        return list(self.items)
+
     def literal(self, tx: TraceContext) -> Any:
         if self.is_constant():
             return self.constant()

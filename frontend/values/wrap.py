@@ -5,6 +5,7 @@ import collections
 import collections.abc
 import enum
 import functools
+import itertools
 import operator
 import types
 import typing
@@ -16,9 +17,10 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
-from ...guards.iterators import ITERATORS
+from ...guards.iterators import CHANGED, COPIED, ITERATORS, MADE_OF_PARTS, parts, remaining, shape
+from ...guards.iterators import LARGEST as MANY
 from ...guards.reference import without_class
-from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
+from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, IteratorPart, SequenceItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
@@ -27,10 +29,11 @@ from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
-from .iterator import ExistingIterator, ListedIterator
+from .iterator import ExistingEnumerate, ExistingIterator, Filter, ListedIterator, Map, Zip
 from .klass import ClassValue, note_path
 from .mapping import DictValue, SetValue
 from .models import torch_policy
+from .models.itertools import Compress, ExistingChain, ExistingCount, FilterFalse, StarMap
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
@@ -338,7 +341,37 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
     tx.guard(source, Kind.TYPE, type(obj))
+    left = remaining(obj)
+    if left == CHANGED or (type(obj) in COPIED and left > MANY):
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that {'is spoilt' if left == CHANGED else f'has {left} items left'}")
     return tx.remember(obj, ExistingIterator(obj, source))
+
+
+@wraps(*MADE_OF_PARTS)
+def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    made = shape(obj)
+    tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
+    held = parts(obj)
+    if isinstance(obj, itertools.count):
+        if not held:
+            raise GraphBreak("unsupported-value", "a count of other numbers than ints")
+        return tx.remember(obj, ExistingCount(*held, source))
+    values = [tx.wrap(item, IteratorPart(source, place)) for place, item in enumerate(held) if not (place and isinstance(obj, enumerate))]
+    return tx.remember(obj, MAKERS[type(obj)](obj, values, source))
+
+
+MAKERS: dict[type, Callable[[Any, list[Any], Source], Value]] = {
+    enumerate: lambda obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
+    zip: lambda obj, values, source: Zip(values, shape(obj)[2], source),
+    map: lambda obj, values, source: Map(values[0], values[1:], source),
+    filter: lambda obj, values, source: Filter(*values, source),
+    itertools.starmap: lambda obj, values, source: StarMap(*reversed(values), source),
+    itertools.filterfalse: lambda obj, values, source: FilterFalse(*reversed(values), source),
+    itertools.compress: lambda obj, values, source: Compress(*values, source),
+    itertools.chain: lambda obj, values, source: ExistingChain(values, source),
+}
 
 
 # objects

@@ -8,6 +8,7 @@
 #include <structmember.h>
 
 #include "arming.h"
+#include "iterators.h"
 #include "guard_api.h"
 
 
@@ -660,7 +661,7 @@ PyMODINIT_FUNC PyInit__guards(void) {
     unbound = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
     if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
-        PyModule_AddFunctions(module, fj_watch_methods) < 0 ||
+        PyModule_AddFunctions(module, fj_watch_methods) < 0 || PyModule_AddFunctions(module, fj_iterator_methods) < 0 ||
         PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
         PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
         Py_CLEAR(module);

@@ -135,8 +135,8 @@ static inline PyObject **fj_property_field(PyObject *property, Py_ssize_t number
     return number >= 0 && number < 3 ? &((Property *)property)->functions[number] : NULL;
 }
 
-/* How many items an iterator of a range, a list or a tuple would still give, as its __length_hint__ says; -1 for any other
- * object. These are CPython's own structs, which 3.11 shows in no header. */
+/* How many items an iterator of a range, a list or a tuple (backwards, too) would still give, as its __length_hint__ says; -1 for
+ * any other object. These are CPython's own structs, which 3.11 shows in no header. */
 static inline Py_ssize_t fj_remaining(PyObject *iterator) {
     typedef struct {
         PyObject_HEAD
@@ -157,8 +157,11 @@ static inline Py_ssize_t fj_remaining(PyObject *iterator) {
         return ((RangeIterator *)iterator)->length;
 #endif
     }
-    if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PyTupleIter_Type)) return -1;
     const SequenceIterator *of = (SequenceIterator *)iterator;
+    if (Py_IS_TYPE(iterator, &PyReversed_Type) && of->sequence && !PyTuple_CheckExact(of->sequence)) return -1;
+    if (Py_IS_TYPE(iterator, &PyListRevIter_Type) || Py_IS_TYPE(iterator, &PyReversed_Type))
+        return of->sequence && of->sequence->ob_size > of->index ? of->index + 1 : 0;
+    if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PyTupleIter_Type)) return -1;
     return of->sequence && of->index >= 0 && of->sequence->ob_size > of->index ? of->sequence->ob_size - of->index : 0;
 }
 

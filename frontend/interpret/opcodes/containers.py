@@ -116,7 +116,7 @@ def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.UNPACK_SEQUENCE)
 def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
     tx, iterable = frame.tx, frame.pop()
-    items = iterable.all(tx) if isinstance(iterable, Sequence) else take(tx, iterable.iterator(tx), instr.arg + 1)
+    items = iterable.parts(tx) if isinstance(iterable, Sequence) else take(tx, iterable.iterator(tx), instr.arg + 1)
     if len(items) > instr.arg:
         raise frame.tx.throw(ValueError, f"too many values to unpack (expected {instr.arg})")
     if len(items) < instr.arg:

@@ -13,7 +13,7 @@ from ....errors import GraphBreak
 from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
-from ..iterator import CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
+from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
 from ..klass import ClassValue, lookup
 from ..mapping import DictValue, SetValue, ViewValue
 from ..opaque_tensor import OpaqueTensor
@@ -246,7 +246,9 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return obj.method(tx, "__reversed__", [], {}).iterator(tx)
     if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
-        raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
+        if obj.base is not None or obj.special(tx, "__getitem__") is None:
+            raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
+        return BackwardItems(tx, obj)
     return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
 

@@ -5,10 +5,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
-from ..base import Value
+from ....guards.source import IteratorPart, Source
+from ..base import Lazy, Value
 from ..constant import Constant
 from ..facts import Facts
-from ..iterator import Iterator
+from ..iterator import Iterator, SequenceIterator
 from ..operate import binary
 from ..registry import models
 from ..sequence import ListValue, TupleValue
@@ -39,6 +40,29 @@ class Count(Iterator):
         tx.effects.change(self)
         given, self.value = self.value, self.value + self.step
         return Constant(given)
+
+
+class ExistingCount(Iterator):
+    """A count of ints that existed before the frame: its numbers are read off it, the real one moves at the end."""
+
+    __slots__ = ("value", "step", "taken")
+    cls = itertools.count
+
+    def __init__(self, value: int, step: int, source: Source) -> None:
+        super().__init__(source)
+        self.value, self.step, self.taken = value, step, 0
+
+    def snapshot(self) -> Any:
+        return self.taken
+
+    def restore(self, state: Any) -> None:
+        self.taken = state
+
+    def next(self, tx: TraceContext) -> Value:
+        tx.effects.change(self)
+        ahead = self.taken * self.step
+        self.taken += 1
+        return Lazy(self.value + ahead, IteratorPart(self.source, 0, ahead))
 
 
 class Cycle(Iterator):
@@ -338,6 +362,17 @@ class Flat(Iterator):
         return None
 
 
+class ExistingChain(Flat):
+    """A chain that existed before the frame, with the iterator of iterables and the open one, if there is any."""
+
+    __slots__ = ("opened",)
+
+    def __init__(self, held: list[Value], source: Source) -> None:
+        super().__init__(held[0] if held else SequenceIterator(TupleValue([])))
+        self.source = source
+        self.current = self.opened = held[1] if len(held) > 1 else None
+
+
 @models(itertools.count)
 def count(tx: TraceContext, start: Value | None = None, step: Value | None = None) -> Value:
     return Count(0 if start is None else start.constant(), 1 if step is None else step.constant())
@@ -437,8 +472,8 @@ class ByFunction(Iterator):
 
     __slots__ = ("function", "inner")
 
-    def __init__(self, function: Value, inner: Value) -> None:
-        super().__init__()
+    def __init__(self, function: Value, inner: Value, source: Source | None = None) -> None:
+        super().__init__(source)
         self.function, self.inner = function, inner
 
     def snapshot(self) -> Any:
@@ -524,8 +559,8 @@ class Compress(Iterator):
     __slots__ = ("inner", "selectors")
     cls = itertools.compress
 
-    def __init__(self, inner: Value, selectors: Value) -> None:
-        super().__init__()
+    def __init__(self, inner: Value, selectors: Value, source: Source | None = None) -> None:
+        super().__init__(source)
         self.inner, self.selectors = inner, selectors
 
     def snapshot(self) -> Any:

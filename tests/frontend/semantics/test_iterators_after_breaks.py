@@ -1,0 +1,308 @@
+"""A break in the body of a loop loses that statement only, whatever iterator the loop walks: the iterator exists by then, is looked
+into without being moved, and is moved as eager moves it."""
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+from .harness import PYTHON, capture_events, check, strict_compile, vec
+
+LAYERS = [torch.nn.Linear(3, 3) for _ in range(5)]
+MODULES = torch.nn.ModuleList(LAYERS)
+NAMED = torch.nn.ModuleDict({f"layer{index}": layer for index, layer in enumerate(LAYERS)})
+TENSORS = [torch.full((3,), float(index)) for index in range(5)]
+BY_NAME = dict(NAMED.items())
+ORDERED = collections.OrderedDict(BY_NAME)
+SPACE = {"torch": torch, "itertools": itertools, "collections": collections, "LAYERS": LAYERS, "MODULES": MODULES, "NAMED": NAMED,
+         "TENSORS": TENSORS, "BY_NAME": BY_NAME, "ORDERED": ORDERED, "NUMBERS": {1, 2, 3, 4, 5}}  # fmt: skip
+
+
+def program(text: str) -> Any:
+    """The function f of a program."""
+    space = dict(SPACE)
+    exec(compile(text, "<program>", "exec"), space)
+    return space["f"]
+
+
+LOOPS = """
+LAYERS: layer
+MODULES: layer
+tuple(LAYERS): layer
+enumerate(LAYERS): i, layer
+enumerate(MODULES, 7): i, layer
+enumerate(tuple(TENSORS)): i, t
+zip(LAYERS, TENSORS): layer, t
+zip(MODULES, TENSORS, strict=True): layer, t
+enumerate(zip(LAYERS, TENSORS)): i, (layer, t)
+zip(LAYERS, range(9)): layer, i
+zip(itertools.count(), LAYERS): i, layer
+zip(itertools.count(10, -3), LAYERS): i, layer
+zip(LAYERS, itertools.repeat(LAYERS[0])): layer, again
+zip(LAYERS, itertools.repeat(2, 9)): layer, two
+BY_NAME: name
+BY_NAME.keys(): name
+BY_NAME.values(): layer
+BY_NAME.items(): name, layer
+enumerate(BY_NAME.items()): i, (name, layer)
+reversed(BY_NAME): name
+reversed(BY_NAME.values()): layer
+ORDERED.items(): name, layer
+NAMED.items(): name, layer
+NUMBERS: number
+reversed(LAYERS): layer
+reversed(tuple(LAYERS)): layer
+enumerate(reversed(LAYERS)): i, layer
+map(lambda layer: layer, LAYERS): layer
+map(lambda layer, t: (layer, t + 1), LAYERS, TENSORS): layer, t
+filter(lambda layer: layer is not None, LAYERS): layer
+filter(None, LAYERS): layer
+itertools.starmap(lambda layer, t: layer, zip(LAYERS, TENSORS)): layer
+itertools.filterfalse(lambda layer: layer is None, LAYERS): layer
+itertools.compress(LAYERS, [1, 1, 1, 1, 1]): layer
+"""
+CASES = [line.rsplit(": ", 1) for line in LOOPS.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("made", "names"), CASES, ids=[made for made, _ in CASES])
+def test_each_turn_of_a_loop_loses_the_statement_that_breaks_and_no_more(made, names):
+    body = "x = layer(x) + 1" if "layer" in names else "x = x * 2 + 1"
+    f = program(f"def f(x):\n    for {names} in {made}:\n        {body}\n        print('turn')\n        x = torch.relu(x)\n    else:\n"
+                f"        x = x - 1\n    return x\n")  # fmt: skip
+    check(f, vec(2, 3), graphs=3, breaks=("output", "output"))
+
+
+def test_a_chain_opens_its_iterables_as_they_come():
+    f = program("""
+def f(x):
+    for layer in itertools.chain(LAYERS[:2], [], LAYERS[2:]):
+        x = layer(x) + 1
+        print("turn")
+        x = torch.relu(x)
+    return x
+""")
+    check(f, vec(2, 3), graphs=None, breaks=("output",) * 4)
+
+
+def test_the_number_and_the_key_are_the_turns_own():
+    f = program("""
+def f(x, d):
+    seen = []
+    for i, (name, t) in enumerate(d.items(), 3):
+        x = x + t
+        print(i, name)
+        seen.append((i, name))
+        x = x * i
+    return x, seen
+""")
+    check(f, vec(2), {"a": vec(2), "b": vec(2) + 1, "c": vec(2) * 2}, graphs=None, breaks=None)
+
+
+def take(x: torch.Tensor, e: Any, times: int) -> Any:
+    given = [next(e) for _ in range(times)]
+    return x + 1, given, e
+
+
+ARGUMENTS: dict[str, Any] = {
+    "enumerate": lambda: enumerate(["a", "b", "c"], 5),
+    "enumerate of an enumerate": lambda: enumerate(enumerate(["a", "b", "c"])),
+    "far enumerate": lambda: enumerate(["a", "b", "c"], 2**63 - 2),
+    "farther enumerate": lambda: enumerate(["a", "b", "c"], 2**64),
+    "zip": lambda: zip([1, 2, 3], "abc", (4, 5, 6)),  # noqa: B905
+    "empty zip": lambda: zip(),
+    "map": lambda: map(divmod, [9, 8, 7], [2, 3, 4]),
+    "filter": lambda: filter(None, [0, 1, 0, 2, 3]),
+    "keys": lambda: iter({"a": 1, "b": 2, "c": 3}),
+    "values": lambda: iter({"a": 1, "b": 2, "c": 3}.values()),
+    "items": lambda: iter({"a": 1, "b": 2, "c": 3}.items()),
+    "ordered": lambda: iter(collections.OrderedDict(a=1, b=2, c=3).items()),
+    "backwards": lambda: reversed([1, 2, 3]),
+    "backward tuple": lambda: reversed((1, 2, 3)),
+    "backward items": lambda: reversed({"a": 1, "b": 2, "c": 3}.items()),
+    "set": lambda: iter({1, 2, 3}),
+}
+COPIED_QUIETLY = PYTHON < (3, 12)  # later, copies of itertools' objects warn
+ITERTOOLS: dict[str, Any] = {
+    "count": lambda: itertools.count(3, 4),
+    "repeat": lambda: itertools.repeat("a", 3),
+    "starmap": lambda: itertools.starmap(divmod, [(7, 2), (8, 3), (9, 4)]),
+    "filterfalse": lambda: itertools.filterfalse(None, [0, 1, 0, 0]),
+    "compress": lambda: itertools.compress("abcde", [1, 0, 1, 1, 0]),
+    "chain": lambda: itertools.chain([1], [], [2, 3]),
+}
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_iterator_from_outside_stands_where_eager_leaves_it(name, times):
+    found = ARGUMENTS[name]()
+    if name != "empty zip" or times == 0:
+        check(take, vec(2), found, times, graphs=None, breaks=None, again=False)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("name", ITERTOOLS)
+def test_one_of_itertools_from_outside_stands_where_eager_leaves_it(name, times):
+    eager, compiled = ITERTOOLS[name](), ITERTOOLS[name]()
+    handle = strict_compile(take, backend="eager")
+    seen = capture_events(handle)
+    expected, found = take(vec(2), eager, times), handle(vec(2), compiled, times)
+    assert found[1] == expected[1] and found[2] is compiled
+    assert list(itertools.islice(compiled, 9)) == list(itertools.islice(eager, 9))
+    assert not [event for event in seen if type(event).__name__ in ("Break", "Skipped")]
+
+
+def test_an_iterator_shared_with_its_enumerate_moves_once_a_step():
+    def f(x, it, e):
+        a = next(e)
+        b = next(it)
+        c = next(e)
+        print("now")
+        return x + 1, a, b, c, next(e), it, e
+
+    it = iter(list("abcdefg"))
+    check(f, vec(2), it, enumerate(it), graphs=1, breaks=("output",))
+
+
+def test_a_loop_left_and_taken_up_again_goes_on_where_it_was():
+    def f(x, ts):
+        e = enumerate(zip(ts, "abcde", strict=False))
+        seen = []
+        for i, (t, letter) in e:
+            x = x + t
+            print(letter)
+            if i == 1:
+                break
+        for i, (t, letter) in e:
+            if letter == "d":
+                continue
+            x = x * t
+            print(letter)
+            seen.append(i)
+        return x, seen, next(e, "end")
+
+    check(f, vec(2), [vec(2) + i for i in range(5)], graphs=None, breaks=None)
+
+
+def test_an_exception_leaves_the_iterator_moved():
+    def f(x, e, d):
+        for i, (_name, t) in zip(e, d.items(), strict=False):
+            x = x + t
+            print(i)
+            if i == 2:
+                raise ValueError(i)
+        return x
+
+    check(f, vec(2), itertools.islice(range(9), 9) if COPIED_QUIETLY else iter(range(9)), dict.fromkeys("abcd", vec(2)), graphs=None, breaks=None)
+
+
+CHANGES = ["d['new'] = x", "del d['b']", "d.clear()", "d.pop('a'); d['z'] = x", "d['a'] = x + 5", "d.update(b=x)"]
+WALKS = [("items", change) for change in CHANGES] + [(view, change) for view in ("keys", "values") for change in CHANGES[3:5]]
+
+
+@pytest.mark.parametrize(("view", "change"), WALKS)
+@pytest.mark.parametrize("where", ["before", "inside", "after"])
+def test_a_dictionary_changed_while_it_is_walked(where, view, change):
+    change = f"if turn == 1: exec({change!r})" if where == "inside" else f"if turn == 1: {change}"
+    lines = {"before": [change, "print(turn)"], "inside": [change], "after": ["print(turn)", change]}[where]
+    body = "".join(f"        {line}\n" for line in lines)
+    f = program(f"def f(x, d):\n    turn = 0\n    given = []\n    for item in d.{view}():\n        turn += 1\n        given.append(item)\n{body}"
+                "        x = x + 1\n    return x, d, given\n")  # fmt: skip
+    check(f, vec(2), {"a": vec(2), "b": vec(2) + 1, "c": vec(2) + 2}, graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("change", ["s.add(9)", "s.discard(1)", "s.clear()"])
+def test_a_set_changed_while_it_is_walked(change):
+    f = program(f"def f(x, s):\n    for n in s:\n        print(n)\n        x = x + n\n        {change}\n    return x, s\n")
+    check(f, vec(2), {1, 2, 3}, graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("change", ["xs.append(x)", "xs.pop()", "xs.clear()", "xs[:] = [x, x]", "xs[-1] = x * 3"])
+def test_a_list_changed_while_it_is_walked(change):
+    for made in ("xs", "reversed(xs)", "enumerate(xs)", "zip(xs, xs)"):
+        f = program(f"def f(x, xs):\n    turn = 0\n    for item in {made}:\n        turn += 1\n        print(turn)\n        x = x + 1\n"
+                    f"        if turn < 4:\n            {change}\n    return x, xs, turn\n")  # fmt: skip
+        check(f, vec(2), [vec(2), vec(2) + 1, vec(2) + 2], graphs=None, breaks=None)
+
+
+def test_an_iterator_of_the_list_that_the_frame_changes_is_another_program():
+    def f(x, it, xs):
+        xs.append(7)
+        return x + sum(it)
+
+    handle = strict_compile(f, backend="eager")
+    mine: list[int] = [1]
+    assert torch.equal(handle(vec(2), iter([1, 2]), [0]), vec(2) + 3)
+    assert torch.equal(handle(vec(2), iter(mine), mine), vec(2) + 8)
+    assert torch.equal(handle(vec(2), iter([3, 4]), [0]), vec(2) + 7)
+
+
+def test_what_map_calls_may_break():
+    def f(x, ts):
+        total = x
+        for i, y in enumerate(map(loud, ts)):
+            total = total + y * i
+        return total
+
+    check(f, vec(2), [vec(2), vec(2) + 1, vec(2) + 2], graphs=None, breaks=None)
+
+
+def loud(t: torch.Tensor) -> torch.Tensor:
+    t = t * 2
+    print("loud")
+    return t + 1
+
+
+def test_a_strict_zip_says_which_argument_ends_too_early():
+    def f(x, ts, names):
+        for t, name in zip(ts, names, strict=True):
+            x = x + t
+            print(name)
+        return x
+
+    check(f, vec(2), [vec(2), vec(2), vec(2)], ["a", "b"], graphs=None, breaks=None, again=False)
+    check(f, vec(2), [vec(2)], ["a", "b"], graphs=None, breaks=None, again=False)
+
+
+def test_iterators_of_other_makes_are_other_programs():
+    def f(x, e):
+        for pair in e:
+            x = x + sum(pair)
+        return x
+
+    handle = strict_compile(f, backend="eager")
+    for make in (lambda: zip([1, 2], [3, 4]), lambda: zip([1, 2], [3, 4], [5, 6]), lambda: enumerate([7, 8]), lambda: zip((1, 2), [3, 4])):  # noqa: B905
+        assert torch.equal(handle(vec(2), make()), f(vec(2), make()))
+
+
+def test_modules_backwards_in_one_graph():
+    def f(x, layers):
+        for layer in reversed(layers):
+            x = layer(x)
+        return x
+
+    check(f, vec(2, 3), MODULES, graphs=1)
+
+
+def test_reversed_by_length_and_items():
+    class Counted:
+        def __init__(self, items: list[torch.Tensor]) -> None:
+            self.items, self.asked = items, 0
+
+        def __len__(self) -> int:
+            self.asked += 1
+            return len(self.items)
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            return self.items[index]
+
+    def f(x, c):
+        for t in reversed(c):
+            x = x * 2 + t
+            print("turn")
+        return x
+
+    check(f, vec(2), Counted([vec(2), vec(2) + 1]), graphs=None, breaks=None)
