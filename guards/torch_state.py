@@ -29,6 +29,7 @@ class TorchState:
     deterministic: tuple[bool, bool, bool]  # algorithms, warn only, fill uninitialized memory
     included_keys: int  # the thread's dispatch keys: functorch levels, tracing, functionalization ...
     excluded_keys: int
+    saved_tensor_hooks: bool  # the program's own; torch's (checkpoints, save_on_cpu) give back what they were given
 
     @classmethod
     def now(cls) -> TorchState:
@@ -48,6 +49,7 @@ class TorchState:
             ),
             included_keys=_C._dispatch_tls_local_include_set().raw_repr(),
             excluded_keys=_C._dispatch_tls_local_exclude_set().raw_repr(),
+            saved_tensor_hooks=saved_tensor_hooks(),
         )
 
     def holds(self) -> bool:
@@ -73,3 +75,17 @@ def function_modes() -> tuple[tuple[type, Any], ...]:
 
 def dispatch_modes() -> tuple[type, ...]:
     return tuple(type(_C._get_dispatch_stack_at(at)) for at in range(_C._len_torch_dispatch_stack()))
+
+
+def saved_tensor_hooks() -> bool:
+    """Whether hooks of the program's see what autograd saves."""
+    hooks = _C._autograd._top_saved_tensors_default_hooks(False)  # type: ignore[attr-defined]
+    return hooks is not None and getattr(hooks[0], "__module__", None) not in HOOKS_AS_IS
+
+
+HOOKS_AS_IS = frozenset({"torch.utils.checkpoint", "torch.autograd.graph", __name__})
+
+
+def as_is(tensor: Any) -> Any:
+    """A hook that changes nothing."""
+    return tensor

@@ -34,6 +34,7 @@ from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .probe import Probe, guard_costs
 from .recompile import Decision, change, decide
+from .surroundings import Onlooker, onlooker
 
 LONGEST_WAIT = 60.0  # seconds for which a thread waits for another's compile, which may wait for this very thread
 HISTORY = 256  # misses that a handle remembers
@@ -50,6 +51,7 @@ class Cache:
         self.compiles = 0
         self.misses: deque[Miss] = deque(maxlen=HISTORY)
         self._loops: Loops = set()
+        self._watched: set[tuple[types.CodeType, Onlooker]] = set()  # told of
         self._lock = threading.Lock()
         self._busy = threading.Condition(self._lock)
         self._compiling: dict[int, frozenset[int]] = {}  # by site: the threads that there were when its compile began
@@ -77,6 +79,10 @@ class Cache:
         if any(slot is UNBOUND for slot in slots) or sys.gettrace() is not None or sys.getprofile() is not None:
             return None
         piece: Piece = site.data
+        seen_by = onlooker()
+        if seen_by is not None:
+            self._tell_of(seen_by, piece)
+            return Entry(None, None, None, not seen_by.below, None)
         if stays_in_python(piece.decoded.code):
             return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
@@ -88,6 +94,12 @@ class Cache:
                 return self._serve(site, piece, function, slots, self.probe)
         finally:
             self._leave(site)
+
+    def _tell_of(self, seen_by: Onlooker, piece: Piece) -> None:
+        """Once a piece of code."""
+        if (piece.decoded.code, seen_by) not in self._watched:
+            self._watched.add((piece.decoded.code, seen_by))
+            self.send(Skipped(piece.name, where(piece), seen_by.sentence))
 
     def _serve(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], probe: Probe | None) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""

@@ -100,11 +100,12 @@ run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, in
         result = entry_call(tstate, entry, handle, function, buffer + 1, nslotsf, lifted);
     }
     else {
+        Handle *on = entry == NULL || entry->needs_hook ? handle : NULL;
         Py_XDECREF(lifted);
-        if (PyFunction_Check(function)) {
+        if (on != NULL && PyFunction_Check(function)) {
             thread_mode.release = &state;
         }
-        result = call_in_mode(tstate, handle, function, buffer + 1, nslotsf, NULL);
+        result = call_in_mode(tstate, on, function, buffer + 1, nslotsf, NULL);
     }
     thread_mode.release = NULL;
     Py_XDECREF(entry);

@@ -72,7 +72,7 @@ def convert(
     """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
     if inside_a_transform():
         program = program_of_surroundings()
-        return Entry(program.native(), None, None, False, program)
+        return Entry(program.native(), None, None, bool(piece.frames), program)  # the level may end before the frame does
     with out_of_sight_of_saved_tensor_hooks():
         return convert_here(piece, function, slots, options, observer, continuations)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
+from torch.overrides import BaseTorchFunctionMode
+from torch.utils._device import DeviceContext
 
 from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...guards.source import DictItem, InstanceDict, ModuleSource, TorchStateSource
-from ...guards.torch_state import TorchState
+from ...guards.torch_state import TorchState, as_is, saved_tensor_hooks
 
 DUAL_LEVEL = DictItem(InstanceDict(ModuleSource(forward_ad.__name__)), "_current_level")
 
@@ -20,6 +23,31 @@ DUAL_LEVEL = DictItem(InstanceDict(ModuleSource(forward_ad.__name__)), "_current
 def inside_a_transform() -> bool:
     """Whether tensors may belong to a level of torch.func or of forward-mode differentiation: such calls run in eager."""
     return torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
+
+
+@dataclass(frozen=True)
+class Onlooker:
+    """Something of the program's that sees every operation. `below`: from inside of torch's dispatcher, where nothing can be compiled."""
+
+    sentence: str
+    below: bool
+
+
+def onlooker() -> Onlooker | None:
+    """What watches the operations of this thread, which therefore have to be eager's."""
+    modes: list[Any] = [torch._C._get_dispatch_stack_at(at) for at in range(torch._C._len_torch_dispatch_stack())]
+    below = bool(modes)
+    if torch._C._is_torch_function_mode_enabled():
+        modes += [torch._C._get_function_stack_at(at) for at in range(torch._C._len_torch_function_stack())]
+    seen = next((type(mode).__qualname__ for mode in modes if not sees_nothing(type(mode))), None)
+    if seen is not None:
+        return Onlooker(f"the mode {seen} watches its operations", below)
+    return Onlooker("hooks of the program's watch what autograd saves", False) if saved_tensor_hooks() else None
+
+
+def sees_nothing(mode: type) -> bool:
+    """Whether a mode only says where or how tensors are made."""
+    return mode in (DeviceContext, BaseTorchFunctionMode) or mode.__module__.startswith(("torch._subclasses.", "torch.fx.experimental."))
 
 
 def guards_of_surroundings() -> list[Guard]:
@@ -45,7 +73,3 @@ def out_of_sight_of_saved_tensor_hooks() -> Iterator[None]:
         yield
     finally:
         torch._C._autograd._pop_saved_tensors_default_hooks()
-
-
-def as_is(tensor: Any) -> Any:
-    return tensor

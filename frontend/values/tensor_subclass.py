@@ -15,10 +15,10 @@ import torch.overrides
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.reference import without_class
-from ...guards.source import PlainTensor, Source
+from ...guards.source import ClassAttribute, PlainTensor, Source, TypeOf
 from .base import Value
 from .constant import Constant
-from .klass import ClassValue, lookup
+from .klass import ClassValue, lookup, raw_attribute
 from .mapping import DictValue
 from .sequence import ListValue, Sequence, SliceValue, TupleValue
 from .tensor import Identity, TensorValue
@@ -112,6 +112,8 @@ class SubclassMethod(Value):
 
 def wrap_subclass(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
     tx.guard(source, Kind.TYPE, type(real))
+    for name in ("__torch_function__", "__torch_dispatch__", "__getattribute__"):
+        tx.guard(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(type(real), name)[1])
     inner = tx.graph.input(tx, without_class(real), PlainTensor(source))
     return tx.remember(real, TensorObject(type(real), inner, real, source))
 
@@ -218,6 +220,7 @@ def asked(tx: TraceContext, function: Value, instances: list[TensorObject], rest
         raise GraphBreak("subclass", " and ".join(sorted(cls.__name__ for cls in classes)))
     (cls,) = classes
     owner, raw = lookup(cls, "__torch_function__")
+    tx.guard(raw_attribute(tx, cls, "__torch_function__", None)[1], Kind.IS, raw)
     if owner in (torch.Tensor, torch.nn.Parameter):
         return by_default(tx, cls, function, rest) if raw is not DISABLED and owner is torch.Tensor else plainly(tx, function, rest)
     result = ClassValue(cls).attribute(tx, "__torch_function__").call(tx, [function, TupleValue([ClassValue(cls)]), *rest], {})

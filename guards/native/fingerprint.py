@@ -16,6 +16,7 @@ import torch
 from torch import _C
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ..torch_state import as_is
 from . import _guards
 
 KEYS = "_ZN3c104impl26raw_local_dispatch_key_setE"  # thread-local PODLocalDispatchKeySet
@@ -30,6 +31,7 @@ GETTERS = (  # library, symbol; the order is that of set_state_probes in torch_s
     ("torch_cpu", "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv"),
     ("torch_cpu", "_ZNK2at7Context36deterministicFillUninitializedMemoryEv"),
     ("torch_cpu", "_ZN2at13globalContextEv"),
+    ("torch_cpu", "_ZN2at23SavedTensorDefaultHooks13get_tls_stateEv"),
 )
 
 
@@ -63,6 +65,7 @@ TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
     lambda: torch.device("meta"),
     lambda: two_modes(),
     lambda: FakeTensorMode(),
+    lambda: torch.autograd.graph.saved_tensors_hooks(as_is, as_is),
 )
 
 _forced_off = False

@@ -16,6 +16,7 @@ static struct {
     int8_t (*default_dtype)(void);
     _Bool (*deterministic[3])(const void *context);
     const void *context;
+    const void *(*saved_tensor_hooks)(void); /* at::impl::SavedTensorDefaultHooksTLS of this thread, see saved_hooks_state */
     PyObject *function_mode_at, *dispatch_mode_at; /* torch._C._get_function_stack_at, _get_dispatch_stack_at */
 } probes;
 static int calibrated;
@@ -28,14 +29,23 @@ typedef struct {
 
 enum { SHARED_POINTER = 16 };
 
+/* SavedTensorDefaultHooksTLS begins with a stack of hooks, a std::deque: a map, its size, two iterators of four pointers. */
+typedef struct {
+    const void *map;
+    size_t size;
+    const char *begin[4], *end[4];
+} saved_hooks_state;
+
 /* Where torch keeps this thread's state; a thread-local of torch's stays where it is as long as the thread lives. */
 static _Thread_local struct {
     const void *keys; /* dlsym gives the calling thread's own copy */
     const function_state *functions;
+    const saved_hooks_state *saved_tensor_hooks;
 } thread __attribute__((tls_model("initial-exec")));
 
 static void find_thread_state(void) {
     thread.functions = probes.functions();
+    thread.saved_tensor_hooks = probes.saved_tensor_hooks();
     thread.keys = dlsym(probes.library, probes.keys_symbol);
 }
 
@@ -51,6 +61,7 @@ static void take_fingerprint(fj_fingerprint *now) {
     now->autocast_cuda = probes.autocast_dtype(1);
     now->autocast_cache = probes.autocast_cache();
     now->default_dtype = probes.default_dtype();
+    now->saved_tensor_hooks = thread.saved_tensor_hooks->begin[0] != thread.saved_tensor_hooks->end[0];
     for (int i = 0; i < 3; i++) now->deterministic[i] = probes.deterministic[i](probes.context);
 }
 
@@ -99,6 +110,7 @@ int fj_torch_state_holds(PyObject *state, fj_state_memory *memory) {
     if (!calibrated) return ask(state);
     fj_fingerprint now;
     take_fingerprint(&now);
+    if (now.saved_tensor_hooks) return ask(state); /* whose they are does not show */
     if (memory->knows_holds && memcmp(&now, &memory->holds, sizeof now) == 0 && same_modes(memory->modes, &now))
         return 1;
     if (memory->knows_fails && memcmp(&now, &memory->fails, sizeof now) == 0) return 0;
@@ -114,16 +126,16 @@ int fj_torch_state_holds(PyObject *state, fj_state_memory *memory) {
     return holds;
 }
 
-/* set_state_probes(None | (library handle, symbol of the keys, 9 addresses, context getter, function_mode_at,
- * dispatch_mode_at)) */
+/* set_state_probes(None | (library handle, symbol of the keys, 9 addresses, context getter, getter of the saved tensors' hooks,
+ * function_mode_at, dispatch_mode_at)) */
 static PyObject *set_state_probes(PyObject *module, PyObject *from) {
     calibrated = 0;
     if (from == Py_None) Py_RETURN_NONE;
-    unsigned long long library, at[9], context;
+    unsigned long long library, at[9], context, hooks;
     const char *symbol;
     PyObject *function_mode_at, *dispatch_mode_at;
-    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKOO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
-                          &at[7], &at[8], &context, &function_mode_at, &dispatch_mode_at))
+    if (!PyArg_ParseTuple(from, "KsKKKKKKKKKKKOO", &library, &symbol, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+                          &at[7], &at[8], &context, &hooks, &function_mode_at, &dispatch_mode_at))
         return NULL;
     probes.library = (void *)(uintptr_t)library;
     char *kept = strdup(symbol); /* once a process */
@@ -134,6 +146,7 @@ static PyObject *set_state_probes(PyObject *module, PyObject *from) {
         (void **)&probes.deterministic[2],
     };
     for (int i = 0; i < 9; i++) *targets[i] = (void *)(uintptr_t)at[i];
+    probes.saved_tensor_hooks = (const void *(*)(void))(uintptr_t)hooks;
     probes.context = ((const void *(*)(void))(uintptr_t)context)();
     Py_XSETREF(probes.function_mode_at, Py_NewRef(function_mode_at));
     Py_XSETREF(probes.dispatch_mode_at, Py_NewRef(dispatch_mode_at));

@@ -255,3 +255,37 @@ def test_functions_that_close_over_themselves():
         return x * counted.three
 
     assert torch.equal(strict_compile(f, fullgraph=True)(vec(2)), vec(2) * 3)
+
+
+def tenfold(cls, func, types, args=(), kwargs=None):
+    with torch._C.DisableTorchFunctionSubclass():
+        result = func(*args, **kwargs or {})
+    return result * 10 if func is torch.Tensor.add else result
+
+
+@pytest.mark.parametrize("owner", [0, 1], ids=["its own class", "a class below"])
+@pytest.mark.parametrize("made_inside", [False, True])
+def test_torch_function_replaced_after_compile_is_seen(made_inside, owner):
+    class Below(torch.Tensor):
+        pass
+
+    class Above(Below):
+        pass
+
+    def f(x):
+        return (x.as_subclass(Above) if made_inside else x) + 1
+
+    def asked():
+        x = vec(2) if made_inside else vec(2).as_subclass(Above)
+        return seen(f(x)), seen(compiled(x))
+
+    compiled = strict_compile(f)
+    changed = (Above, Below)[owner]
+    for new in (None, classmethod(tenfold), torch._C._disabled_torch_function_impl):
+        if new is not None:
+            changed.__torch_function__ = new
+        expected, found = asked()
+        assert found == expected
+    del changed.__torch_function__
+    expected, found = asked()
+    assert found == expected
