@@ -308,7 +308,8 @@ class BuiltinValue(Value):
     def describe(self) -> str:
         module = getattr(self.real, "__module__", None)
         name = getattr(self.real, "__qualname__", None) or getattr(self.real, "__name__", None) or repr(self.real)
-        return f"{module}.{name}" if module and module != "builtins" else str(name)
+        full = f"{module}.{name}" if module and module != "builtins" else str(name)
+        return ".".join(part for part in full.split(".") if not part.startswith("pybind11_detail_"))  # classes that nobody has written
 
     def key(self) -> Any:
         return Identity(self.real)

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..comparison_key import KeyMaker
-from ..function import FunctionValue, PartialValue
+from ..function import BuiltinValue, FunctionValue, PartialValue
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def reduce(tx: TraceContext, function: Value, iterable: Value, initial: Value | 
 
 @models(functools.update_wrapper)
 def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: Value) -> Value:
+    if not kwargs and isinstance(wrapper, FunctionValue) and made_in_c(wrapped):
+        for name in COPIED:
+            if hasattr(wrapped.real, name):
+                wrapper.set_attribute(tx, name, tx.wrap(getattr(wrapped.real, name), None))
+        wrapper.set_attribute(tx, "__wrapped__", wrapped)
+        return wrapper
     if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(wrapped, FunctionValue):
         raise GraphBreak("unknown-call", "functools.update_wrapper() with these arguments")
     if getattr(wrapped.real, "__type_params__", ()):
@@ -46,6 +53,11 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
             wrapper.set_attribute(tx, name, wrapped.attribute(tx, name))
     wrapper.set_attribute(tx, "__wrapped__", wrapped)
     return wrapper
+
+
+def made_in_c(function: Value) -> bool:
+    """Whether it is a function that has no attributes but those that C gives it."""
+    return isinstance(function, BuiltinValue) and isinstance(function.real, types.BuiltinFunctionType | types.MethodDescriptorType)
 
 
 COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")

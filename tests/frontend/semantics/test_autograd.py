@@ -413,3 +413,28 @@ def test_jacobians():
         return torch.func.jacrev(lambda y: y.sin().sum(0))(x), torch.func.jacrev(lambda y: (y * y).sum())(x)
 
     check(f, vec(2, 3))
+
+
+def cubed(x):
+    return (x**3).sum()
+
+
+TRANSFORMS = {
+    "jvp": (lambda x: torch.func.jvp(torch.sin, (x * 2,), (x,)), 1),
+    "jvp, then more": (lambda x: sum(torch.func.jvp(torch.sin, (x,), (x,))) * 2, 1),
+    "jacfwd": (lambda x: torch.func.jacfwd(torch.sin)(x) * 2, 1),
+    "jacfwd of a lambda": (lambda x: torch.func.jacfwd(lambda y: y.sin() * 2)(x), 1),
+    "jacrev": (lambda x: torch.func.jacrev(torch.sin)(x) * 2, 0),
+    "jacrev of two": (lambda x: torch.func.jacrev(torch.mul, argnums=(0, 1))(x, x), 0),
+    "vjp": (lambda x: torch.func.vjp(torch.sin, x)[1](x), 0),
+    "hessian": (lambda x: torch.func.hessian(cubed)(x), 1),
+    "functionalize": (lambda x: torch.func.functionalize(lambda y: y.clone().add_(1))(x), 1),
+    "vmap of jacfwd": (lambda x: torch.func.vmap(torch.func.jacfwd(torch.sin))(x.expand(2, 3)), 1),
+    "jacfwd of jacrev": (lambda x: torch.func.jacfwd(torch.func.jacrev(cubed))(x), 1),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_derivatives_of_other_kinds_cost_one_break_at_most(name):
+    f, breaks = TRANSFORMS[name]
+    check(f, vec(3), graphs=None, breaks=("unknown-call",) * breaks)

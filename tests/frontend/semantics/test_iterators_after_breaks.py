@@ -306,3 +306,62 @@ def test_reversed_by_length_and_items():
         return x
 
     check(f, vec(2), Counted([vec(2), vec(2) + 1]), graphs=None, breaks=None)
+
+
+def test_an_iterator_inside_that_cannot_be_looked_into_takes_nothing_from_its_neighbours():
+    def letters():
+        yield from "abc"
+
+    def f(x, ts, log):
+        for t, letter, number in zip(ts, letters(), map(number_of, [1, 2, 3, 4]), strict=False):
+            x = x + t
+            print(letter)
+            log.append((letter, number))
+        return x, log
+
+    check(f, vec(2), [vec(2) + i for i in range(5)], [], graphs=None, breaks=None)
+
+
+def test_an_exception_of_what_map_calls_leaves_its_neighbours_moved():
+    def f(x, numbers, it):
+        pairs = zip(it, map(number_of, numbers), strict=False)
+        seen = []
+        try:
+            for letter, number in pairs:
+                print(letter)
+                x = x + number
+        except ValueError as error:
+            seen.append(str(error))
+        return x, seen, next(pairs), it
+
+    check(f, vec(2), [1, 2, -1, 4, 5], iter("abcdefg"), graphs=None, breaks=None)
+
+
+def number_of(number: int) -> int:
+    if number < 0:
+        raise ValueError(number)
+    return number * 2
+
+
+def test_an_iterator_of_the_programs_own_inside_an_enumerate():
+    class Steps:
+        def __init__(self, end: int) -> None:
+            self.at, self.end = 0, end
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> int:
+            if self.at == self.end:
+                raise StopIteration
+            self.at += 1
+            return self.at
+
+    def f(x, steps):
+        for i, step in enumerate(steps):
+            x = x + step
+            print(i, steps.at)
+            x = x * 2
+        return x
+
+    check(f, vec(2), Steps(4), graphs=None, breaks=("output",) * 3)
