@@ -29,12 +29,22 @@ typedef struct {
 
 enum { SHARED_POINTER = 16 };
 
-/* SavedTensorDefaultHooksTLS begins with a stack of hooks, a std::deque: a map, its size, two iterators of four pointers. */
+/* SavedTensorDefaultHooksTLS begins with a stack of pairs of hooks, a std::deque in blocks of 16. */
 typedef struct {
-    const void *map;
+    const char *at, *block, *block_end, *place; /* of the block, among all */
+} deque_iterator;
+typedef struct {
+    const void *blocks;
     size_t size;
-    const char *begin[4], *end[4];
+    deque_iterator begin, end;
 } saved_hooks_state;
+
+enum { PAIR_OF_HOOKS = 32, HOOKS_A_BLOCK = 16 };
+
+static int64_t depth_of(const saved_hooks_state *hooks) {
+    int64_t blocks = (hooks->end.place - hooks->begin.place) / (int64_t)sizeof(void *) - 1;
+    return blocks * HOOKS_A_BLOCK + (hooks->end.at - hooks->end.block + hooks->begin.block_end - hooks->begin.at) / PAIR_OF_HOOKS;
+}
 
 /* Where torch keeps this thread's state; a thread-local of torch's stays where it is as long as the thread lives. */
 static _Thread_local struct {
@@ -61,7 +71,7 @@ static void take_fingerprint(fj_fingerprint *now) {
     now->autocast_cuda = probes.autocast_dtype(1);
     now->autocast_cache = probes.autocast_cache();
     now->default_dtype = probes.default_dtype();
-    now->saved_tensor_hooks = thread.saved_tensor_hooks->begin[0] != thread.saved_tensor_hooks->end[0];
+    now->saved_tensor_hooks = depth_of(thread.saved_tensor_hooks);
     for (int i = 0; i < 3; i++) now->deterministic[i] = probes.deterministic[i](probes.context);
 }
 

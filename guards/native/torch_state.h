@@ -6,9 +6,9 @@
 
 typedef struct {
     uint64_t keys[2]; /* thread-local included and excluded dispatch keys, as stored */
-    int64_t function_modes, dispatch_modes;
+    int64_t function_modes, dispatch_modes, saved_tensor_hooks;
     int32_t functions_disabled;
-    int8_t grad, autocast_cpu, autocast_cuda, autocast_cache, default_dtype, deterministic[3], saved_tensor_hooks, padding[3];
+    int8_t grad, autocast_cpu, autocast_cuda, autocast_cache, default_dtype, deterministic[3], padding[4];
 } fj_fingerprint;
 
 typedef struct {

@@ -180,3 +180,18 @@ def test_each_thread_has_its_own(holds):
         assert not program.check((), setting)
     assert answers == [True, False, True]
     assert program.check((), setting)
+
+
+def test_modes_show_under_hooks_on_saved_tensors_too(fingerprints):
+    """A compile may be the first to ask, and has such hooks of its own on the stack."""
+    if fingerprints:
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            assert all(map(fingerprint.shows, fingerprint.TRIALS))
+
+
+def test_hooks_of_the_programs_and_torchs_own():
+    state = TorchState.now()
+    with torch.autograd.graph.save_on_cpu():
+        assert state.holds()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        assert not state.holds()
