@@ -16,9 +16,10 @@ from .source import WALKED
 # Those that say how many items they have left.
 COUNTED: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())), type(reversed([])), reversed)
 VIEWS: tuple[Callable[[Any], Any], ...] = (dict.keys, dict.values, dict.items)
+FORWARD_DICT = tuple(type(iter(view({}))) for view in VIEWS)
 # Those of which only a copy can tell: they also raise when what they walk has changed.
 COPIED: tuple[type, ...] = (
-    *(type(iter(view({}))) for view in VIEWS), *(type(reversed(view({}))) for view in VIEWS), type(iter(set())), type(iter(OrderedDict())),
+    *FORWARD_DICT, *(type(reversed(view({}))) for view in VIEWS), type(iter(set())), type(iter(OrderedDict())),
     type(iter("")), type(iter("\u0100")), type(iter(b"")),
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)

@@ -346,7 +346,9 @@ LOADS: dict[type[Source], LoadKind] = {
     s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
     s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
     s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
-    s.IteratorItem: LoadKind(300, lambda source: Encoded("CALL", partial(peek, index=source.index), runs_python=True)),
+    s.IteratorItem: LoadKind(
+        20, lambda source: Encoded("ITERATOR_ITEM", partial(peek, index=source.index), source.index, runs_python=True)
+    ),
     s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
@@ -368,7 +370,7 @@ def numbered(load: Load) -> str:
 
 # How a load prints its argument, where it is not the object.
 ARGUMENTS: dict[str, Callable[[Load], str]] = {
-    **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM"), numbered),
+    **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM", "ITERATOR_ITEM"), numbered),
     "CONSTANT": lambda load: load.source.name,
     "CALL": lambda load: ", ".join(map(str, load.object.keywords.values())) if isinstance(load.object, partial) else "",
     **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),

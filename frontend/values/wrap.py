@@ -352,7 +352,10 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     made = shape(obj)
-    tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
+    if isinstance(obj, enumerate | filter):  # all are made alike
+        tx.guard(source, Kind.TYPE, made[0])
+    else:
+        tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
     held = parts(obj)
     if isinstance(obj, itertools.count):
         if not held:

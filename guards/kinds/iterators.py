@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ..guard import Guard, Kind
-from ..iterators import COUNTED, ITERATORS, remaining
+from ..iterators import COUNTED, FORWARD_DICT, ITERATORS, remaining
 from .registry import Encoded, GuardKind, guard_kind
 
 
@@ -23,7 +23,7 @@ class Remaining(GuardKind):
 
     def encode(self, guard: Guard) -> Encoded:
         count, exactly, cls = guard.expected
-        if cls not in COUNTED:
+        if cls not in COUNTED and cls not in FORWARD_DICT:
             return Encoded("PYTHON", partial(self.holds, guard.expected), runs_python=True)
         return Encoded("EXACTLY_LEFT" if exactly else "AT_LEAST_LEFT", number=count)
 

@@ -40,6 +40,12 @@ static PyObject *sequence_item(PyObject *sequence, Py_ssize_t index) {
     return index >= 0 && index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : NULL;
 }
 
+/* The item that so many steps on an iterator would give, a new reference; of those that C knows nothing of Python tells. */
+static PyObject *iterator_item(PyObject *iterator, const Step *step) {
+    PyObject *item = fj_peek(iterator, step->number);
+    return item || PyErr_Occurred() ? item : PyObject_CallOneArg(step->object, iterator);
+}
+
 static PyObject *mro_item(PyObject *type, Py_ssize_t index) {
     PyObject *mro = PyType_Check(type) ? ((PyTypeObject *)type)->tp_mro : NULL;
     return mro ? sequence_item(mro, index) : NULL;
@@ -239,6 +245,7 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
         case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint) : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
+        case OP_ITERATOR_ITEM: OWNED(iterator_item(OF, step));
         case OP_CALL: OWNED(PyObject_CallOneArg(step->object, OF));
         case OP_FUNCTION_FIELD: BORROWED(is_function(OF) ? function_field(OF, step->number) : NULL);
         case OP_PROPERTY_FIELD: BORROWED(property_field(OF, step->number));
@@ -419,8 +426,8 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
 }
 
 static int makes_reference(const Step *step) {
-    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT || step->op == OP_CALL || step->op == OP_TENSOR_SIZE ||
-           step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
+    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT || step->op == OP_CALL || step->op == OP_ITERATOR_ITEM ||
+           step->op == OP_TENSOR_SIZE || step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
 }
 
 /* A new reference; a name becomes the very string that classes and most dictionaries know it by. */

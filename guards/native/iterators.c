@@ -1,4 +1,6 @@
 /* What an iterator made of others keeps for itself, set apart from these: the number of an enumerate, what a chain has open. */
+#include "object_compat.h" /* first: it says which of Python's headers are to be seen */
+
 #include "iterators.h"
 
 #include <string.h>
@@ -43,6 +45,23 @@ static PyObject *set_open(PyObject *Py_UNUSED(module), PyObject *args) {
     if (active == object || active == Py_None) Py_CLEAR(of->active);
     else Py_XSETREF(of->active, Py_NewRef(active));
     Py_RETURN_NONE;
+}
+
+PyObject *fj_peek(PyObject *iterator, Py_ssize_t ahead) {
+    if (fj_is_dict_iterator(iterator)) {
+        const fj_dict_iterator *of = (fj_dict_iterator *)iterator;
+        PyObject *key = NULL, *value = NULL;
+        if (fj_dict_left(of) <= ahead) return NULL;
+        for (Py_ssize_t at = of->position, i = 0; i <= ahead; i++)
+            if (!PyDict_Next((PyObject *)of->dict, &at, &key, &value)) return NULL;
+        if (Py_IS_TYPE(iterator, &PyDictIterItem_Type)) return PyTuple_Pack(2, key, value);
+        return Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value);
+    }
+    if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PyTupleIter_Type)) return NULL;
+    const fj_sequence_iterator *of = (fj_sequence_iterator *)iterator;
+    if (fj_remaining(iterator) <= ahead) return NULL;
+    PyObject **items = PyList_Check(of->sequence) ? ((PyListObject *)of->sequence)->ob_item : ((PyTupleObject *)of->sequence)->ob_item;
+    return Py_NewRef(items[of->index + ahead]);
 }
 
 PyMethodDef fj_iterator_methods[] = {

@@ -135,8 +135,37 @@ static inline PyObject **fj_property_field(PyObject *property, Py_ssize_t number
     return number >= 0 && number < 3 ? &((Property *)property)->functions[number] : NULL;
 }
 
-/* How many items an iterator of a range, a list or a tuple (backwards, too) would still give, as its __length_hint__ says; -1 for
- * any other object. These are CPython's own structs, which 3.11 shows in no header. */
+typedef struct { /* of a list or a tuple: CPython's own, as are the next ones; no header shows them */
+    PyObject_HEAD
+    Py_ssize_t index;      /* -1 at the end, since 3.13 */
+    PyVarObject *sequence; /* NULL at the end, but not always since 3.13 */
+} fj_sequence_iterator;
+
+typedef struct {
+    PyObject_HEAD
+    PyDictObject *dict; /* NULL at the end */
+    Py_ssize_t used, position;
+    PyObject *result;
+    Py_ssize_t left;
+} fj_dict_iterator;
+
+static inline int fj_is_dict_iterator(PyObject *iterator) {
+    return Py_IS_TYPE(iterator, &PyDictIterKey_Type) || Py_IS_TYPE(iterator, &PyDictIterValue_Type) ||
+           Py_IS_TYPE(iterator, &PyDictIterItem_Type);
+}
+
+/* How many items it would still give; -1 when it would raise on the way, as keys came or went. */
+static inline Py_ssize_t fj_dict_left(const fj_dict_iterator *of) {
+    if (of->dict == NULL) return 0;
+    if (of->used != of->dict->ma_used) return -1;
+    Py_ssize_t count = 0;
+    for (Py_ssize_t at = of->position; PyDict_Next((PyObject *)of->dict, &at, NULL, NULL); count++) {
+    }
+    return count > of->left ? -1 : count;
+}
+
+/* How many items an iterator of a range, a list, a tuple (backwards, too) or a dictionary would still give; -1 for any
+ * other object. These are CPython's own structs, which 3.11 shows in no header. */
 static inline Py_ssize_t fj_remaining(PyObject *iterator) {
     typedef struct {
         PyObject_HEAD
@@ -145,11 +174,6 @@ static inline Py_ssize_t fj_remaining(PyObject *iterator) {
 #endif
         long start, step, length;
     } RangeIterator;
-    typedef struct {
-        PyObject_HEAD
-        Py_ssize_t index;      /* -1 at the end, since 3.13 */
-        PyVarObject *sequence; /* NULL at the end, but not always since 3.13 */
-    } SequenceIterator;
     if (Py_IS_TYPE(iterator, &PyRangeIter_Type)) {
 #if PY_VERSION_HEX < 0x030C0000
         return ((RangeIterator *)iterator)->length - ((RangeIterator *)iterator)->index;
@@ -157,7 +181,8 @@ static inline Py_ssize_t fj_remaining(PyObject *iterator) {
         return ((RangeIterator *)iterator)->length;
 #endif
     }
-    const SequenceIterator *of = (SequenceIterator *)iterator;
+    if (fj_is_dict_iterator(iterator)) return fj_dict_left((fj_dict_iterator *)iterator);
+    const fj_sequence_iterator *of = (fj_sequence_iterator *)iterator;
     if (Py_IS_TYPE(iterator, &PyReversed_Type) && of->sequence && !PyTuple_CheckExact(of->sequence)) return -1;
     if (Py_IS_TYPE(iterator, &PyListRevIter_Type) || Py_IS_TYPE(iterator, &PyReversed_Type))
         return of->sequence && of->sequence->ob_size > of->index ? of->index + 1 : 0;
