@@ -175,7 +175,8 @@ def test_torchs_own_hooks_leave_it_compiled(around):
         around(callee, x).sum().backward()
         gradients.append(x.grad)
     torch.testing.assert_close(gradients[1:], gradients[:1] * 2)
-    assert len([event for event in seen if isinstance(event, events.Captured)]) == 1 and not told(seen)
+    captured = [event for event in seen if isinstance(event, events.Captured)]
+    assert 1 <= len(captured) <= 2 and not told(seen)  # some torches have other dispatch keys in the backward pass
 
 
 def save_on_cpu(f: Any, x: torch.Tensor) -> torch.Tensor:
