@@ -79,7 +79,7 @@ def dispatch_modes() -> tuple[type, ...]:
 
 def saved_tensor_hooks() -> bool:
     """Whether hooks of the program's see what autograd saves."""
-    hooks = _C._autograd._top_saved_tensors_default_hooks(False)  # type: ignore[attr-defined]
+    hooks = _C._autograd._top_saved_tensors_default_hooks(False)
     return hooks is not None and getattr(hooks[0], "__module__", None) not in HOOKS_AS_IS
 
 
