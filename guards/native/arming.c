@@ -86,7 +86,8 @@ typedef struct {
 } Maker;
 
 /* What a record or a word is of: one object, or one place in memory, may be reached by several paths. */
-typedef enum { INSTANCE, CLASS, CONTAINER, PLACE, ITS_DICT, ITS_CLASS } Aspect;
+/* The last ones are of a class, in the order of fj_reassignment: whether it counts. */
+typedef enum { INSTANCE, CLASS, CONTAINER, PLACE, ITS_DICTS, ITS_CLASSES, ITS_PARTS } Aspect;
 
 typedef struct Known {
     const void *at;
@@ -129,17 +130,24 @@ static void add_word(Maker *maker, const void *at, uint64_t expected, int32_t re
     append(maker, &maker->arming->all, (Word){at, expected, record, 0});
 }
 
-/* Was it found where nothing else can be put unseen, not even a new object at its address? */
-static int is_told_of(const Maker *maker, uint16_t temp) {
-    int32_t by = maker->found_by[temp], record = maker->loader[temp];
-    if (record >= 0) return maker->arming->records[record]->tells;
-    return by >= 0 && maker->program->steps[by].op == OP_CONSTANT;
-}
-
 static int class_counts(Maker *maker, PyTypeObject *type, fj_reassignment what) {
-    Known *known = known_of(maker, type, what == FJ_DICT ? ITS_DICT : ITS_CLASS);
+    Known *known = known_of(maker, type, ITS_DICTS + what);
     if (known->record < 0) known->record = fj_counts(type, what);
     return known->record;
+}
+
+/* Was it found where nothing else can be put unseen, not even a new object at its address? */
+static int is_told_of(Maker *maker, uint16_t temp) {
+    int32_t by = maker->found_by[temp], record = maker->loader[temp];
+    if (record >= 0) return maker->arming->records[record]->tells;
+    if (by < 0) return 0;
+    const Step *step = &maker->program->steps[by];
+    switch ((Op)step->op) {
+    case OP_CONSTANT: return 1;
+    case OP_SEQUENCE_ITEM: return is_told_of(maker, step->src); /* of a tuple, see watch_tuple */
+    case OP_FUNCTION_FIELD: return class_counts(maker, &PyFunction_Type, FJ_FUNCTION) && is_told_of(maker, step->src);
+    default: return 0;
+    }
 }
 
 /* One that has to be compared at every call. */
@@ -148,23 +156,18 @@ static void add_both(Maker *maker, const void *at, uint64_t expected, int32_t re
     append(maker, &maker->arming->quick, (Word){at, expected, record, 1});
 }
 
-static void add_pointer(Maker *maker, const void *place) {
-    Known *known = known_of(maker, place, PLACE);
-    if (known->record < 0) add_both(maker, place, read_word(place), -1);
-    known->record = 0;
-}
-
-/* Of an object, where it points to its dictionary or class: compared only when that of any object was set, if it is sure to
- * be the same object. */
-static void add_part(Maker *maker, uint16_t temp, const void *place, fj_reassignment what) {
+/* What a pointer points to; `seldom`: compared only when something changed. */
+static void add_pointer(Maker *maker, const void *place, int seldom) {
     Known *known = known_of(maker, place, PLACE);
     if (known->record >= 0) return;
-    if (!is_told_of(maker, temp) || !class_counts(maker, Py_TYPE(maker->arming->temps[temp]), what)) {
-        add_pointer(maker, place);
-        return;
-    }
-    add_word(maker, place, read_word(place), -1);
     known->record = 0;
+    if (seldom) add_word(maker, place, read_word(place), -1);
+    else add_both(maker, place, read_word(place), -1);
+}
+
+/* Of what a setter puts there which counts, in an object that is sure to be the same one. */
+static void add_assigned(Maker *maker, uint16_t temp, const void *place, fj_reassignment what) {
+    add_pointer(maker, place, is_told_of(maker, temp) && class_counts(maker, Py_TYPE(maker->arming->temps[temp]), what));
 }
 
 static int32_t add_record(Maker *maker) {
@@ -219,7 +222,7 @@ static int32_t record_of_object(Maker *maker, uint16_t temp) {
     if (place == NULL) {
         tell_by_value(maker, *known);
     } else {
-        if (!PyModule_CheckExact(object)) add_part(maker, temp, place, FJ_DICT);
+        if (!PyModule_CheckExact(object)) add_assigned(maker, temp, place, FJ_DICT);
         tell_of_dict(maker, *known, *place, 1);
     }
     return *known;
@@ -290,15 +293,16 @@ static void watch_type(Maker *maker, Py_ssize_t index) {
     const unsigned long flags = Py_TYPE(object)->tp_flags;
     int fixed = (!(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE)) && !PyModule_Check(object);
     if (fixed && maker->loader[temp] >= 0) add_to_record(maker, maker->loader[temp], index);
-    else add_part(maker, temp, &object->ob_type, FJ_CLASS);
+    else add_assigned(maker, temp, &object->ob_type, FJ_CLASS);
 }
 
 /* What is read off a tuple that was not found in a container: a function's defaults or closure. Another tuple may lie at its
  * address by the next call, so that what it holds is compared. */
 static void watch_tuple(Maker *maker, PyObject *tuple, const Step *step) {
     Py_ssize_t number = step->number, size = PyTuple_GET_SIZE(tuple);
-    add_pointer(maker, &((PyVarObject *)tuple)->ob_size);
-    if (step->op == OP_SEQUENCE_ITEM) add_pointer(maker, &PyTuple_GET_ITEM(tuple, number < 0 ? number + size : number));
+    int told = is_told_of(maker, step->src);
+    add_pointer(maker, &((PyVarObject *)tuple)->ob_size, told);
+    if (step->op == OP_SEQUENCE_ITEM) add_pointer(maker, &PyTuple_GET_ITEM(tuple, number < 0 ? number + size : number), told);
 }
 
 static void watch_step(Maker *maker, Py_ssize_t index) {
@@ -326,9 +330,9 @@ static void watch_step(Maker *maker, Py_ssize_t index) {
     case OP_MRO_ITEM: add_to_record(maker, record_of_class(maker, step->src), index); break;
     case OP_TYPE:
     case OP_TYPE_OF: watch_type(maker, index); break;
-    case OP_FUNCTION_FIELD: add_pointer(maker, fj_function_field(of, step->number)); break;
-    case OP_PROPERTY_FIELD: add_pointer(maker, fj_property_field(of, step->number)); break; /* __init__ can be called again */
-    case OP_CELL: add_pointer(maker, &((PyCellObject *)of)->ob_ref); break;
+    case OP_FUNCTION_FIELD: add_assigned(maker, step->src, fj_function_field(of, step->number), FJ_FUNCTION); break;
+    case OP_PROPERTY_FIELD: add_pointer(maker, fj_property_field(of, step->number), 0); break; /* __init__ can be called again */
+    case OP_CELL: add_pointer(maker, &((PyCellObject *)of)->ob_ref, 0); break;
     case OP_EQUALS: pin(maker, of); break;
     default: break; /* says nothing that could change while the objects are the same */
     }

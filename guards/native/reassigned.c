@@ -4,6 +4,7 @@
 #include "reassigned.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 static struct {
     atomic_uint_fast64_t count, under_way;
@@ -32,39 +33,56 @@ static int is_asked_about(PyTypeObject *type) {
 
 /* ---- the setters ------------------------------------------------------------------------------------------------ */
 
-static setter before[2]; /* by fj_reassignment */
+#define SETTERS(X) X(dict) X(class) X(code) X(defaults) X(keyword_defaults)
+
+typedef enum {
+#define X(name) SETTER_##name,
+    SETTERS(X)
+#undef X
+    SETTER_COUNT
+} Setter;
+
+static setter before[SETTER_COUNT];
 
 /* Counted when it begins and when it is over: it may run Python before and after the assignment itself. */
-static int assign(PyObject *object, PyObject *value, void *closure, fj_reassignment what) {
+static int assign(PyObject *object, PyObject *value, void *closure, Setter which) {
     PyTypeObject *type = Py_TYPE(object);
     add(&seen.under_way, 1);
     if (is_asked_about(type)) add(&seen.count, 1);
-    int result = before[what](object, value, closure);
+    int result = before[which](object, value, closure);
     if (is_asked_about(type)) add(&seen.count, 1); /* by its address: the class may be gone */
     add(&seen.under_way, (uint64_t)-1);
     return result;
 }
 
-static int assign_dict(PyObject *object, PyObject *value, void *closure) { return assign(object, value, closure, FJ_DICT); }
-static int assign_class(PyObject *object, PyObject *value, void *closure) { return assign(object, value, closure, FJ_CLASS); }
+#define X(name)                                                                                                         \
+    static int assign_##name(PyObject *object, PyObject *value, void *closure) {                                        \
+        return assign(object, value, closure, SETTER_##name);                                                           \
+    }
+SETTERS(X)
+#undef X
 
-static const setter counting[2] = {assign_dict, assign_class};
+static const setter counting[SETTER_COUNT] = {
+#define X(name) assign_##name,
+    SETTERS(X)
+#undef X
+};
 
 /* In CPython's own table, which the descriptors of all classes point to. */
-static int replace(PyObject *descriptor, fj_reassignment what) {
+static int replace(PyObject *descriptor, Setter which) {
     if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) return 0;
     PyGetSetDef *def = ((PyGetSetDescrObject *)descriptor)->d_getset;
-    if (def->set == counting[what]) return 1;
-    if (def->set == NULL || (before[what] && def->set != before[what])) return 0;
-    before[what] = def->set;
-    def->set = counting[what];
+    if (def->set == counting[which]) return 1;
+    if (def->set == NULL || (before[which] && def->set != before[which])) return 0;
+    before[which] = def->set;
+    def->set = counting[which];
     return 1;
 }
 
 /* ---- whose are counted ------------------------------------------------------------------------------------------ */
 
-static PyObject *names[2];
-static int counted[2];
+static PyObject *names[2]; /* of the descriptors, by fj_reassignment */
+static int counted;
 
 /* The class's own attribute, borrowed; NULL with or without an exception. */
 static PyObject *own(PyTypeObject *type, fj_reassignment what) {
@@ -79,7 +97,7 @@ static int by_that_setter_only(PyTypeObject *type, fj_reassignment what) {
         if (descriptor == NULL && PyErr_Occurred()) return 0;
         if (descriptor == NULL) continue;
         if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) return 0;
-        if (((PyGetSetDescrObject *)descriptor)->d_getset->set != counting[what]) return 0;
+        if (((PyGetSetDescrObject *)descriptor)->d_getset->set != counting[what == FJ_DICT ? SETTER_dict : SETTER_class]) return 0;
     }
     return 1;
 }
@@ -90,9 +108,13 @@ static int has_common_dict(PyTypeObject *type) {
     return own(type, FJ_DICT) != NULL;
 }
 
+static int is_set_in_common_way(PyTypeObject *type, fj_reassignment what) {
+    if (what == FJ_FUNCTION) return type == &PyFunction_Type;
+    return type->tp_mro && by_that_setter_only(type, what) && (what == FJ_CLASS || has_common_dict(type));
+}
+
 int fj_counts(PyTypeObject *type, fj_reassignment what) {
-    if (!counted[what] || type->tp_mro == NULL) return 0;
-    if (!by_that_setter_only(type, what) || (what == FJ_DICT && !has_common_dict(type))) return PyErr_Clear(), 0;
+    if (!counted || !is_set_in_common_way(type, what)) return PyErr_Clear(), 0;
     uint64_t bit;
     atomic_uint_fast64_t *place = place_of(type, &bit);
     atomic_fetch_or_explicit(place, bit, memory_order_relaxed);
@@ -101,33 +123,44 @@ int fj_counts(PyTypeObject *type, fj_reassignment what) {
 
 /* ---- for watching.py -------------------------------------------------------------------------------------------- */
 
-/* count_reassignments(None | (descriptors of `__dict__` ...), descriptor of `__class__`) */
-static PyObject *count_reassignments(PyObject *module, PyObject *args) {
-    PyObject *dicts, *class;
-    if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &dicts, &class)) return NULL;
-    if (names[FJ_DICT] == NULL && (names[FJ_DICT] = PyUnicode_InternFromString("__dict__")) == NULL) return NULL;
-    if (names[FJ_CLASS] == NULL && (names[FJ_CLASS] = PyUnicode_InternFromString("__class__")) == NULL) return NULL;
-    counted[FJ_DICT] = PyTuple_GET_SIZE(dicts) > 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dicts); i++)
-        if (!replace(PyTuple_GET_ITEM(dicts, i), FJ_DICT)) counted[FJ_DICT] = 0;
-    counted[FJ_CLASS] = class != Py_None && replace(class, FJ_CLASS);
-    Py_RETURN_NONE;
+static Setter setter_named(const char *name) {
+#define X(known) if (strcmp(name, #known) == 0) return SETTER_##known;
+    SETTERS(X)
+#undef X
+    return SETTER_COUNT;
 }
 
-/* counts_reassignments(class) -> whether another dictionary, or class, of its instances is counted */
+/* count_reassignments(((name of a setter, its descriptor), ...)); () to rely on none. */
+static PyObject *count_reassignments(PyObject *module, PyObject *descriptors) {
+    if (!PyTuple_Check(descriptors)) return PyErr_Format(PyExc_TypeError, "expected a tuple");
+    if (names[FJ_DICT] == NULL && (names[FJ_DICT] = PyUnicode_InternFromString("__dict__")) == NULL) return NULL;
+    if (names[FJ_CLASS] == NULL && (names[FJ_CLASS] = PyUnicode_InternFromString("__class__")) == NULL) return NULL;
+    counted = PyTuple_GET_SIZE(descriptors) > 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(descriptors); i++) {
+        const char *name;
+        PyObject *descriptor;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(descriptors, i), "sO", &name, &descriptor)) return counted = 0, NULL;
+        Setter which = setter_named(name);
+        if (which == SETTER_COUNT || !replace(descriptor, which)) counted = 0;
+    }
+    return PyBool_FromLong(counted);
+}
+
+/* counts_reassignments(class) -> of its instances, whether another dictionary, class, part of a function is counted */
 static PyObject *counts_reassignments(PyObject *module, PyObject *type) {
     if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "expected a class");
-    int dict = fj_counts((PyTypeObject *)type, FJ_DICT), class = fj_counts((PyTypeObject *)type, FJ_CLASS);
-    return Py_BuildValue("NN", PyBool_FromLong(dict), PyBool_FromLong(class));
+    int found[3];
+    for (int what = 0; what < 3; what++) found[what] = fj_counts((PyTypeObject *)type, what);
+    return Py_BuildValue("(NNN)", PyBool_FromLong(found[0]), PyBool_FromLong(found[1]), PyBool_FromLong(found[2]));
 }
 
 static PyObject *reassignments(PyObject *module, PyObject *unused) { return PyLong_FromUnsignedLongLong(fj_reassigned()); }
 
 PyMethodDef fj_reassigned_methods[] = {
-    {"count_reassignments", count_reassignments, METH_VARARGS,
-     "count_reassignments(descriptors of `__dict__`, descriptor of `__class__` | None): count what these set, and what is not named no more."},
+    {"count_reassignments", count_reassignments, METH_O,
+     "count_reassignments(((name, descriptor), ...)) -> bool: have these setters count from now on; () to rely on no count."},
     {"counts_reassignments", counts_reassignments, METH_O,
-     "counts_reassignments(class): whether giving its instances another `__dict__` counts, and another class."},
+     "counts_reassignments(class): whether giving its instances another dictionary counts, another class, another part of a function."},
     {"reassignments", reassignments, METH_NOARGS, "How many were counted."},
     {NULL},
 };

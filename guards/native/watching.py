@@ -1,12 +1,14 @@
 """How changes are noticed: of dictionaries by CPython's watchers or, on 3.11, by version tags; and where both are blind.
 
 Some builds (3.13.0) store attributes of an object into its dictionary unseen: tried out once, when this is imported;
-there the steps that look at objects' own attributes run at every call. That an object is given another dictionary or another
-class no watcher tells; the setters that do it are made to count (reassigned.c), if on trial they count whatever does it.
+there the steps that look at objects' own attributes run at every call. Of objects given another dictionary or class, and of
+functions given other code or defaults, no watcher tells; the setters that do it are made to count (reassigned.c), and relied
+on if they counted on trial.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from . import _guards
@@ -61,44 +63,50 @@ class Unslotted(Slotted):
     """CPython has two setters of `__dict__`: this class has the one, Trial the other."""
 
 
-def give_dict(trial: Any) -> None:
-    for _ in range(20):
-        trial.__dict__ = {}
+def plain() -> int:
+    return 1
 
 
-def give_class(trial: Any) -> None:
-    for _ in range(20):
-        trial.__class__ = type("Other", (type(trial),), {})
-
-
-REASSIGNMENTS: tuple[Callable[[Any], None], ...] = (
-    give_dict, give_class, lambda trial: object.__setattr__(trial, "__dict__", {}),
-    lambda trial: object.__setattr__(trial, "__class__", type(trial)),
+SETTERS = (
+    ("dict", Trial.__dict__["__dict__"]), ("dict", Unslotted.__dict__["__dict__"]), ("class", object.__dict__["__class__"]),
+    ("code", FunctionType.__dict__["__code__"]), ("defaults", FunctionType.__dict__["__defaults__"]),
+    ("keyword_defaults", FunctionType.__dict__["__kwdefaults__"]),
 )
-SETTERS = (Trial.__dict__["__dict__"], Unslotted.__dict__["__dict__"]), object.__dict__["__class__"]
+PARTS = {"__code__": plain.__code__.replace(co_name="other"), "__defaults__": (1,), "__kwdefaults__": {}}
 
 
 def counts_reassignments() -> bool:
-    """Whether every way of giving an object another dictionary or class is counted from now on."""
-    _guards.count_reassignments(*SETTERS)
-    return all(is_counted(cls, change) for cls in (Trial, Unslotted) for change in REASSIGNMENTS)
+    """Whether objects given another dictionary or class, and functions other code or defaults, are counted from now on."""
+    return _guards.count_reassignments(SETTERS) and all(map(is_counted, reassignments()))
 
 
-def is_counted(cls: type, change: Callable[[Any], None]) -> bool:
-    told = _guards.counts_reassignments(cls)
-    trial, before = cls(), _guards.reassignments()
-    change(trial)
-    return all(told) and _guards.reassignments() != before
+def reassignments() -> Iterator[tuple[Any, str, Any]]:
+    """(object, name, value) to be set."""
+    for cls in (Trial, Unslotted):
+        yield cls(), "__dict__", {}
+        yield cls(), "__class__", type("Other", (cls,), {})
+    yield from ((FunctionType(plain.__code__, {}), name, value) for name, value in PARTS.items())
+
+
+def is_counted(reassignment: tuple[Any, str, Any]) -> bool:
+    thing, name, value = reassignment
+    for set_ in (setattr, object.__setattr__):
+        _guards.counts_reassignments(type(thing))  # from now on
+        before = _guards.reassignments()
+        set_(thing, name, value)
+        if _guards.reassignments() == before:
+            return False
+    return True
 
 
 COUNTING = counts_reassignments()
 
 
 def force(way: str | None, blind: bool | None = None, counting: bool | None = None) -> None:
-    """For tests: watch by "values", "versions" or "events" from now on, blind for attributes or not, and whether to rely on
-    counts of other dictionaries and classes given to objects; None: as is best here."""
+    """For tests: watch by "values", "versions" or "events" from now on, blind for attributes or not, relying on counts of
+    reassignments or not; None: as is best here."""
     _guards.set_watching(way, BLIND if blind is None else blind)
-    _guards.count_reassignments(*SETTERS if COUNTING and counting is not False else ((), None))
+    _guards.count_reassignments(SETTERS if COUNTING and counting is not False else ())
 
 
 force(None)
