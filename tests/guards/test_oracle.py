@@ -1,6 +1,6 @@
 """Random worlds, random guards that hold in them, random mutations: C and the reference must say the same.
 
-FRAMEJIT_ORACLE_MUTATIONS says how many (10,000; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
+FRAMEJIT_ORACLE_MUTATIONS says how many (12,500; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from framejit.guards.phase import Phases
 from framejit.guards.program import GuardProgram
 from framejit.guards.reference import UNBOUND, FrameView, Unwalkable, check, first_failure, load
 
-MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 10_000))
+MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 12_500))
 SEED = int(os.environ.get("FRAMEJIT_ORACLE_SEED", 0))
 WORLDS = 10
 WAYS = ((None, None), ("versions", None), (None, None, False), ("events", True), ("values", True))
