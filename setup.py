@@ -27,7 +27,10 @@ setup(
     ext_modules=[
         Extension(
             "framejit.guards.native._guards",
-            [f"guards/native/{name}.c" for name in ("arming", "dict_watch", "guard_program", "reassigned", "relation", "tensor_layout", "torch_state")],
+            [
+                f"guards/native/{name}.c"
+                for name in ("arming", "dict_watch", "guard_program", "reassigned", "relation", "tensor_layout", "torch_state")
+            ],
             include_dirs=internal,
             depends=[
                 f"guards/native/{name}.h"

@@ -124,14 +124,14 @@ def names_of(cls):
     return type.__dict__["__dict__"].__get__(cls)
 
 
-def setter_of(cls):
-    return next(names_of(base)["__dict__"] for base in type.__dict__["__mro__"].__get__(cls) if "__dict__" in names_of(base))
+def descriptor_of(cls, name):
+    return next(names_of(base)[name] for base in type.__dict__["__mro__"].__get__(cls) if name in names_of(base))
 
 
 WAYS_TO_SET = {
     "attribute": lambda thing, name, value: setattr(thing, name, value),
     "object's method": lambda thing, name, value: object.__setattr__(thing, name, value),
-    "descriptor": lambda thing, name, value: (object.__dict__[name] if name == "__class__" else setter_of(type(thing))).__set__(thing, value),
+    "descriptor": lambda thing, name, value: descriptor_of(type(thing), name).__set__(thing, value),
     "twice": lambda thing, name, value: [object.__setattr__(thing, name, one) for one in (value, getattr(thing, name), value)],
 }
 
@@ -230,7 +230,7 @@ def test_ways_around_attributes():
 def test_a_class_without_its_descriptor(when):
     """It still sets, whoever kept it."""
     cls = Meta("Lost", (), {})
-    thing, kept = cls(), setter_of(cls)
+    thing, kept = cls(), descriptor_of(cls, "__dict__")
     thing.n = 1
     if when == "before":
         cls.__dict__ = None
@@ -261,7 +261,8 @@ PLACES = {
     "tuple": (lambda thing: Holder((1, thing)), lambda of: s.SequenceItem(own(of, "thing"), 1),
               lambda held, value: vars(held).update(thing=(1, value))),
     "defaults": (lambda thing: types.FunctionType(function.__code__, {}, argdefs=(thing,)),
-                 lambda of: s.SequenceItem(s.AttrSource(of, "__defaults__"), 0), lambda held, value: setattr(held, "__defaults__", (value,))),
+                 lambda of: s.SequenceItem(s.AttrSource(of, "__defaults__"), 0),
+                 lambda held, value: setattr(held, "__defaults__", (value,))),
     "cell": (in_cell, lambda of: s.CellContents(s.SequenceItem(s.AttrSource(of, "__closure__"), 0)), set_cell),
 }
 
