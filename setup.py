@@ -27,13 +27,16 @@ setup(
     ext_modules=[
         Extension(
             "framejit.guards.native._guards",
-            [f"guards/native/{name}.c" for name in ("arming", "dict_watch", "guard_program", "relation", "tensor_layout", "torch_state")],
+            [
+                f"guards/native/{name}.c"
+                for name in ("arming", "dict_watch", "guard_program", "reassigned", "relation", "tensor_layout", "torch_state")
+            ],
             include_dirs=internal,
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "relation", "tensor_layout",
-                    "torch_state",
+                    "arming", "constants", "dict_watch", "guard_api", "object_compat", "program", "reassigned", "relation",
+                    "tensor_layout", "torch_state",
                 )
             ],
             libraries=["dl"],
