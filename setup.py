@@ -29,14 +29,14 @@ setup(
             "framejit.guards.native._guards",
             [
                 f"guards/native/{name}.c"
-                for name in ("arming", "dict_watch", "guard_program", "iterators", "relation", "tensor_layout", "torch_state")
+                for name in ("arming", "dict_watch", "guard_program", "iterators", "reassigned", "relation", "tensor_layout", "torch_state")
             ],
             include_dirs=internal,
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "arming", "constants", "dict_watch", "guard_api", "iterators", "object_compat", "program", "relation", "tensor_layout",
-                    "torch_state",
+                    "arming", "constants", "dict_watch", "guard_api", "iterators", "object_compat", "program", "reassigned", "relation",
+                    "tensor_layout", "torch_state",
                 )
             ],
             libraries=["dl"],

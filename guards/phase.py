@@ -8,12 +8,12 @@ import enum
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from . import source as s
-from .guard import Guard, Kind
+from .guard import Guard, Kind, TensorSpec
 from .kinds import kind_of
 from .kinds.containers import is_constant
 from .source import Source
@@ -70,6 +70,13 @@ class Phases:
         if guard.kind is Kind.TENSOR and phases == {Phase.STABLE}:
             return Phase.HELD
         return phases.pop() if len(phases) == 1 else Phase.LAST
+
+    def tensor_at(self, source: Source) -> TensorSpec | None:
+        """What is checked of the tensor there before anything runs Python; None if nothing is."""
+        for guard in self._by_source[source]:
+            if guard.kind is Kind.TENSOR and self.of_guard(guard, kind_of(guard).encode(guard).runs_python) is not Phase.LAST:
+                return cast(TensorSpec, guard.expected)
+        return None
 
     def of(self, source: Source) -> Phase:
         phase = self._known.get(source)

@@ -16,9 +16,10 @@ from typing import Any
 
 from . import source as s
 from .failure import Failure
-from .guard import Guard, Kind
+from .guard import Guard, Kind, TensorSpec
 from .iterators import part, peek
 from .kinds import Encoded, kind_of
+from .kinds.tensor import exclude_each_other
 from .lifetimes import Places, allocate, hold
 from .native import (
     Program,
@@ -253,6 +254,11 @@ def is_argument(source: Source) -> bool:
     return isinstance(source, s.SlotSource)
 
 
+def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> bool:
+    """Whether a tensor that is checked against the spec may meet one of the others; None: against none."""
+    return any(spec is None or other is None or not exclude_each_other(spec, other) for other in others)
+
+
 # ---- writing steps --------------------------------------------------------------------------------------------------
 
 class Writer:
@@ -284,14 +290,16 @@ class Writer:
         self._lists[phase].append(Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase))
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
-        """Those that stay what they are once, the others against all: `number` of them come first."""
+        """Those that stay what they are once, the others against all that they may be: `number` of them come first."""
         stable = [source for source in subjects if self.phases.of(source) is Phase.STABLE]
         fresh = [source for source in subjects if self.phases.of(source) is not Phase.STABLE]
         if len(stable) > 1:
             uses = tuple(self.load(source, guard, Phase.STABLE) for source in stable)
             self._lists[Phase.STABLE].append(Check("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE))
-        if fresh:
-            uses = tuple(self.load(source, guard, phase) for source in (*fresh, *stable))
+        specs = [self.phases.tensor_at(source) for source in fresh]
+        same = [source for source in stable if may_be_any(self.phases.tensor_at(source), specs)]
+        if len(fresh) > 1 or same:
+            uses = tuple(self.load(source, guard, phase) for source in (*fresh, *same))
             self._lists[phase].append(Check("DISTINCT", uses, guard, None, len(fresh), False, phase))
 
     def load(self, source: Source, guard: Guard | None, wanted: Phase = Phase.LAST) -> int:

@@ -103,6 +103,11 @@ class Kernel:
     def roots(self) -> tuple[Scalar, ...]:
         return tuple(store.value for store in self.stores)
 
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The buffers that it reads."""
+        return frozenset(node.attr.buffer for node in loads(self.roots()))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Product(Kernel):
@@ -112,6 +117,10 @@ class Product(Kernel):
     left: View
     right: View
     result: str
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        return frozenset(node.attr.buffer for node in loads(self.roots())) - {self.result} | {self.left.buffer, self.right.buffer}
 
 
 @dataclass(frozen=True)
@@ -364,10 +373,9 @@ def writes(step: Step) -> list[str]:
     return [name for name in step.results if name is not None]
 
 
-def reads(step: Step) -> set[str]:
+def reads(step: Step) -> set[str] | frozenset[str]:
     if isinstance(step, Bound):
         return {step.names[number] for number in step.pattern.loaded}
     if isinstance(step, Kernel):
-        found = {node.attr.buffer for node in loads(step.roots())}
-        return found - {step.result} | {step.left.buffer, step.right.buffer} if isinstance(step, Product) else found
+        return step.read
     return {view.buffer for view in step.views()}

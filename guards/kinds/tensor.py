@@ -32,6 +32,21 @@ def numbers_match(expected: tuple[int | None, ...], found: tuple[Any, ...]) -> b
     )
 
 
+def exclude_each_other(one: TensorSpec, other: TensorSpec) -> bool:
+    """Whether no tensor meets both."""
+    return (
+        any(getattr(one, name) != getattr(other, name) for name in ("type", *FIELDS, "keys"))
+        or not may_be_equal(one.sizes, other.sizes)
+        or not may_be_equal(one.strides, other.strides)
+    )
+
+
+def may_be_equal(numbers: tuple[int | None, ...], others: tuple[int | None, ...]) -> bool:
+    return len(numbers) == len(others) and all(
+        one is None or other is None or one == other for one, other in zip(numbers, others, strict=True)
+    )
+
+
 @guard_kind(Kind.TENSOR)
 class Tensor(GuardKind):
     cost = 5

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "dict_watch.h"
+#include "reassigned.h"
 
 /* ---- how dictionaries are watched ------------------------------------------------------------------------------- */
 
@@ -28,6 +29,7 @@ static Way way_for(PyObject *dict, int of_instance) {
 typedef struct {
     int32_t first, final; /* a list through Arming.next, by index among the stable steps */
     uint64_t changed;
+    int tells; /* of anything else put into the container, even at the same address */
     PyTypeObject *type; /* borrowed, of a class's record */
     fj_watch *watch;
 } Record;
@@ -37,6 +39,7 @@ typedef struct {
     const void *at;
     uint64_t expected;
     int32_t record; /* to be looked at again if it differs; -1: then all is */
+    int32_t is_quick;
 } Word;
 
 typedef struct {
@@ -46,9 +49,10 @@ typedef struct {
 
 struct fj_arming {
     fj_arming *next;
-    uint64_t changed; /* some watched dictionary is */
+    uint64_t changed;    /* some watched dictionary is */
+    uint64_t reassigned; /* when all words were compared last, see reassigned.h */
     int busy, dropped;
-    Words all, quick; /* parents before their children; the quick ones are those that no event tells of */
+    Words all, quick; /* parents before their children; the quick ones are those that no event and no count tells of */
     Record **records;
     Py_ssize_t record_count, record_capacity;
     int32_t *next_step;
@@ -82,7 +86,8 @@ typedef struct {
 } Maker;
 
 /* What a record or a word is of: one object, or one place in memory, may be reached by several paths. */
-typedef enum { INSTANCE, CLASS, CONTAINER, PLACE } Aspect;
+/* The last ones are of a class, in the order of fj_reassignment: whether it counts. */
+typedef enum { INSTANCE, CLASS, CONTAINER, PLACE, ITS_DICTS, ITS_CLASSES, ITS_PARTS } Aspect;
 
 typedef struct Known {
     const void *at;
@@ -107,7 +112,7 @@ static int known_init(Maker *maker, Py_ssize_t steps) {
     return (maker->known = PyMem_Calloc(size, sizeof *maker->known)) != NULL;
 }
 
-static void add_word(Maker *maker, Words *words, const void *at, uint64_t expected, int32_t record) {
+static void append(Maker *maker, Words *words, Word word) {
     if (words->count == words->capacity) {
         Py_ssize_t capacity = words->capacity ? 2 * words->capacity : 16;
         Word *more = PyMem_Resize(words->words, Word, capacity);
@@ -118,19 +123,51 @@ static void add_word(Maker *maker, Words *words, const void *at, uint64_t expect
         words->words = more;
         words->capacity = capacity;
     }
-    words->words[words->count++] = (Word){at, expected, record};
+    words->words[words->count++] = word;
+}
+
+static void add_word(Maker *maker, const void *at, uint64_t expected, int32_t record) {
+    append(maker, &maker->arming->all, (Word){at, expected, record, 0});
+}
+
+static int class_counts(Maker *maker, PyTypeObject *type, fj_reassignment what) {
+    Known *known = known_of(maker, type, ITS_DICTS + what);
+    if (known->record < 0) known->record = fj_counts(type, what);
+    return known->record;
+}
+
+/* Was it found where nothing else can be put unseen, not even a new object at its address? */
+static int is_told_of(Maker *maker, uint16_t temp) {
+    int32_t by = maker->found_by[temp], record = maker->loader[temp];
+    if (record >= 0) return maker->arming->records[record]->tells;
+    if (by < 0) return 0;
+    const Step *step = &maker->program->steps[by];
+    switch ((Op)step->op) {
+    case OP_CONSTANT: return 1;
+    case OP_SEQUENCE_ITEM: return is_told_of(maker, step->src); /* of a tuple, see watch_tuple */
+    case OP_FUNCTION_FIELD: return class_counts(maker, &PyFunction_Type, FJ_FUNCTION) && is_told_of(maker, step->src);
+    default: return 0;
+    }
 }
 
 /* One that has to be compared at every call. */
 static void add_both(Maker *maker, const void *at, uint64_t expected, int32_t record) {
-    add_word(maker, &maker->arming->all, at, expected, record);
-    add_word(maker, &maker->arming->quick, at, expected, record);
+    append(maker, &maker->arming->all, (Word){at, expected, record, 1});
+    append(maker, &maker->arming->quick, (Word){at, expected, record, 1});
 }
 
-static void add_pointer(Maker *maker, const void *place) {
+/* What a pointer points to; `seldom`: compared only when something changed. */
+static void add_pointer(Maker *maker, const void *place, int seldom) {
     Known *known = known_of(maker, place, PLACE);
-    if (known->record < 0) add_both(maker, place, read_word(place), -1);
+    if (known->record >= 0) return;
     known->record = 0;
+    if (seldom) add_word(maker, place, read_word(place), -1);
+    else add_both(maker, place, read_word(place), -1);
+}
+
+/* Of what a setter puts there which counts, in an object that is sure to be the same one. */
+static void add_assigned(Maker *maker, uint16_t temp, const void *place, fj_reassignment what) {
+    add_pointer(maker, place, is_told_of(maker, temp) && class_counts(maker, Py_TYPE(maker->arming->temps[temp]), what));
 }
 
 static int32_t add_record(Maker *maker) {
@@ -161,11 +198,13 @@ static void tell_of_dict(Maker *maker, int32_t number, PyObject *dict, int of_in
             return;
         }
         record->watch->dict = dict; /* to be watched when the keys are known */
-        add_word(maker, &maker->arming->all, &record->changed, 0, number);
+        record->tells = 1;
+        add_word(maker, &record->changed, 0, number);
         return;
     case BY_VERSION: {
         const uint64_t *version = &((PyDictObject *)dict)->ma_version_tag;
         add_both(maker, version, read_word(version), number);
+        record->tells = 1;
         return;
     }
     case BY_VALUE: tell_by_value(maker, number); return;
@@ -183,7 +222,7 @@ static int32_t record_of_object(Maker *maker, uint16_t temp) {
     if (place == NULL) {
         tell_by_value(maker, *known);
     } else {
-        if (!PyModule_CheckExact(object)) add_pointer(maker, place);
+        if (!PyModule_CheckExact(object)) add_assigned(maker, temp, place, FJ_DICT);
         tell_of_dict(maker, *known, *place, 1);
     }
     return *known;
@@ -200,6 +239,7 @@ static int32_t record_of_class(Maker *maker, uint16_t temp) {
         /* 32 bits, and 32 of padding that nobody writes */
         Py_BUILD_ASSERT(offsetof(PyTypeObject, tp_finalize) - offsetof(PyTypeObject, tp_version_tag) == 8);
         maker->arming->records[*known]->type = (PyTypeObject *)type;
+        maker->arming->records[*known]->tells = 1;
         add_both(maker, &((PyTypeObject *)type)->tp_version_tag, read_word(&((PyTypeObject *)type)->tp_version_tag), *known);
     }
     return *known;
@@ -253,15 +293,16 @@ static void watch_type(Maker *maker, Py_ssize_t index) {
     const unsigned long flags = Py_TYPE(object)->tp_flags;
     int fixed = (!(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE)) && !PyModule_Check(object);
     if (fixed && maker->loader[temp] >= 0) add_to_record(maker, maker->loader[temp], index);
-    else add_pointer(maker, &object->ob_type);
+    else add_assigned(maker, temp, &object->ob_type, FJ_CLASS);
 }
 
 /* What is read off a tuple that was not found in a container: a function's defaults or closure. Another tuple may lie at its
  * address by the next call, so that what it holds is compared. */
 static void watch_tuple(Maker *maker, PyObject *tuple, const Step *step) {
     Py_ssize_t number = step->number, size = PyTuple_GET_SIZE(tuple);
-    add_pointer(maker, &((PyVarObject *)tuple)->ob_size);
-    if (step->op == OP_SEQUENCE_ITEM) add_pointer(maker, &PyTuple_GET_ITEM(tuple, number < 0 ? number + size : number));
+    int told = is_told_of(maker, step->src);
+    add_pointer(maker, &((PyVarObject *)tuple)->ob_size, told);
+    if (step->op == OP_SEQUENCE_ITEM) add_pointer(maker, &PyTuple_GET_ITEM(tuple, number < 0 ? number + size : number), told);
 }
 
 static void watch_step(Maker *maker, Py_ssize_t index) {
@@ -289,9 +330,9 @@ static void watch_step(Maker *maker, Py_ssize_t index) {
     case OP_MRO_ITEM: add_to_record(maker, record_of_class(maker, step->src), index); break;
     case OP_TYPE:
     case OP_TYPE_OF: watch_type(maker, index); break;
-    case OP_FUNCTION_FIELD: add_pointer(maker, fj_function_field(of, step->number)); break;
-    case OP_PROPERTY_FIELD: add_pointer(maker, fj_property_field(of, step->number)); break; /* __init__ can be called again */
-    case OP_CELL: add_pointer(maker, &((PyCellObject *)of)->ob_ref); break;
+    case OP_FUNCTION_FIELD: add_assigned(maker, step->src, fj_function_field(of, step->number), FJ_FUNCTION); break;
+    case OP_PROPERTY_FIELD: add_pointer(maker, fj_property_field(of, step->number), 0); break; /* __init__ can be called again */
+    case OP_CELL: add_pointer(maker, &((PyCellObject *)of)->ob_ref, 0); break;
     case OP_EQUALS: pin(maker, of); break;
     default: break; /* says nothing that could change while the objects are the same */
     }
@@ -397,6 +438,7 @@ static void make(Maker *maker) {
     for (Py_ssize_t i = program->stable; i < program->held && !maker->failed; i++) watch_step(maker, i);
     for (Py_ssize_t i = 0; i < arming->record_count && !maker->failed; i++)
         if (arming->records[i]->watch) begin_watching(maker, arming->records[i]);
+    arming->reassigned = fj_reassigned();
 }
 
 void fj_arm(Program *program, PyObject *const *temps) {
@@ -453,12 +495,25 @@ static int record_holds(Program *program, Frame frame, fj_arming *arming, Word *
     return 1;
 }
 
-static int holds(Program *program, Frame frame, fj_arming *arming) {
-    Words words = arming->changed ? arming->all : arming->quick;
+/* All in their order: what a container holds may be gone once it changed. */
+static int all_hold(Program *program, Frame frame, fj_arming *arming) {
     arming->changed = 0;
-    for (Py_ssize_t i = 0; i < words.count; i++) {
-        Word *word = &words.words[i];
+    arming->reassigned = fj_reassigned();
+    Word *quick = arming->quick.words;
+    for (Word *word = arming->all.words, *end = word + arming->all.count; word < end; word++) {
         if (read_word(word->at) != word->expected && !record_holds(program, frame, arming, word)) return 0;
+        if (word->is_quick) *quick++ = *word;
+    }
+    return 1;
+}
+
+static int holds(Program *program, Frame frame, fj_arming *arming) {
+    if (arming->changed || arming->reassigned != fj_reassigned()) return all_hold(program, frame, arming);
+    for (Py_ssize_t i = 0; i < arming->quick.count; i++) {
+        Word *word = &arming->quick.words[i];
+        if (read_word(word->at) == word->expected) continue;
+        if (word->at != &zero) return all_hold(program, frame, arming);
+        if (!record_holds(program, frame, arming, word)) return 0;
     }
     return 1;
 }
@@ -488,6 +543,8 @@ fj_arming *fj_arming_find(Program *program, Frame frame, PyObject *const *temps)
     program->reuses++;
     return arming;
 }
+
+Py_ssize_t fj_arming_compared(const Program *program) { return program->armings ? program->armings->quick.count : 0; }
 
 void fj_arming_leave(Program *program, fj_arming *arming) {
     (void)program;

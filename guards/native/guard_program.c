@@ -10,6 +10,7 @@
 #include "arming.h"
 #include "iterators.h"
 #include "guard_api.h"
+#include "reassigned.h"
 
 
 static const char *const op_names[] = {
@@ -614,6 +615,13 @@ static PyObject *Program_first_failure(Program *self, PyObject *const *args, Py_
     return failed == -2 ? NULL : PyLong_FromSsize_t(failed);
 }
 
+static PyObject *Program_compared(Program *self, void *closure) { return PyLong_FromSsize_t(fj_arming_compared(self)); }
+
+static PyGetSetDef Program_getset[] = {
+    {"compared", (getter)Program_compared, NULL, "how many places in memory a run compares that skips the stable steps", NULL},
+    {NULL},
+};
+
 static PyMethodDef Program_methods[] = {
     {"check", (PyCFunction)(void (*)(void))Program_check, METH_FASTCALL, "check(slots, function) -> bool"},
     {"lifted", (PyCFunction)(void (*)(void))Program_lifted, METH_FASTCALL,
@@ -642,6 +650,7 @@ static PyTypeObject Program_type = {
     .tp_clear = (inquiry)Program_clear,
     .tp_methods = Program_methods,
     .tp_members = Program_members,
+    .tp_getset = Program_getset,
 };
 
 /* ---- the border of guard_api.h ---------------------------------------------------------------------------------- */
@@ -669,6 +678,7 @@ PyMODINIT_FUNC PyInit__guards(void) {
     PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
     if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
         PyModule_AddFunctions(module, fj_watch_methods) < 0 || PyModule_AddFunctions(module, fj_iterator_methods) < 0 ||
+        PyModule_AddFunctions(module, fj_reassigned_methods) < 0 ||
         PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
         PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
         Py_CLEAR(module);

@@ -12,6 +12,7 @@ static struct {
 static int calibrated;
 
 static inline uint64_t read_u64(const char *at) { uint64_t v; memcpy(&v, at, sizeof v); return v; }
+static inline uint32_t read_u32(const char *at) { uint32_t v; memcpy(&v, at, sizeof v); return v; }
 static inline uint16_t read_u16(const char *at) { uint16_t v; memcpy(&v, at, sizeof v); return v; }
 
 static inline const char *impl_of(PyObject *object) {
@@ -74,19 +75,19 @@ int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object) {
     return requires_grad_as(impl, facts->requires_grad);
 }
 
-/* Of exact facts: `dim` is a constant wherever this is expanded, and all that a tensor tells is compared without a branch.
+/* Of exact facts, where dtype and device lie side by side: `dim` is a constant wherever this is expanded, and all that a tensor tells is compared without a branch.
  * The words read here lie in the TensorImpl itself, whatever the keys say of the tensor. */
 static inline __attribute__((always_inline)) Py_ssize_t match_exactly(
     const fj_tensor_facts *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count, const int dim) {
-    const Py_ssize_t keys = layout.keys, dtype = layout.dtype, device = layout.device, sizes = layout.sizes + 8,
-                     strides = sizes + 8 * layout.inline_dims;
+    const Py_ssize_t keys = layout.keys, dtype = layout.dtype, sizes = layout.sizes + 8, strides = sizes + 8 * layout.inline_dims;
+    const uint32_t codes = facts->dtype | (uint32_t)facts->device << 16;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *object = temps[at[i]];
         if (Py_TYPE(object) != facts->type) return i;
         const char *impl = impl_of(object);
         if (impl == NULL) return i;
         uint64_t differ = (read_u64(impl + keys) ^ facts->keys) | (read_u64(impl + layout.sizes) ^ dim);
-        differ |= (uint64_t)(read_u16(impl + dtype) ^ facts->dtype) | (uint64_t)(read_u16(impl + device) ^ facts->device);
+        differ |= read_u32(impl + dtype) ^ codes;
         for (int d = 0; d < dim; d++) {
             differ |= read_u64(impl + sizes + 8 * d) ^ (uint64_t)facts->numbers[d];
             differ |= read_u64(impl + strides + 8 * d) ^ (uint64_t)facts->numbers[dim + d];
@@ -104,7 +105,7 @@ static Py_ssize_t match_one_by_one(const fj_tensor_facts *facts, const uint16_t 
 
 Py_ssize_t fj_tensors_match(const fj_tensor_facts *facts, const uint16_t *at, PyObject *const *temps, Py_ssize_t count) {
     if (!calibrated) return 0;
-    switch (facts->exact ? facts->dim : UINT8_MAX) {
+    switch (facts->exact && layout.device == layout.dtype + 2 ? facts->dim : UINT8_MAX) {
     case 0: return match_exactly(facts, at, temps, count, 0);
     case 1: return match_exactly(facts, at, temps, count, 1);
     case 2: return match_exactly(facts, at, temps, count, 2);

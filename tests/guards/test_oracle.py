@@ -1,6 +1,6 @@
 """Random worlds, random guards that hold in them, random mutations: C and the reference must say the same.
 
-FRAMEJIT_ORACLE_MUTATIONS says how many (10,000; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
+FRAMEJIT_ORACLE_MUTATIONS says how many (12,500; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
 """
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from framejit.guards.phase import Phases
 from framejit.guards.program import GuardProgram
 from framejit.guards.reference import UNBOUND, FrameView, Unwalkable, check, first_failure, load
 
-MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 10_000))
+MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 12_500))
 SEED = int(os.environ.get("FRAMEJIT_ORACLE_SEED", 0))
 WORLDS = 10
-WAYS = ((None, None), ("versions", None), ("events", True), ("values", True))
+WAYS = ((None, None), ("versions", None), (None, None, False), ("events", True), ("values", True))
 if sys.version_info < (3, 12):
     WAYS = tuple(pair for pair in WAYS if pair[0] != "events")
 NAMES = ("a", "b", "c", "weight", "bias", "training")
@@ -257,13 +257,30 @@ class World:
             if self.random.random() < 0.1:
                 found.__class__ = Wide if type(found) is Thing else Thing
             elif self.random.random() < 0.1:
-                found.__dict__ = dict(reversed(found.__dict__.items()))
+                found.__dict__ = self.random.choice((dict(reversed(found.__dict__.items())), self.named(1)))
             else:
                 names = self.random.random() < 0.5 and vars(found) or dict.fromkeys(n for n in NAMES if has(found, n))
                 self.change_names(names, lambda n, v: setattr(found, n, v), lambda n: delattr(found, n), new)
+        elif isinstance(found, torch.nn.Module):
+            self.change_module(found, new)
+        elif found is self.function:
+            other = self.make_function()  # it has as many cells
+            self.function = FunctionType(other.__code__, self.globals, closure=other.__closure__)
         else:
             return False
         return True
+
+    def change_module(self, module, new):
+        """Around its __setattr__: what it takes for a parameter, a hook, its forward."""
+        kind = self.random.randrange(4)
+        if kind == 0:
+            object.__setattr__(module, "__dict__", dict(vars(module), a=new))
+        elif kind == 1:
+            object.__setattr__(module, "__class__", torch.nn.Identity if type(module) is torch.nn.ReLU else torch.nn.ReLU)
+        elif kind == 2:
+            vars(module)[self.random.choice(("a", "b", "training"))] = new
+        else:
+            vars(module).pop(self.random.choice(("a", "b", "training")), None)
 
     def change_names(self, names, set_, delete, new):
         ours = [name for name in names if name in NAMES]

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import sys
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -135,6 +136,25 @@ def test_tensors_that_are_expected_alike_are_compared_in_one_go():
             assert program.steps[native.first_failure((module,), function)].guard.source == path(name)
             tensor.requires_grad_(required)
         assert native.check((module,), function), name
+
+
+def test_tensors_that_are_checked_to_be_unlike_are_not_compared():
+    module, wanted = torch.nn.Linear(2, 3), torch.ones(2)
+    bias = s.DictItem(own(X, "_parameters"), "bias")
+    checked = [Guard(X, Kind.TYPE, torch.nn.Linear), Guard(bias, Kind.TENSOR, TensorSpec.of(module.bias))]
+    spec = TensorSpec.of(wanted)
+    cases = {  # what is checked of the argument: whether it has to be compared with the parameter
+        spec: False, None: True, TensorSpec.of(module.bias): True, TensorSpec.of(module.bias.detach()): False,
+        replace(TensorSpec.of(module.bias), sizes=(None,), strides=(None,)): True, TensorSpec.of(module.weight): False,
+        replace(TensorSpec.of(module.bias), sizes=(None, None), strides=(None, None)): False,
+        replace(TensorSpec.of(module.bias), dtype=torch.float64): False,
+    }
+    for case, compared in cases.items():
+        program = GuardProgram.build([*checked, *([Guard(Y, Kind.TENSOR, case)] if case else []), Guard(Y, Kind.DISTINCT, (bias,))])
+        assert [step.op for step in program.steps].count("DISTINCT") == compared, case
+        assert not program.native().check((module, module.bias), function)
+    program = GuardProgram.build([*checked, Guard(Y, Kind.TENSOR, spec), Guard(Y, Kind.DISTINCT, (bias,))])
+    assert program.native().check((module, wanted), function)
 
 
 def test_duplicates_merge_but_not_equal_looking_constants():

@@ -84,8 +84,8 @@ def f(x):
 '''
 HELPER = '''
 number = 2
-def twice(x):
-    return x * number
+def twice(x, more=2):
+    return x * number + more
 '''
 
 
@@ -199,6 +199,27 @@ EDITS = {
     "attribute of a module's class": (lambda w: setattr(w.Act, "gain", 2.0), lambda w: setattr(w.Act, "gain", 1.0)),
     "class of a module": (lambda w: setattr(w.net.b[0], "__class__", Louder), lambda w: setattr(w.net.b[0], "__class__", w.Act)),
     "dictionary of a module": (lambda w: replace_dict(w.net, rate=2.0), lambda w: replace_dict(w.net, rate=0.5)),
+    "class of a submodule": (
+        lambda w: object.__setattr__(w.net.b[2], "__class__", Louder), lambda w: setattr(w.net.b[2], "__class__", w.Act),
+    ),
+    "dictionary of a submodule": (
+        lambda w: replace_dict(w.net.b[1], _parameters={"weight": torch.ones(2, 2), "bias": None}),
+        lambda w: object.__setattr__(w.net.b[1], "__dict__", vars(nn.Linear(2, 2))),
+    ),
+    "state of a submodule": (
+        lambda w: w.net.b[0].__setstate__({"gain": 5.0}), lambda w: w.net.b[0].__setstate__({"gain": 0.5}),
+    ),
+    "code of a method": (
+        lambda w: setattr(w.Base.step, "__code__", (lambda self, x: x - 1).__code__),
+        lambda w: setattr(w.Base.step, "__code__", (lambda self, x: x - 3).__code__),
+    ),
+    "code of a forward": (
+        lambda w: setattr(w.Act.forward, "__code__", Louder.forward.__code__),
+        lambda w: setattr(w.Act.forward, "__code__", (lambda self, x: x - 3).__code__),
+    ),
+    "defaults of a function of another module": (
+        lambda w: setattr(w.helper.twice, "__defaults__", (7,)), lambda w: setattr(w.helper.twice, "__defaults__", (2,)),
+    ),
     "forward hook": (lambda w: hook(w, w.net.a.register_forward_hook(lambda m, a, out: out + 1)), lambda w: w.hooks.pop().remove()),
     "forward pre hook": (
         lambda w: hook(w, w.net.b[1].register_forward_pre_hook(lambda m, a: (a[0] + 1,))), lambda w: w.hooks.pop().remove(),
