@@ -322,6 +322,7 @@ class Shapes:
 
     def specialised(self) -> list[Relied]:
         """The numbers that were to vary and do not."""
+        self.note()
         found = []
         for symbol, value in self.homes.items():
             expr = self._simplest(symbol)

@@ -485,3 +485,11 @@ def test_an_optimizers_step_is_one_graph(wrapped, monkeypatch):
     compiled()
     compiled()
     assert all(len(site.entries) <= 1 for site in compiled.framejit.cache.sites())
+
+
+def test_what_the_last_operation_asks_of_sizes_is_told_with_its_line():
+    def f(x):
+        return torch.corrcoef(x)
+
+    x = torch.randn(2, 3)
+    assert compiles(f, [(x,)], dynamic=True)
