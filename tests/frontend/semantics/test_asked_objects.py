@@ -169,7 +169,7 @@ def test_isinstance_asks_as_python_does():
 
 
 @typing.runtime_checkable
-class Point(typing.Protocol):
+class Located(typing.Protocol):
     x: int
     y: int
 
@@ -195,13 +195,13 @@ class Bare:
 def test_a_protocol_looks_at_what_an_object_has_by_now():
     def f(x):
         bare = Bare()
-        answers = [isinstance(bare, Point), isinstance(Closing(), Closes), isinstance(3, Point), issubclass(Closing, Closes)]
+        answers = [isinstance(bare, Located), isinstance(Closing(), Closes), isinstance(3, Located), issubclass(Closing, Closes)]
         bare.x, bare.y = 1, 2
-        answers += [isinstance(bare, Point), isinstance(bare, Closes), isinstance(x, Point)]
+        answers += [isinstance(bare, Located), isinstance(bare, Closes), isinstance(x, Located)]
         match bare:
             case Closes():
                 answers.append("closes")
-            case Point(x=found):
+            case Located(x=found):
                 answers.append(found)
         try:
             answers.append(isinstance(bare, Unchecked))
