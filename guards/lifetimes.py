@@ -4,6 +4,7 @@ In: steps with one temp an object. Out: steps with temps that are used again, an
 """
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,7 +37,7 @@ def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
     last = last_uses(steps, to_the_end)
     python = [index for index, step in enumerate(steps) if step.runs_python]
     return [
-        replace(step, keep=any(index < at <= last.get(dst, index) for at in python))
+        replace(step, keep=bisect_right(python, index) < bisect_right(python, last.get(dst, index)))
         if (dst := loaded(step)) >= 0 and step.op not in PERMANENT else step
         for index, step in enumerate(steps)
     ]

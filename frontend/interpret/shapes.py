@@ -106,11 +106,20 @@ class Relied:
     mark: Mark | None
 
 
+class Symbols(ShapeEnv):
+    """Torch makes the symbols of tensors greater than zero; where a tensor's storage begins may be zero, and is a number then."""
+
+    def create_symbol(self, val: int, source: torch._guards.Source, *args: Any, **kwargs: Any) -> sympy.Expr:
+        if val == 0 and getattr(getattr(source, "prop", None), "name", "") == "STORAGE_OFFSET":
+            return sympy.S.Zero
+        return super().create_symbol(val, source, *args, **kwargs)
+
+
 class Shapes:
     """Torch's ShapeEnv for one capture, and the values that stand for its symbols."""
 
     def __init__(self, options: Options, mode: FakeTensorMode, where: Callable[[], str]) -> None:
-        self.env = ShapeEnv(
+        self.env = Symbols(
             specialize_zero_one=False,
             duck_shape=options.dynamic is True,
             allow_scalar_outputs=options.capture_scalar_outputs,
@@ -125,6 +134,7 @@ class Shapes:
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
         self.marks: dict[sympy.Symbol, Mark] = {}
         self.lines: list[str] = []  # of env.guards: the user's line that asked
+        self.positive: dict[sympy.Symbol, str] = {}  # sizes that must not be zero, which torch takes for granted without a guard
 
     # what varies
 
@@ -221,6 +231,11 @@ class Shapes:
         self.note()
         return answer
 
+    def rely_on_sign(self, sym: Symbol) -> None:
+        for symbol in sym.node.expr.free_symbols:
+            if symbol.is_positive:
+                self.positive.setdefault(symbol, self.where())
+
     @contextmanager
     def asking(self, target: Any) -> Iterator[None]:
         """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on only where it matters."""
@@ -288,6 +303,9 @@ class Shapes:
                 yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")
             if mark.max is not None:
                 yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
+        for symbol, line in self.positive.items():
+            if self._known(symbol) and not self._simplest(symbol).is_number:
+                yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
         said = set()
         for asked, line in zip(self.env.guards, self.lines, strict=True):
             expr = self._simplest(asked.expr)
@@ -322,6 +340,7 @@ class Shapes:
 
     def specialised(self) -> list[Relied]:
         """The numbers that were to vary and do not."""
+        self.note()
         found = []
         for symbol, value in self.homes.items():
             expr = self._simplest(symbol)

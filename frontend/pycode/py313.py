@@ -80,6 +80,12 @@ def to_bool(d: Any, arg: int) -> None:
         d.emit(Op.UNARY, "not")
 
 
+def part_of_function(d: Any, op: Op, arg: Any) -> None:
+    """A function is not made before it has its closure: nothing goes on in between."""
+    d.emit(op, arg)
+    d.open = d.peek() == "SET_FUNCTION_ATTRIBUTE"
+
+
 def compare_op(d: Any, arg: int) -> None:
     """Bit 16 takes truth, which what follows does in canonical form. So code entered between the two has to (Dialect.truth)."""
     d.emit(Op.COMPARE, opcode.cmp_op[arg >> 5])
@@ -116,8 +122,8 @@ RULES: dict[str, Rule | None] = py312.COMMON | {
     "LOAD_ATTR": load_attr,
     "LOAD_SUPER_ATTR": load_super_attr,
     "CALL_KW": call_kw,
-    "MAKE_FUNCTION": bare(Op.MAKE_FUNCTION, ()),
-    "SET_FUNCTION_ATTRIBUTE": lambda d, arg: d.emit(Op.SET_FUNCTION_ATTRIBUTE, FUNCTION_PARTS[arg]),
+    "MAKE_FUNCTION": lambda d, arg: part_of_function(d, Op.MAKE_FUNCTION, ()),
+    "SET_FUNCTION_ATTRIBUTE": lambda d, arg: part_of_function(d, Op.SET_FUNCTION_ATTRIBUTE, FUNCTION_PARTS[arg]),
     "COMPARE_OP": compare_op,
     "TO_BOOL": to_bool,
     "END_FOR": end_for,

@@ -315,7 +315,7 @@ class BreakEmission:
             temp = b.temp()
             b.store_slot(temp)
             results.insert(0, temp)
-        slots = bound(self.frame, index if self.inner is None else self.frame.index)
+        slots = self._bound_behind(index) if self.inner is None else bound(self.frame, self.frame.index)
 
         def state() -> None:
             self._load(slots)
@@ -335,6 +335,18 @@ class BreakEmission:
             self._hand_on(lambda: self._maker(point), state)
         else:
             self._hand_on(lambda: self._given_maker(results[0]), state)
+
+    def _bound_behind(self, index: int) -> list[int]:
+        """bound() for the instruction at `index`, once the group has stored and deleted its own."""
+        held = {slot for slot, value in enumerate(self.frame.slots) if value is not None}
+        operands = list(self.operands)
+        for start in self.effect.starts:
+            for instr in self.decoded.instrs[start : self.decoded.group_end(start)]:
+                if instr.op is Op.STORE_FAST and not isinstance(operands.pop(), Null):  # a NULL is stored behind a comprehension
+                    held.add(instr.arg)
+                elif instr.op in (Op.STORE_FAST, Op.DELETE_FAST):
+                    held.discard(instr.arg)
+        return sorted(held & self.decoded.live_in[index])
 
     def _resumed(self) -> None:
         if self.marks is not None:

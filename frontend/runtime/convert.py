@@ -4,6 +4,7 @@ The one broad `except` of the frontend stands in cache.py, around `convert`.
 """
 from __future__ import annotations
 
+import sys
 import types
 import warnings
 from collections.abc import Callable, Collection
@@ -109,14 +110,15 @@ def convert_here(
     entry = make_entry(piece, capture, code, function, native, program, direct)
     capture.trace.forget()
     if isinstance(capture.exit, Break):
-        forget_frames(capture.exit.reason)
+        forget_frames(capture.exit.reason, sys.exception())
     return entry
 
 
-def forget_frames(error: BaseException | None) -> None:
-    """Lets go of the frames that an exception went through, which hold the program's objects."""
+def forget_frames(error: BaseException | None, handled: BaseException | None) -> None:
+    """Lets go of the frames that an exception went through, which hold the program's objects. `handled`: what the program itself
+    was handling, the context of all that is raised here; its traceback is the program's."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
+    while error is not None and error is not handled and id(error) not in seen:
         seen.add(id(error))
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
@@ -128,6 +130,7 @@ def capture_and_rebuild(
 ) -> tuple[Capture, Rebuilt]:  # fmt: skip
     """Interprets and rebuilds; starts over with an earlier break where the state at a break cannot be made in Python."""
     stop: Restart | None = None
+    handled = sys.exception()
     for _ in range(MAX_RESTARTS):
         try:
             with observer.clock.phase("trace"):
@@ -136,8 +139,8 @@ def capture_and_rebuild(
             if stop is not None and restart.place >= stop.place:
                 raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
             stop = restart
-            forget_frames(restart)
-            forget_frames(restart.reason)
+            forget_frames(restart, handled)
+            forget_frames(restart.reason, handled)
             continue
         misplaced = capture.trace.misplaced()
         if misplaced is not None:

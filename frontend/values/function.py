@@ -284,7 +284,14 @@ class MethodValue(Value):
             return self.receiver
         if name == "__func__":
             return self.function
+        if name == "__get__" and hasattr(types.MethodType, "__get__"):
+            return tx.bound(self, name)
         return self.function.attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__get__" and hasattr(types.MethodType, "__get__"):  # what is bound stays so; before 3.13 the function was asked
+            return self
+        return super().method(tx, name, args, kwargs)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         return Call(self.function, [self.receiver, *args], kwargs)

@@ -33,6 +33,9 @@ class Owner(Protocol):
     def specialise(self, sym: Symbol) -> Any:
         """The number in this call, relied on."""
 
+    def rely_on_sign(self, sym: Symbol) -> None:
+        """That sizes in `sym` are not zero may have answered a question."""
+
 
 class SymbolicNumber(Value):
     """An int, float or bool. It has a source (the program was given it), or is `function(*operands)` of other numbers,
@@ -64,6 +67,7 @@ class SymbolicNumber(Value):
         return self.constant()
 
     def truth(self, tx: TraceContext) -> bool:
+        self.owner.rely_on_sign(self.sym)
         return self.owner.decide(self.sym if isinstance(self.sym, torch.SymBool) else self.sym != 0)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -87,7 +91,12 @@ def calculate(tx: TraceContext, function: Callable[..., Any], *operands: Value) 
     allowed = ALLOWED.get(function)
     if allowed is None or any(o.python_type() is bool for o in operands) or not allowed(tx, *operands):
         return fold(tx, function, list(operands), {})
-    return tx.shapes.number(SYMBOLIC.get(function, function)(*map(raw, operands)), function, operands)
+    result = SYMBOLIC.get(function, function)(*map(raw, operands))
+    if function in (max, min) or not (type(result) in CLASSES and result.node.expr.free_symbols):
+        for operand in operands:
+            if isinstance(operand, SymbolicNumber):
+                operand.owner.rely_on_sign(operand.sym)
+    return tx.shapes.number(result, function, operands)
 
 
 def raw(value: Value) -> Any:
@@ -121,6 +130,7 @@ def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
 def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
     """Whether a number is so related to zero."""
     if isinstance(value, SymbolicNumber):
+        value.owner.rely_on_sign(value.sym)
         return value.owner.decide(relation(value.sym, 0))
     return bool(relation(value.constant(), 0))
 

@@ -8,7 +8,9 @@ from ...pycode.instr import Instr, Op
 from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.iterator import take
+from ...values.klass import ClassValue
 from ...values.mapping import DictValue, SetValue
+from ...values.models.builtins import builtin_isinstance
 from ...values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from .table import handles
 
@@ -169,7 +171,9 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     names = [name.constant() for name in tx.unpack(frame.pop())]
     cls, subject = frame.pop(), frame.pop()
-    if not issubclass(subject.python_type(), cls.constant()):
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak("exception-leaves", "TypeError: a class pattern must name a class")
+    if not builtin_isinstance(tx, subject, cls).truth(tx):
         frame.push(Constant(None))
         return
     positional: list[Value] = []

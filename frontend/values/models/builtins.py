@@ -59,6 +59,8 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     for cls in _flat(classes):
         if asks_in_python(cls, "__instancecheck__"):
             return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
+    if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
+        raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,")
     if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
         raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is")
     if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
@@ -75,6 +77,10 @@ def asks_in_python(cls: Any, name: str) -> bool:
 
 
 ASK_AS_C_DOES = frozenset({"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"})
+
+
+def _is_protocol(cls: Any) -> bool:
+    return isinstance(cls, type) and vars(cls).get("_is_protocol", False)  # typing's mark, and typing_extensions'
 
 
 def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) -> Value:

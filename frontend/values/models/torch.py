@@ -7,6 +7,8 @@ import torch
 import torch.compiler
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import TensorProperty
 from ..base import Value
 from ..constant import Constant, fold
 from ..context_manager import AUTOCASTS, GRAD_MODES, ModeManager
@@ -180,8 +182,19 @@ def _query(name: str) -> None:
         return fold(tx, getattr(self.fake, name), list(args), kwargs)
 
 
-for _name in "dim ndimension numel nelement element_size get_device storage_offset __len__".split():
+for _name in "dim ndimension numel nelement element_size get_device __len__".split():
     _query(_name)
+
+
+@method(torch.Tensor, "storage_offset")
+def tensor_storage_offset(tx: TraceContext, self: TensorValue) -> Value:
+    """Nothing else guards it; that of a result may follow from that of an input."""
+    offset = self.fake.storage_offset()
+    if self.source is None:
+        raise GraphBreak("data-dependent-value", f"where the storage of {self.describe()} begins")
+    if isinstance(offset, int):
+        tx.guard(TensorProperty(self.source, "storage_offset", 0), Kind.EQUALS, offset)
+    return fold(tx, self.fake.storage_offset, [], {})
 
 
 @method(torch.Tensor, "item")

@@ -1,6 +1,6 @@
 """Runs generated programs in eager and compiled: all that can be seen must be the same, and most tensor work captured.
 
-A long run: `python tests/frontend/fuzz/differential.py --programs 10000 [--first SEED] [--backend aot_eager]`; each difference
+A long run: `python tests/frontend/fuzz/differential.py --programs 10000 [--first SEED] [--backend aot_eager] [--dynamic]`; each difference
 is written out as a program that can be run by itself.
 """
 from __future__ import annotations
@@ -76,7 +76,7 @@ def module_of(source: str, name: str) -> dict[str, Any]:
     return namespace
 
 
-def examine(source: str, random: Random, backend: str = "eager") -> Verdict:
+def examine(source: str, random: Random, backend: str = "eager", dynamic: bool | None = None) -> Verdict:
     """Runs one program both ways: a first and a second call on fresh inputs, then two calls on the same."""
     name = f"<fuzz {abs(hash(source))}>"
     namespace = module_of(source, name)
@@ -95,7 +95,7 @@ def examine(source: str, random: Random, backend: str = "eager") -> Verdict:
         twice = harness.run(program, world, 2, False)
         limits.append(box.limit)
         with framejit.config.patch(strict=True, recompile_limit=64):
-            handle = framejit.compile(program, backend=counter if backend == "eager" else backend)
+            handle = framejit.compile(program, backend=counter if backend == "eager" else backend, dynamic=dynamic)
         handle.framejit.cache.sinks.append(seen.append)
         difference = None
         try:
@@ -114,16 +114,16 @@ def examine(source: str, random: Random, backend: str = "eager") -> Verdict:
     return Verdict(source, difference, operations.count, min(captured, operations.count), broken, ran.outcomes[0].error is not None)
 
 
-def one(seed: int, backend: str = "eager") -> Verdict:
+def one(seed: int, backend: str = "eager", dynamic: bool | None = None) -> Verdict:
     """The program of a seed."""
-    return examine(programs.write(Random(seed)), Random(seed + 1), backend)
+    return examine(programs.write(Random(seed)), Random(seed + 1), backend, dynamic)
 
 
-def reduced(source: str, seed: int, backend: str) -> str:
+def reduced(source: str, seed: int, backend: str, dynamic: bool | None) -> str:
     """A smaller program that still differs: statements go as long as a difference stays."""
     def differs(text: str) -> bool:
         with contextlib.suppress(Exception):
-            return examine(text, Random(seed + 1), backend).difference is not None
+            return examine(text, Random(seed + 1), backend, dynamic).difference is not None
         return False
 
     smaller = True
@@ -165,6 +165,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=300)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--backend", default="eager")
+    parser.add_argument("--dynamic", action="store_true", default=None, help="sizes and numbers are symbols from the first call")
     parser.add_argument("--show", action="store_true", help="print the program of the first seed")
     parser.add_argument("--reduce", action="store_true", help="make programs that differ smaller, and print them")
     parser.add_argument("--keep", type=Path, help="a folder for programs that differ")
@@ -175,7 +176,7 @@ def main() -> int:
     started, ops, captured, different, raised = time.perf_counter(), 0, 0, 0, 0
     for done, seed in enumerate(range(chosen.first, chosen.first + chosen.programs), 1):
         try:
-            verdict = one(seed, chosen.backend)
+            verdict = one(seed, chosen.backend, chosen.dynamic)
         except Exception:
             verdict = Verdict(programs.write(Random(seed)), traceback.format_exc(), 0, 0, (), False)
         ops, captured, raised = ops + verdict.ops, captured + verdict.captured, raised + verdict.raised
@@ -183,7 +184,7 @@ def main() -> int:
             different += 1
             print(f"seed {seed}: {verdict.difference[:1500]}", flush=True)
             if chosen.reduce:
-                print(reduced(verdict.source, seed, chosen.backend), flush=True)
+                print(reduced(verdict.source, seed, chosen.backend, chosen.dynamic), flush=True)
             if chosen.keep:
                 chosen.keep.mkdir(exist_ok=True)
                 (chosen.keep / f"{seed}.py").write_text(verdict.source)

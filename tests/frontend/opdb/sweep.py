@@ -23,7 +23,8 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 SAMPLES = 3
-SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad")  # backend, and whether gradients are taken
+# backend, whether gradients are taken, and whether sizes and numbers are symbols from the first call
+SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad", "eager+dynamic", "aot_eager+grad+dynamic")
 TOLERANCE = {"native": 5e-5}  # relative and absolute, where sums run in another order than eager's; others 1e-5
 OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
 
@@ -48,7 +49,7 @@ def operators() -> dict[str, OpInfo]:
 
 
 def applies(op: OpInfo, setting: str) -> bool:
-    return not setting.endswith("+grad") or op.supports_autograd
+    return "grad" not in setting.split("+") or op.supports_autograd
 
 
 def samples(op: OpInfo, grad: bool) -> list[SampleInput]:
@@ -139,7 +140,8 @@ def close(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> bool:
 
 def measure(name: str, op: OpInfo, setting: str) -> Row:
     """Runs the samples of one operator in one setting."""
-    backend, grad = setting.removesuffix("+grad"), setting.endswith("+grad")
+    backend, *asked = setting.split("+")
+    grad, dynamic = "grad" in asked, "dynamic" in asked or None
     started = time.perf_counter()
     called = op.op
 
@@ -152,7 +154,7 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
         eager, repeat, compiled = samples(op, grad), samples(op, grad), samples(op, grad)
         for index, (one, two, three) in enumerate(zip(eager, repeat, compiled, strict=True)):
             with framejit.config.patch(strict=True):
-                handle = framejit.compile(call, backend=backend)
+                handle = framejit.compile(call, backend=backend, dynamic=dynamic)
             recorder = events.Recorder()
             handle.framejit.cache.sinks.append(recorder)
             left, again = run(call, one, grad), run(call, two, grad)

@@ -5,6 +5,7 @@ import collections
 import enum
 import functools
 import types
+import typing
 from typing import ClassVar
 
 import pytest
@@ -163,6 +164,61 @@ def test_isinstance_asks_as_python_does():
         told = Teller()
         answers += [isinstance(told, int), isinstance(told, Teller), isinstance(told, str)]
         return x + 1, answers, list(Asking.log), list(Teller.asked)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+@typing.runtime_checkable
+class Located(typing.Protocol):
+    x: int
+    y: int
+
+
+@typing.runtime_checkable
+class Closes(typing.Protocol):
+    def close(self): ...
+
+
+class Unchecked(typing.Protocol):
+    def close(self): ...
+
+
+class Closing:
+    def close(self):
+        pass
+
+
+class Bare:
+    pass
+
+
+def test_a_protocol_looks_at_what_an_object_has_by_now():
+    def f(x):
+        bare = Bare()
+        answers = [isinstance(bare, Located), isinstance(Closing(), Closes), isinstance(3, Located), issubclass(Closing, Closes)]
+        bare.x, bare.y = 1, 2
+        answers += [isinstance(bare, Located), isinstance(bare, Closes), isinstance(x, Located)]
+        match bare:
+            case Closes():
+                answers.append("closes")
+            case Located(x=found):
+                answers.append(found)
+        try:
+            answers.append(isinstance(bare, Unchecked))
+        except TypeError as error:
+            answers.append(str(error))
+        return x + 1, answers
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("pattern", [Unchecked, 3])
+def test_a_pattern_that_names_no_class_to_ask(pattern):
+    def f(x):
+        match Closing():
+            case pattern():
+                x = x + 1
+        return x + 2
 
     check(f, vec(2), graphs=None, breaks=None)
 

@@ -992,3 +992,21 @@ def test_what_no_path_leads_to_is_changed_in_python():
         return x + table[3]() + len(log)
 
     check(f, vec(2), Table(), graphs=None, breaks=None)
+
+
+def test_what_is_bound_stays_bound_in_another_class():
+    def f(x):
+        class First:
+            def me(self):
+                return self
+
+        first = First()
+
+        class Second(First):
+            bound = first.me
+
+        second = Second()
+        second.again = first.me.__get__(second, Second)
+        return x + 1, second.bound() is first, second.again() is first
+
+    check(f, vec(2), graphs=None, breaks=None, again=False)

@@ -648,3 +648,27 @@ def test_called_while_an_exception_is_handled(function):
 
     compiled = strict_compile(function)
     assert [one[1:] for one in outside(compiled)] == [one[1:] for one in outside(function)]
+
+
+class Told:
+    def __init__(self, log):
+        self.log = log
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *of):
+        print("", end="")
+        self.log.append(of[2].tb_lineno - of[2].tb_frame.f_code.co_firstlineno)
+
+
+def test_what_is_handled_while_something_is_compiled_keeps_its_traceback():
+    def f(x, log):
+        try:
+            with Told(log):
+                1 / 0  # noqa: B018 - it raises
+        except ZeroDivisionError as error:
+            caught = error
+        return x + 1, caught.__traceback__.tb_lineno - caught.__traceback__.tb_frame.f_code.co_firstlineno
+
+    check(f, vec(2), [], graphs=None, breaks=None, again=False)

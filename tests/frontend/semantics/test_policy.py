@@ -145,6 +145,31 @@ def test_a_budget_of_instructions_ends_every_capture():
     assert "too-long" in reasons_of(events)
 
 
+def parts(scale, *more, **named):
+    def inner(x):
+        y = x * scale
+        z = y + len(more)
+        del y
+        return z, named
+
+    return inner
+
+
+def of_all_kinds(x):
+    out = parts(3, 1, a=2)(x)
+    a, b = both = 4, x
+    del b
+    return out, a, [k for k in both]
+
+
+def test_the_budget_may_end_before_any_instruction():
+    wanted = of_all_kinds(vec(2))
+    for budget in range(1, 64):
+        with framejit.config.patch(trace_budget=budget):
+            got = strict_compile(of_all_kinds)(vec(2))
+        assert str(got) == str(wanted), budget
+
+
 def test_every_break_reason_is_complete():
     for name, reason in errors.REASONS.items():
         assert reason.id == name and name == name.lower() and " " not in name

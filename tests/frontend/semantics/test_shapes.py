@@ -485,3 +485,40 @@ def test_an_optimizers_step_is_one_graph(wrapped, monkeypatch):
     compiled()
     compiled()
     assert all(len(site.entries) <= 1 for site in compiled.framejit.cache.sites())
+
+
+def test_what_the_last_operation_asks_of_sizes_is_told_with_its_line():
+    def f(x):
+        return torch.corrcoef(x)
+
+    x = torch.randn(2, 3)
+    assert compiles(f, [(x,)], dynamic=True)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: (x.shape[0] > 0, x + 1), lambda x: (x.shape[0] >= 1, len(x) == 0, x.sum(0)), lambda x: (min(1, x.shape[0] * 2), x + 1)],
+)
+def test_no_rows(function, dynamic):
+    compiles(function, rows(3, 4, 0, 5, 1), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_where_a_storage_begins(dynamic):
+    base = torch.arange(12.0)
+    parts = [(base[at : at + 4],) for at in (0, 3, 0, 1, 5)]
+    compiles(lambda x: (x.storage_offset(), x.storage_offset() > 0, min(1, x.storage_offset()), x + 1), parts, dynamic=dynamic)
+    compiles(lambda x: (x[1:].storage_offset(), x + 1), parts, dynamic=dynamic)
+
+
+def test_a_gradient_that_asks_where_a_storage_begins():
+    def f(x):
+        return torch.as_strided_copy(x, (2, 2), (1, 2), 1)
+
+    x = torch.randn(3, 3, requires_grad=True)
+    (wanted,) = torch.autograd.grad(f(x).sum(), x)
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f, backend="aot_eager", dynamic=True)
+    (got,) = torch.autograd.grad(compiled(x).sum(), x)
+    assert torch.equal(got, wanted)
