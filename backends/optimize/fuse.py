@@ -56,7 +56,7 @@ class Fusion:
         self.kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
         self.producer: dict[str, int] = {}
         self.readers: dict[str, set[int]] = {}
-        self.reads: dict[int, set[str]] = {}
+        self.reads: dict[int, Set[str]] = {}
         for number, step in self.steps.items():
             for name in writes(step):
                 self.producer[name] = number

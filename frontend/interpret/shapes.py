@@ -109,7 +109,7 @@ class Relied:
 class Symbols(ShapeEnv):
     """Torch makes the symbols of tensors greater than zero; where a tensor's storage begins may be zero, and is a number then."""
 
-    def create_symbol(self, val: int, source: torch._guards.Source, *args: Any, **kwargs: Any) -> sympy.Expr:
+    def create_symbol(self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any) -> Any:
         if val == 0 and getattr(getattr(source, "prop", None), "name", "") == "STORAGE_OFFSET":
             return sympy.S.Zero
         return super().create_symbol(val, source, *args, **kwargs)
