@@ -59,7 +59,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     for cls in _flat(classes):
         if asks_in_python(cls, "__instancecheck__"):
             return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
-    if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
+    if any(_is_protocol(cls) and not _follows(obj.python_type(), cls) for cls in _flat(classes)):
         raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,")
     if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
         raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is")
@@ -81,6 +81,14 @@ ASK_AS_C_DOES = frozenset({"abc", "_py_abc", "typing", "typing_extensions", "tor
 
 def _is_protocol(cls: Any) -> bool:
     return isinstance(cls, type) and vars(cls).get("_is_protocol", False)  # typing's mark, and typing_extensions'
+
+
+def _follows(cls: type, protocol: Any) -> bool:
+    """Whether a class alone, without a look at its instances, says that these follow a protocol: it has all of the methods."""
+    try:
+        return issubclass(cls, protocol)
+    except TypeError:  # there are members that are no methods
+        return protocol in cls.__mro__
 
 
 def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) -> Value:
