@@ -19,6 +19,7 @@ OURS = (
 )
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
+    "filelock",
 )  # fmt: skip
 
 
