@@ -15,8 +15,10 @@ import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
+from .gradients.pieces import InPieces, Piece, cut
 from .value_errors import draws_random_numbers, may_write, name_of
 
+Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
 NODE = "CompiledFunctionBackward"
 NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, and read none of them while training
 
@@ -26,13 +28,25 @@ MOST_FLOATS = 32  # that one graph has to find out about one by one
 UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
 
 
-def ahead_of_time(gm: torch.fx.GraphModule, build: Callable[[], Callable[..., Any]], *, random_like_eager: bool) -> Callable[..., Any]:
-    """What `build` compiles, with eager's gradients; the graph as it is where nobody can say beforehand what eager's autograd
-    would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
+def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
+    """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
+    what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
     if checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm):
         return gm.forward
+    found = cut(gm)
+    if found is None:
+        return one_node(gm, example_inputs, build, random_like_eager)
+    pieces, results = found
+
+    def compiled(piece: Piece) -> Callable[..., Any]:
+        return piece.gm.forward if piece.is_small else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
+
+    return InPieces(pieces, [compiled(piece) for piece in pieces], results)
+
+
+def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool) -> Callable[..., Any]:
     try:
-        compiled = build_again(build)
+        compiled = build_again(lambda: build(gm, example_inputs))
     except UNTRACEABLE:
         return gm.forward
     except Exception:
@@ -107,7 +121,10 @@ class Starts:
 
     def __init__(self, placeholders: Mapping[int, torch.fx.Node]) -> None:
         self.leaves = {id(_fake(node)): index for index, node in placeholders.items() if not node.meta.get("grad_fn")}
-        self.made = {node.meta["grad_fn"]: index for index, node in placeholders.items() if node.meta.get("grad_fn")}
+        self.made: dict[Any, set[int]] = {}  # one node may have made several inputs
+        for index, node in placeholders.items():
+            if node.meta.get("grad_fn"):
+                self.made.setdefault(node.meta["grad_fn"], set()).add(index)
 
     def reached(self, fake: torch.Tensor) -> frozenset[int]:
         """Positions of the inputs that a backward pass from a tensor reaches."""
@@ -121,8 +138,9 @@ class Starts:
             if node in seen:
                 continue
             seen.add(node)
-            if node in self.made:
-                found.add(self.made[node])
+            if node in self.made:  # what lies behind it is none of this graph's
+                found |= self.made[node]
+                continue
             if (leaf := id(getattr(node, "variable", None))) in self.leaves:
                 found.add(self.leaves[leaf])
             todo += [following for following, _ in node.next_functions if following is not None]
@@ -182,8 +200,9 @@ class OneNode:
         end, steps, found = -1, 0, None
         rows: dict[int, frozenset[int]] = {}
         direct: dict[int, int] | None = {}
+        as_before = {self.outputs + index: edge.node for edge, index in zip(edges, self.wanted, strict=True)}
         for position, (tensor, reached) in enumerate(zip((*results, *args), self.reached, strict=True)):
-            if reached is None or not isinstance(tensor, torch.Tensor) or tensor.grad_fn is None:
+            if reached is None or not isinstance(tensor, torch.Tensor) or tensor.grad_fn in (None, as_before.get(position)):
                 continue
             depth, node, number = chain(tensor)
             if node is None:
@@ -240,6 +259,8 @@ class Backward:
         if any(before != now for position, (before, now) in now_at if position not in copied):
             raise RuntimeError("an input of a compiled function was modified in place before its backward pass was differentiated")
         args = [arg.detach().clone() if position in copied else arg for position, arg in enumerate(self.args)]
+        for index in self.graph.wanted:
+            args[index] = args[index].view_as(args[index])  # one may be made of another: each keeps its own share
         now = torch.get_rng_state() if self.state is not None else None
         if self.state is not None:
             torch.set_rng_state(self.state)

@@ -18,4 +18,8 @@ def inductor(
 ) -> Callable[..., Any]:
     """torch._inductor's compile_fx on the captured graph; `mode` stands for patches of its configuration, `options` are more."""
     patches = {**list_mode_options(mode), **(options or {})}
-    return ahead_of_time(gm, lambda: compile_fx(gm, example_inputs, config_patches=patches), random_like_eager=False)
+
+    def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        return compile_fx(gm, example_inputs, config_patches=patches)
+
+    return ahead_of_time(gm, example_inputs, build, random_like_eager=False)

@@ -34,10 +34,10 @@ def through_aot(
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
     def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
-        return make_boxed_func(compile_part(Part(part, examples, False, results[-1] if results else None)))
+        return make_boxed_func(compile_part(Part(gm, part, examples, False, results[-1] if results else None)))
 
     def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
-        compiled = compile_part(Part(part, examples, True))
+        compiled = compile_part(Part(gm, part, examples, True))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
     with numbers_kept:

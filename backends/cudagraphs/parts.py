@@ -32,24 +32,24 @@ def recorded_parts(
 
 
 class Recorder:
-    """Records the parts of one graph: called with each part and the callable made of it, the forward one first."""
+    """Records the parts of one graph or of its pieces: called with each part and the callable made of it, the forward one first."""
 
     def __init__(self, report: Reporter, require: bool) -> None:
         self.report, self.require = report, require
-        self.forward: Graphed | None = None
+        self.forward: dict[torch.fx.GraphModule, Graphed] = {}
 
     def __call__(self, part: Part, run: Callable[..., Any]) -> Callable[..., Any]:
-        gm = part.gm
-        if (part.backward and self.forward is None) or not recordable(gm, self.report, self.require):
+        gm, forward = part.gm, self.forward.get(part.captured)
+        if (part.backward and forward is None) or not recordable(gm, self.report, self.require):
             return run
         lent = frozenset[int]()
         if part.results is not None and not part.backward:
             outputs: Any = gm.graph.output_node().args[0]
             lent = frozenset(range(part.results, len(outputs)))
-        work = Work(run, device_of(gm), written_by_copies(gm), lent, varies(gm), self.forward if part.backward else None)
+        work = Work(run, device_of(gm), written_by_copies(gm), lent, varies(gm), forward if part.backward else None)
         made = Graphed(work, self.report, self.require)
         if not part.backward:
-            self.forward = made
+            self.forward[part.captured] = made
         return made
 
 

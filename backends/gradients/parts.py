@@ -16,9 +16,10 @@ from .shared import divided
 
 @dataclass(frozen=True)
 class Part:
-    """A functional ATen graph and which part of the work it is. `results`: how many outputs of a forward graph are the
+    """A functional ATen graph and which part of the work of a captured one it is. `results`: how many outputs of a forward graph are the
     program's, what comes behind them is kept for the backward graph; None where there is none."""
 
+    captured: torch.fx.GraphModule
     gm: torch.fx.GraphModule
     examples: list[Any]
     backward: bool
@@ -41,20 +42,20 @@ def by_parts(
     random_like_eager: the parts draw the numbers that gm itself would draw.
     keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
 
-    def build() -> Callable[..., Any]:
+    def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         two = divided(gm, decompositions or {})
         if two is not None:
-            return compiled(two, compile_part)
+            return compiled(gm, two, compile_part)
         training = importlib.import_module("..training", __package__)  # it loads aot_autograd, which takes a second or more
         made: Callable[..., Any] = training.through_aot(gm, example_inputs, compile_part, keep_writes, decompositions or {})
         return made
 
-    return ahead_of_time(gm, build, random_like_eager=random_like_eager)
+    return ahead_of_time(gm, example_inputs, build, random_like_eager=random_like_eager)
 
 
-def compiled(two: Divided, compile_part: Compile) -> Callable[..., Any]:
-    forward = compile_part(Part(two.forward, examples(two.forward), False, two.results))
-    return TwoParts(two, forward, compile_part(Part(two.backward, examples(two.backward), True)))
+def compiled(gm: torch.fx.GraphModule, two: Divided, compile_part: Compile) -> Callable[..., Any]:
+    forward = compile_part(Part(gm, two.forward, examples(two.forward), False, two.results))
+    return TwoParts(two, forward, compile_part(Part(gm, two.backward, examples(two.backward), True)))
 
 
 def examples(gm: torch.fx.GraphModule) -> list[Any]:

@@ -1,0 +1,273 @@
+"""A captured graph cut where its results may be differentiated one by one.
+
+In eager a backward pass from one result goes through what leads to that one only, frees that, and passes through other results on its
+way, where hooks see the gradient and autograd.grad can end. A compiled graph is one node: all results lead to all of it. So a graph is
+cut such that a backward pass from any choice of its results goes through the whole of a piece or past all of it; a result that others are
+made of is where one piece ends.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..passes.memory import memory_of
+from ..value_errors import is_foreign, is_users, may_draw, may_write, name_of
+
+MOST = 128  # pieces
+FEW = 2  # operations that a piece is not worth compiling for
+NORMS = ("batch_norm", "instance_norm")  # what they write are statistics, which take no part in gradients
+
+
+class Whole(Exception):
+    """This graph stays in one piece."""
+
+
+@dataclass
+class Piece:
+    """gm: its graph. takes, gives: numbers of values, a graph's inputs being the first ones."""
+
+    gm: torch.fx.GraphModule
+    takes: list[int]
+    gives: list[int]
+
+    def examples(self, inputs: Sequence[Any]) -> list[Any]:
+        """Of what it takes: the graph's inputs, and fake tensors for what other pieces give."""
+        placeholders = self.gm.graph.find_nodes(op="placeholder")
+        return [inputs[number] if number < len(inputs) else example(node) for number, node in zip(self.takes, placeholders, strict=True)]
+
+    @property
+    def is_small(self) -> bool:
+        return sum(node.op.startswith("call_") for node in self.gm.graph.nodes) <= FEW
+
+
+class InPieces:
+    """Calls pieces, one behind the other, as one function of the graph's inputs."""
+
+    def __init__(self, pieces: Sequence[Piece], calls: Sequence[Callable[..., Any]], results: Sequence[int]) -> None:
+        self.steps = [(call, piece.takes, piece.gives) for call, piece in zip(calls, pieces, strict=True)]
+        self.results = results
+
+    def __call__(self, *args: Any) -> Any:
+        values = dict(enumerate(args))
+        for call, takes, gives in self.steps:
+            values.update(zip(gives, call(*[values[number] for number in takes]), strict=True))
+        return tuple(values[number] for number in self.results)
+
+
+def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
+    """A graph's pieces in the order to be called, and the numbers of its results; None where it is one piece, or where nobody can say
+    how it may be cut."""
+    results: Any = gm.graph.output_node().args[0]
+    if not all(isinstance(result, torch.fx.Node) for result in results):
+        return None
+    ends = {result for result in results if has_gradient(result) and result.op != "placeholder"}
+    if len(ends) < 2:
+        return None
+    nodes = [node for node in gm.graph.nodes if node.op not in ("placeholder", "output")]
+    touched = memories_by_node(nodes)
+    written = written_memories(nodes)
+    leads = leading(nodes, ends, tied(nodes, touched, written))
+    try:
+        groups = grouped(nodes, leads, earlier(nodes, touched))
+        if not 1 < len(groups) <= MOST or crosses(groups, touched, written):
+            return None
+        return separated(gm, groups, results)
+    except Whole:
+        return None
+
+
+def example(node: torch.fx.Node) -> Any:
+    return node.meta.get("example_value")
+
+
+def tensors_of(node: torch.fx.Node) -> list[torch.Tensor]:
+    value = example(node)
+    return [item for item in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(item, torch.Tensor)]
+
+
+def has_gradient(node: torch.fx.Node) -> bool:
+    return any(tensor.requires_grad for tensor in tensors_of(node))
+
+
+# memory
+
+
+def memories_by_node(nodes: Iterable[torch.fx.Node]) -> dict[torch.fx.Node, set[int]]:
+    """Of each node, the memory that it reads, writes or makes."""
+    return {node: memories_of(node, *node.all_input_nodes) for node in nodes}
+
+
+def memories_of(*nodes: torch.fx.Node) -> set[int]:
+    return {memory_of(tensor) for node in nodes for tensor in tensors_of(node) if tensor.layout == torch.strided}
+
+
+def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int]:
+    """What is written to, statistics left out; all that a writer is given, as names do not say which."""
+    writers = [node for node in nodes if may_write(node) and not any(norm in name_of(node) for norm in NORMS)]
+    return memories_of(*(other for node in writers for other in node.all_input_nodes))
+
+
+def tied(nodes: Sequence[torch.fx.Node], touched: dict[torch.fx.Node, set[int]], written: set[int]) -> list[list[torch.fx.Node]]:
+    """Nodes that have to lie in one piece: on memory that is written to, and a tuple with its items."""
+    groups = [[node for node in nodes if memory in touched[node]] for memory in sorted(written)]
+    tuples = (node for node in nodes if isinstance(example(node), (tuple, list)))
+    return groups + [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
+
+
+def earlier(nodes: Sequence[torch.fx.Node], touched: dict[torch.fx.Node, set[int]]) -> dict[torch.fx.Node, set[torch.fx.Node]]:
+    """Of each node, those that have to run before: that make what it takes, or are on memory that one of the two writes to; what draws
+    random numbers, or nothing is known of, keeps its order."""
+    before = {node: set(node.all_input_nodes) for node in nodes}
+    last_writer: dict[int, torch.fx.Node] = {}
+    since: dict[int, list[torch.fx.Node]] = {}
+    last_ordered: torch.fx.Node | None = None
+    for node in nodes:
+        writes = may_write(node)
+        for memory in touched[node]:
+            if memory in last_writer:
+                before[node].add(last_writer[memory])
+            if writes:
+                before[node].update(since.pop(memory, ()))
+                last_writer[memory] = node
+            else:
+                since.setdefault(memory, []).append(node)
+        if may_draw(node) or is_users(node) or is_foreign(node):
+            if last_ordered is not None:
+                before[node].add(last_ordered)
+            last_ordered = node
+        before[node].discard(node)
+    return before
+
+
+# gradients
+
+
+def leading(
+    nodes: Sequence[torch.fx.Node], ends: set[torch.fx.Node], tied: Sequence[Sequence[torch.fx.Node]]
+) -> dict[torch.fx.Node, frozenset[torch.fx.Node]]:
+    """Of each node, the results whose backward pass goes through it; none for those without gradients."""
+    of: dict[torch.fx.Node, frozenset[torch.fx.Node]] = {node: frozenset({node} & ends) for node in nodes}
+    before: Any = None
+    while before != of:
+        before = dict(of)
+        for node in reversed(nodes):
+            if has_gradient(node):
+                of[node] = of[node].union(*(of[user] for user in node.users if user in of))
+        for group in tied:
+            everything = frozenset[torch.fx.Node]().union(*(of[node] for node in group))
+            of.update((node, everything) for node in group)
+    return of
+
+
+def grouped(
+    nodes: Sequence[torch.fx.Node],
+    leads: dict[torch.fx.Node, frozenset[torch.fx.Node]],
+    before: dict[torch.fx.Node, set[torch.fx.Node]],
+) -> list[list[torch.fx.Node]]:
+    """Nodes that lead to the same results together, in an order in which they can run. What leads to most comes first; what leads to
+    none goes along as soon as it can."""
+    places = {node: place for place, node in enumerate(nodes)}
+    kinds = sorted({of for of in leads.values() if of}, key=lambda of: (-len(of), sorted(places[node] for node in of)))
+    left, groups = list(nodes), list[list[torch.fx.Node]]()
+    while any(leads[node] for node in left):
+        tries = [can_run(left, {kind, frozenset()}, leads, before) for kind in kinds]
+        keyed = [sum(bool(leads[node]) for node in group) for group in tries]
+        whole = [count == sum(leads[node] == kind for node in left) for kind, count in zip(kinds, keyed, strict=True)]
+        group = tries[max(range(len(kinds)), key=lambda place: (keyed[place] > 0, whole[place], -place))]
+        groups.append(group)
+        taken = set(group)
+        left = [node for node in left if node not in taken]
+    groups[-1] += left
+    return groups
+
+
+def can_run(
+    left: Sequence[torch.fx.Node],
+    kinds: set[frozenset[torch.fx.Node]],
+    leads: dict[torch.fx.Node, frozenset[torch.fx.Node]],
+    before: dict[torch.fx.Node, set[torch.fx.Node]],
+) -> list[torch.fx.Node]:
+    """Those of the nodes left that can run without any of another kind."""
+    found, waiting = [], set(left)
+    for node in left:
+        if leads[node] in kinds and waiting.isdisjoint(before[node]):
+            found.append(node)
+            waiting.remove(node)
+    return found
+
+
+def crosses(groups: Sequence[Sequence[torch.fx.Node]], touched: dict[torch.fx.Node, set[int]], written: set[int]) -> bool:
+    """Whether memory that is written to is that of two pieces."""
+    seen = [set().union(*(touched[node] for node in group)) & written for group in groups]
+    return sum(map(len, seen)) != len(set().union(*seen))
+
+
+# pieces
+
+
+def separated(
+    gm: torch.fx.GraphModule, groups: Sequence[Sequence[torch.fx.Node]], results: Sequence[torch.fx.Node]
+) -> tuple[list[Piece], list[int]]:
+    """A graph for each group."""
+    numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
+    shared = gm.meta.get("shared")
+    pieces = []
+    for position, group in enumerate(groups):
+        later = {node for other in groups[position + 1 :] for node in other}
+        gives = [node for node in group if node in results or (is_given(node) and not later.isdisjoint(node.users))]
+        writer = Writer()
+        for node in group:
+            writer.write(node)
+        numbers.update((node, len(numbers) + more) for more, node in enumerate(gives))
+        piece = Piece(writer.finished(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
+        if shared is not None:
+            piece.gm.meta["shared"] = shared.setdefault(("piece", position), {})
+        pieces.append(piece)
+    return pieces, [numbers[node] for node in results]
+
+
+def is_given(node: torch.fx.Node) -> bool:
+    """Whether other pieces are given a node's value: tensors are, numbers are found again."""
+    return isinstance(example(node), torch.Tensor)
+
+
+class Writer:
+    """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from outside found first."""
+
+    def __init__(self) -> None:
+        self.takes: list[torch.fx.Node] = []
+        self.order: list[torch.fx.Node] = []
+        self.known: set[torch.fx.Node] = set()
+
+    def write(self, node: torch.fx.Node) -> None:
+        for other in node.all_input_nodes:
+            if other not in self.known:
+                self.find(other)
+        self.known.add(node)
+        self.order.append(node)
+
+    def find(self, node: torch.fx.Node) -> None:
+        """Has a value that comes from outside."""
+        if node.op == "placeholder" or is_given(node):
+            self.known.add(node)
+            self.takes.append(node)
+        elif tensors_of(node) or may_draw(node) or not isinstance(example(node), (int, float, torch.SymInt, torch.SymFloat)):
+            raise Whole
+        else:
+            self.write(node)
+
+    def finished(self, gives: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
+        graph = torch.fx.Graph()
+        made = {}
+        for node in self.takes:
+            made[node] = graph.placeholder(node.name)
+            from_piece = {"example_value": example(node), "grad_fn": example(node).grad_fn}
+            made[node].meta = dict(node.meta) if node.op == "placeholder" else from_piece
+        for node in self.order:
+            made[node] = graph.node_copy(node, made.__getitem__)
+        graph.output(tuple(made[node] for node in gives))
+        return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
