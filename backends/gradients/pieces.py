@@ -18,7 +18,7 @@ from ..passes.memory import memory_of
 from ..value_errors import is_foreign, is_users, may_draw, may_write, name_of
 
 MOST = 128  # pieces
-FEW = 2  # operations that a piece is not worth compiling for
+FEW = 3  # operations that a piece is not worth compiling for
 NORMS = ("batch_norm", "instance_norm")  # what they write are statistics, which take no part in gradients
 
 
@@ -222,7 +222,7 @@ def separated(
         writer = Writer()
         for node in group:
             writer.write(node)
-        numbers.update((node, len(numbers) + more) for more, node in enumerate(gives))
+        numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
         piece = Piece(writer.finished(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
         if shared is not None:
             piece.gm.meta["shared"] = shared.setdefault(("piece", position), {})
@@ -265,8 +265,8 @@ class Writer:
         made = {}
         for node in self.takes:
             made[node] = graph.placeholder(node.name)
-            from_piece = {"example_value": example(node), "grad_fn": example(node).grad_fn}
-            made[node].meta = dict(node.meta) if node.op == "placeholder" else from_piece
+            ours = node.op == "placeholder"
+            made[node].meta = dict(node.meta) if ours else {"example_value": example(node), "grad_fn": example(node).grad_fn}
         for node in self.order:
             made[node] = graph.node_copy(node, made.__getitem__)
         graph.output(tuple(made[node] for node in gives))

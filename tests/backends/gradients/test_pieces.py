@@ -166,6 +166,22 @@ def test_an_adversary(backend):
     check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), backend=backend, cuts=2)
 
 
+def test_an_attribute_that_others_are_made_of(backend):
+    """A parametrized weight is stored in its module, and so a result."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 8)), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+
+    def loss(model, one, other):
+        return F.softplus(model(one)).mean() + F.softplus(-model(other)).mean() + model(one + other).square().mean()
+
+    def use(loss, model, one, other):
+        value = loss(model, one, other)
+        value.backward()
+        return value, [parameter.grad for parameter in model.parameters()], list(model.buffers())
+
+    check(loss, use, model, torch.randn(6, 4), torch.randn(6, 4), backend=backend, cuts=4)
+
+
 def test_random_numbers_keep_their_order(backend):
     def fn(x, w):
         h = F.dropout(x, 0.5) * torch.rand(4)
