@@ -6,7 +6,7 @@ import gc
 import operator
 import re
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from itertools import chain, compress, count, filterfalse, islice, repeat, starmap
 from typing import Any
@@ -31,7 +31,9 @@ LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a lo
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator, or a deque, would still give. Raises StopIteration when it has fewer."""
+    """The index-th item that the iterator would still give, or that a deque holds. Raises when there are fewer."""
+    if isinstance(iterator, deque):
+        return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
         return held(iterator)[0]
     return next(islice(copy.copy(iterator), index, None))

@@ -365,7 +365,7 @@ def make_method(r: Reloader, value: MethodValue) -> None:
 
 @makes(BoundBuiltin)
 def make_bound_builtin(r: Reloader, value: BoundBuiltin) -> None:
-    outer = getattr(value.receiver, "outer", None)
+    outer = value.receiver.outer if isinstance(value.receiver, BuiltinContainer) else None
     if outer is None:
         make_bound(r, value)
     else:  # the container's own method, past the one that the object's class may have

@@ -300,6 +300,9 @@ class MethodValue(Value):
         return self.function.call(tx, [self.receiver, *args], kwargs)
 
 
+EQUAL_BY_PARTS = (types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType)  # two made of the same parts are equal
+
+
 class BuiltinValue(Value):
     """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals, or a break."""
 
@@ -319,7 +322,7 @@ class BuiltinValue(Value):
         return ".".join(part for part in full.split(".") if not part.startswith("pybind11_detail_"))  # classes that nobody has written
 
     def key(self) -> Any:
-        return Identity(self.real)
+        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True

@@ -299,6 +299,8 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if op in ("==", "!="):
         if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
             return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
+        if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
+            return Constant((left.key() == right.key()) == (op == "=="))
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
             same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))

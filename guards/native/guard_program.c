@@ -41,8 +41,9 @@ static PyObject *sequence_item(PyObject *sequence, Py_ssize_t index) {
     return index >= 0 && index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : NULL;
 }
 
-/* The item that so many steps on an iterator would give, a new reference; of those that C knows nothing of Python tells. */
+/* The item that so many steps on an iterator would give, or a deque's, a new reference; of those that C knows nothing of Python tells. */
 static PyObject *iterator_item(PyObject *iterator, const Step *step) {
+    if (PyObject_TypeCheck(iterator, deque)) return deque->tp_as_sequence->sq_item(iterator, step->number);
     PyObject *item = fj_peek(iterator, step->number);
     return item || PyErr_Occurred() ? item : PyObject_CallOneArg(step->object, iterator);
 }

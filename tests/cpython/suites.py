@@ -44,11 +44,10 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "it counts references or bytes, or asks when an object dies": (
         "test_generators.FinalizationTest.test_refcycle", "test_functools.TestLRUC.test_lru_cache_weakrefable",
         "test_functools.TestLRUPy.test_lru_cache_weakrefable", "test_exceptions.ExceptionTests.testExceptionCleanupState",
-        "test_exceptions.ExceptionTests.test_3114", "test_exceptions.ExceptionTests.test_unraisable", "test_raise.TestContext.test_3611",
-        "test_class.ClassTests.testDel", "test_descr.ClassPropertiesAndMethods.test_remove_subclass",
-        "test_descr.ClassPropertiesAndMethods.test_subtype_resurrection", "test_descr.SharedKeyTests.test_subclasses",
-        "test_dict.DictTest.test_splittable_popitem", "test_dict.DictTest.test_oob_indexing_dictiter_iternextitem",
-        "test_descr.ClassPropertiesAndMethods.test_slots",
+        "test_raise.TestContext.test_3611", "test_descr.ClassPropertiesAndMethods.test_remove_subclass",
+        "test_descr.ClassPropertiesAndMethods.test_slots", "test_descr.SharedKeyTests.test_subclasses",
+        "test_dict.DictTest.test_splittable_popitem",
+        "test_list.ListTest.test_free_after_iterating",  # on 3.13 reversed() keeps an empty list, and a guard the list's class
     ),
     "it asks whether two equal strings are one object": ("test_class.ClassTests.testSetattrWrapperNameIntern",),
     "it reads its own frame, or the frames of a traceback": (

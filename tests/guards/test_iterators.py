@@ -102,3 +102,16 @@ def test_a_chain_opens_another_iterator():
     assert list(chained) == [] and parts(chained) == ()
     with pytest.raises(TypeError):
         set_open(iter([]), None)
+
+
+def test_a_deque_is_looked_into_where_it_lies():
+    class Whole(collections.deque):
+        def __copy__(self):
+            raise AssertionError("a copy for each item takes quadratic time")
+
+        __iter__ = __copy__
+
+    held = Whole("abc")
+    assert [peek(held, index) for index in range(3)] == ["a", "b", "c"]
+    with pytest.raises(IndexError):
+        peek(held, 3)

@@ -469,3 +469,15 @@ def test_the_dictionary_of_a_function_made_inside():
         return made(x), seen, hasattr(made, "a"), made.__dict__ is held, len(held), "b" in vars(made), made
 
     check(f, vec(2))
+
+
+def test_builtins_made_of_equal_parts_are_equal():
+    class Alone:
+        pass
+
+    def f(x, code, twin):
+        equal = Alone.__init_subclass__ == Alone.__init_subclass__, code == twin, Alone.__init_subclass__ != Alone.__subclasshook__
+        same = Alone.__init_subclass__ is Alone.__init_subclass__, code is twin
+        return x + 1, equal, same, {Alone.__init_subclass__: 1}.get(Alone.__init_subclass__), len({code, twin})
+
+    check(f, vec(2), f.__code__, f.__code__.replace())

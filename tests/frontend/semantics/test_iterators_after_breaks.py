@@ -365,3 +365,13 @@ def test_an_iterator_of_the_programs_own_inside_an_enumerate():
         return x
 
     check(f, vec(2), Steps(4), graphs=None, breaks=("output",) * 3)
+
+
+def test_a_method_of_a_chain_behind_a_break():
+    def f(x, it):
+        following = it.__next__
+        following()
+        print(x.sum().item())
+        return x + 1, following(), it
+
+    check(f, vec(2), itertools.chain("ab", "cd"), graphs=None, breaks=None)
