@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...guards.iterators import advance
-from ...guards.native import move_index, set_open
+from ...guards.native import move_index, move_slice, set_done, set_old, set_open
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
@@ -19,7 +19,14 @@ from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingEnumerate, ExistingIterator
 from ..values.mapping import DictValue, SetValue
-from ..values.models.itertools import ExistingChain, ExistingCount
+from ..values.models.itertools import (
+    ExistingChain,
+    ExistingCount,
+    ExistingDropWhile,
+    ExistingPairwise,
+    ExistingSlice,
+    ExistingTakeWhile,
+)
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
@@ -194,6 +201,21 @@ def replay_chain(r: Reloader, value: ExistingChain) -> None:
     r.b.pop_top()
 
 
+def replay_slice(r: Reloader, value: ExistingSlice) -> None:
+    r.call(move_slice, [r.push(value), *map(r.const, (value.read, value.given, value.ended))])
+    r.b.pop_top()
+
+
+def replay_while(r: Reloader, value: ExistingTakeWhile | ExistingDropWhile) -> None:
+    r.call(set_done, [r.push(value)])
+    r.b.pop_top()
+
+
+def replay_pairwise(r: Reloader, value: ExistingPairwise) -> None:
+    r.call(set_old, [r.push(value), r.push(value if value.old is None else value.old)])
+    r.b.pop_top()
+
+
 def replay_function(r: Reloader, value: FunctionValue) -> None:
     for name, item in value.attributes.items():
         r.reload(item)
@@ -223,4 +245,8 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ExistingEnumerate: replay_enumerate,
     ExistingCount: replay_count,
     ExistingChain: replay_chain,
+    ExistingSlice: replay_slice,
+    ExistingTakeWhile: replay_while,
+    ExistingDropWhile: replay_while,
+    ExistingPairwise: replay_pairwise,
 }

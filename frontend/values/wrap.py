@@ -33,7 +33,18 @@ from .iterator import ExistingEnumerate, ExistingIterator, Filter, ListedIterato
 from .klass import ClassValue, note_path
 from .mapping import DictValue, SetValue
 from .models import torch_policy
-from .models.itertools import Compress, ExistingChain, ExistingCount, FilterFalse, StarMap
+from .models.itertools import (
+    Compress,
+    ExistingChain,
+    ExistingCount,
+    ExistingDropWhile,
+    ExistingPairwise,
+    ExistingSlice,
+    ExistingTakeWhile,
+    FilterFalse,
+    StarMap,
+    bool_of_none,
+)
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
@@ -362,19 +373,38 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
             raise GraphBreak("unsupported-value", "a count of other numbers than ints")
         return tx.remember(obj, ExistingCount(*held, source))
     values = [tx.wrap(item, IteratorPart(source, place)) for place, item in enumerate(held) if not (place and isinstance(obj, enumerate))]
-    return tx.remember(obj, MAKERS[type(obj)](obj, values, source))
+    return tx.remember(obj, MAKERS[type(obj)](tx, obj, values, source))
 
 
-MAKERS: dict[type, Callable[[Any, list[Any], Source], Value]] = {
-    enumerate: lambda obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
-    zip: lambda obj, values, source: Zip(values, shape(obj)[2], source),
-    map: lambda obj, values, source: Map(values[0], values[1:], source),
-    filter: lambda obj, values, source: Filter(*values, source),
-    itertools.starmap: lambda obj, values, source: StarMap(*reversed(values), source),
-    itertools.filterfalse: lambda obj, values, source: FilterFalse(*reversed(values), source),
-    itertools.compress: lambda obj, values, source: Compress(*values, source),
-    itertools.chain: lambda obj, values, source: ExistingChain(values, source),
+MAKERS: dict[type, Callable[[TraceContext, Any, list[Any], Source], Value]] = {
+    enumerate: lambda tx, obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
+    zip: lambda tx, obj, values, source: Zip(values, shape(obj)[2], source),
+    map: lambda tx, obj, values, source: Map(values[0], values[1:], source),
+    filter: lambda tx, obj, values, source: Filter(*values, source),
+    itertools.starmap: lambda tx, obj, values, source: StarMap(*reversed(values), source),
+    itertools.filterfalse: lambda tx, obj, values, source: FilterFalse(*reversed(values), source),
+    itertools.compress: lambda tx, obj, values, source: Compress(*values, source),
+    itertools.chain: lambda tx, obj, values, source: ExistingChain(values, source),
+    itertools.islice: lambda tx, obj, values, source: slice_of(values[0], shape(obj)[2], remaining(obj), source),
+    itertools.takewhile: lambda tx, obj, values, source: ExistingTakeWhile(values, *shape(obj)[2], source),
+    itertools.dropwhile: lambda tx, obj, values, source: ExistingDropWhile(values, has_started(tx, obj, source), source),
+    itertools.pairwise: lambda tx, obj, values, source: ExistingPairwise(values, source),
 }
+
+
+def slice_of(inner: Value, how: tuple[bool, int, int], left: int, source: Source) -> Value:
+    ended, skipped, step = how
+    if ended or step != 1 or (skipped and not left):
+        raise GraphBreak("unsupported-value", "an islice that has ended" if ended else "an islice of such steps")
+    return ExistingSlice(inner, skipped, left, source)
+
+
+def has_started(tx: TraceContext, obj: Any, source: Source) -> bool:
+    """Of a dropwhile; one that started in a trace was made anew with a function that drops nothing."""
+    if parts(obj)[0] is bool_of_none:
+        tx.guard(IteratorPart(source, 0), Kind.IS, bool_of_none)
+        return True
+    return bool(shape(obj)[2][0])
 
 
 # objects

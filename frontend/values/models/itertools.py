@@ -193,6 +193,48 @@ class Slice(Iterator):
         return item
 
 
+class ExistingSlice(Iterator):
+    """An islice of step 1 that existed before the frame: its inner iterator moves for itself, the counts are set at the end."""
+
+    __slots__ = ("inner", "skipped", "left", "read", "given", "ended")
+    cls = itertools.islice
+
+    def __init__(self, inner: Value, skipped: int, left: int, source: Source) -> None:
+        super().__init__(source)
+        self.inner, self.skipped, self.left = inner, skipped, left
+        self.read, self.given, self.ended = 0, 0, False
+
+    def snapshot(self) -> Any:
+        return self.read, self.given, self.ended
+
+    def restore(self, state: Any) -> None:
+        self.read, self.given, self.ended = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.ended:
+            return None
+        while self.read < self.skipped:
+            if self._read(tx) is None:
+                return None
+        if self.given == self.left:
+            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
+            tx.effects.change(self)
+            self.ended = True
+            return None
+        tx.guard_remaining(self.source, self.given + 1, self.cls, exactly=False)
+        item = self._read(tx)
+        self.given += item is not None
+        return item
+
+    def _read(self, tx: TraceContext) -> Value | None:
+        item = self.inner.next(tx)
+        tx.effects.change(self)
+        tx.count_instruction()
+        self.ended = item is None
+        self.read += item is not None
+        return item
+
+
 class Accumulate(Iterator):
     """itertools.accumulate. `pending`: a start that has not been given yet."""
 
@@ -296,6 +338,20 @@ class Pairwise(Iterator):
         pair = TupleValue([self.old, new])
         self.old = new
         return pair
+
+
+class ExistingPairwise(Pairwise):
+    """A pairwise that existed before the frame, with the item before, if it has begun."""
+
+    __slots__ = ()
+
+    def __init__(self, held: list[Value], source: Source) -> None:
+        super().__init__(held[0] if held else Constant(None))
+        self.source = source
+        if held:
+            self.old = held[1] if len(held) > 1 else None
+        else:
+            self.inner = None
 
 
 class Batches(Iterator):
@@ -526,6 +582,24 @@ class DropWhile(ByFunction):
 def bool_of_none(item: Any) -> bool:
     """The function of a dropwhile that has started."""
     return False
+
+
+class ExistingTakeWhile(TakeWhile):
+    """A takewhile that existed before the frame."""
+
+    __slots__ = ()
+
+    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
+        super().__init__(held[0], SequenceIterator(TupleValue([])) if done else held[1], source)
+
+
+class ExistingDropWhile(DropWhile):
+    """A dropwhile that existed before the frame."""
+
+    __slots__ = ()
+
+    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
+        super().__init__(Facts(bool_of_none) if done else held[0], held[1], source)
 
 
 class FilterFalse(ByFunction):
