@@ -102,8 +102,8 @@ def replay_deque(r: Reloader, value: DequeValue) -> None:
 def replay_dict(r: Reloader, value: DictValue) -> None:
     """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
     real, entries = value.real or {}, value.entries or {}
-    kept = [key for key in real if key in entries]
-    if [*kept, *(key for key in entries if key not in real)] != list(entries):
+    kept = [key for key in real if key in entries and key not in value.dropped]
+    if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
         r.call(value.cls.clear, [r.push(value)])
         r.b.pop_top()
         changed = list(entries.values())

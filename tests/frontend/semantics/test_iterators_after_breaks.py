@@ -200,6 +200,44 @@ def f(x, seen):
     check(f, vec(2, 3), [], graphs=5, breaks=breaks, ran=8)
 
 
+@pytest.mark.parametrize("walk", ["k in d", "k in d.keys()", "k, v in d.items()", "i, (k, v) in enumerate(d.items())"])
+@pytest.mark.parametrize("body", ["print(k); d[k] = d[k] + x", "d[k] = d[k] + x; print(k); d[k] = d[k] * 2", "print(k); d[k] = x; d['c'] = d[k] + x"])
+def test_values_under_the_keys_of_a_walked_dictionary_are_replaced(walk, body):
+    f = program(f"""
+def f(x, d):
+    for {walk}:
+        {body}
+    return d, x
+""")
+    check(f, vec(2), {key: vec(2) + i for i, key in enumerate("abcd")}, graphs=None, breaks=("output",) * 4)
+
+
+def test_a_value_replaced_ahead_is_what_the_walk_gives():
+    f = program("""
+def f(x, d):
+    seen = []
+    for k, v in d.items():
+        print(k)
+        d[3] = v + x
+        seen.append((k, v))
+    return d, seen
+""")
+    check(f, vec(2), {key: vec(2) + key for key in range(5)}, graphs=None, breaks=("output",) * 5)
+
+
+def test_a_key_that_is_new_or_gone_spoils_the_walk():
+    for change in ("d['new'] = x", "del d['a']", "del d['a']; d['a'] = x"):
+        f = program(f"""
+def f(x, d):
+    for k in d:
+        print(k)
+        {change}
+        x = x + 1
+    return d
+""")
+        check(f, vec(2), dict.fromkeys("abcd", 1), graphs=None, breaks=None, skipped=True)
+
+
 def test_an_iterator_shared_with_its_enumerate_moves_once_a_step():
     def f(x, it, e):
         a = next(e)
