@@ -8,7 +8,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import chain, compress, count, dropwhile, filterfalse, islice, pairwise, repeat, starmap, takewhile
+from itertools import chain, compress, count, dropwhile, filterfalse, islice, pairwise, product, repeat, starmap, takewhile
 from typing import Any
 
 from .native import held_state
@@ -25,7 +25,7 @@ COPIED: tuple[type, ...] = (
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
 HOLDING = (chain, starmap, filterfalse, compress)  # these hold their parts and nothing else
-OPENED = (islice, takewhile, dropwhile, pairwise)  # what is in these only C can see
+OPENED = (islice, takewhile, dropwhile, pairwise, product)  # what is in these only C can see
 MADE_OF_PARTS = (enumerate, zip, map, filter, count, *HOLDING, *OPENED)
 COUNT = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 CHANGED = -1  # no number of items: the next one is an error

@@ -24,6 +24,7 @@ from ..values.models.itertools import (
     ExistingCount,
     ExistingDropWhile,
     ExistingPairwise,
+    ExistingProduct,
     ExistingSlice,
     ExistingTakeWhile,
 )
@@ -206,6 +207,11 @@ def replay_slice(r: Reloader, value: ExistingSlice) -> None:
     r.b.pop_top()
 
 
+def replay_product(r: Reloader, value: ExistingProduct) -> None:
+    r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
+    r.b.pop_top()
+
+
 def replay_while(r: Reloader, value: ExistingTakeWhile | ExistingDropWhile) -> None:
     r.call(set_done, [r.push(value)])
     r.b.pop_top()
@@ -245,6 +251,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ExistingEnumerate: replay_enumerate,
     ExistingCount: replay_count,
     ExistingChain: replay_chain,
+    ExistingProduct: replay_product,
     ExistingSlice: replay_slice,
     ExistingTakeWhile: replay_while,
     ExistingDropWhile: replay_while,

@@ -6,6 +6,7 @@ import collections.abc
 import enum
 import functools
 import itertools
+import math
 import operator
 import types
 import typing
@@ -39,6 +40,7 @@ from .models.itertools import (
     ExistingCount,
     ExistingDropWhile,
     ExistingPairwise,
+    ExistingProduct,
     ExistingSlice,
     ExistingTakeWhile,
     FilterFalse,
@@ -363,11 +365,13 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     made = shape(obj)
-    if isinstance(obj, enumerate | filter):  # all are made alike
+    if isinstance(obj, enumerate | filter | itertools.product):  # all are made alike
         tx.guard(source, Kind.TYPE, made[0])
     else:
         tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
     held = parts(obj)
+    if isinstance(obj, itertools.product):
+        return tx.remember(obj, product_of(tx, *held, source))
     if isinstance(obj, itertools.count):
         if not held:
             raise GraphBreak("unsupported-value", "a count of other numbers than ints")
@@ -397,6 +401,16 @@ def slice_of(inner: Value, how: tuple[bool, int, int], left: int, source: Source
     if ended or step != 1 or (skipped and not left):
         raise GraphBreak("unsupported-value", "an islice that has ended" if ended else "an islice of such steps")
     return ExistingSlice(inner, skipped, left, source)
+
+
+MOST_PRODUCTS = 64  # of a product that is looked into: each of its items is an entry's own
+
+
+def product_of(tx: TraceContext, pools: tuple[tuple[Any, ...], ...], last: Any, source: Source) -> Value:
+    if math.prod(map(len, pools)) > MOST_PRODUCTS:
+        raise GraphBreak("unsupported-value", f"a product of more than {MOST_PRODUCTS}")
+    tx.guard(IteratorPart(source, 1), Kind.EQUALS, last)
+    return ExistingProduct([tx.unpack(pool) for pool in tx.unpack(tx.wrap(pools, IteratorPart(source, 0)))], last, source)
 
 
 def has_started(tx: TraceContext, obj: Any, source: Source) -> bool:

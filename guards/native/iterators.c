@@ -66,6 +66,14 @@ typedef struct {
     PyObject *iterator, *old;
 } Pairs;
 
+typedef struct {
+    PyObject_HEAD
+    PyObject *pools;
+    Py_ssize_t *indices;
+    PyObject *given; /* NULL before the first */
+    int stopped;
+} Product;
+
 static int is_named(PyObject *object, const char *name) { return strcmp(Py_TYPE(object)->tp_name, name) == 0; }
 
 static int is_while(PyObject *object) { return is_named(object, "itertools.takewhile") || is_named(object, "itertools.dropwhile"); }
@@ -85,6 +93,17 @@ static PyObject *held_state(PyObject *Py_UNUSED(module), PyObject *object) {
         const Pairs *of = (Pairs *)object;
         if (of->iterator == NULL) return PyTuple_New(0);
         return of->old ? PyTuple_Pack(2, of->iterator, of->old) : PyTuple_Pack(1, of->iterator);
+    }
+    if (is_named(object, "itertools.product")) {
+        const Product *of = (Product *)object;
+        if (of->stopped || of->given == NULL) return Py_BuildValue("OO", of->pools, of->stopped ? Py_False : Py_None);
+        PyObject *indices = PyTuple_New(PyTuple_GET_SIZE(of->pools));
+        for (Py_ssize_t i = 0; indices != NULL && i < PyTuple_GET_SIZE(indices); i++) {
+            PyObject *index = PyLong_FromSsize_t(of->indices[i]);
+            if (index == NULL) Py_CLEAR(indices);
+            else PyTuple_SET_ITEM(indices, i, index);
+        }
+        return indices ? Py_BuildValue("ON", of->pools, indices) : NULL;
     }
     return PyErr_Format(PyExc_TypeError, "not known from inside: %R", object);
 }
@@ -145,7 +164,8 @@ PyMethodDef fj_iterator_methods[] = {
      "set_open(chain, iterator): the next items come from there; None: from what follows; the chain itself: there are none."},
     {"held_state", held_state, METH_O,
      "held_state(iterator): what is in an islice (iterator or None, items to skip, step, items left), a takewhile or dropwhile\n"
-     "(function, iterator, whether it has stopped or started) or a pairwise (iterator, and the item before, if there is one)."},
+     "(function, iterator, whether it has stopped or started) a pairwise (iterator, and the item before, if there is one), or a product (pools, indices of what it gave last: None for\n"
+     "nothing yet, False for the last)."},
     {"move_slice", move_slice, METH_VARARGS, "move_slice(islice, read, given, ended): so many items were read and given."},
     {"set_done", set_done, METH_O, "set_done(iterator): a takewhile has stopped, a dropwhile has started."},
     {"set_old", set_old, METH_VARARGS, "set_old(pairwise, item): the next pair begins with it; the pairwise itself: there is none."},

@@ -148,6 +148,34 @@ class Pooled(Iterator):
         return TupleValue(list(items))
 
 
+class ExistingProduct(Iterator):
+    """A product that existed before the frame, of sequences; where it stands is relied on, the real one moves at the end."""
+
+    __slots__ = ("pools", "ahead", "taken", "exhausted")
+    cls = itertools.product
+
+    def __init__(self, pools: list[list[Value]], last: Any, source: Source) -> None:
+        super().__init__(source)
+        numbers = list(itertools.product(*(range(len(pool)) for pool in pools)))
+        begun = 0 if last is None else len(numbers) if last is False else numbers.index(last) + 1
+        self.pools, self.ahead = pools, numbers[begun:]
+        self.taken, self.exhausted = 0, False
+
+    def snapshot(self) -> Any:
+        return self.taken, self.exhausted
+
+    def restore(self, state: Any) -> None:
+        self.taken, self.exhausted = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        tx.effects.change(self)
+        if self.taken == len(self.ahead):
+            self.exhausted = True
+            return None
+        self.taken += 1
+        return tx.build_tuple([tx.look(pool[at]) for pool, at in zip(self.pools, self.ahead[self.taken - 1], strict=True)])
+
+
 class Slice(Iterator):
     """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
 

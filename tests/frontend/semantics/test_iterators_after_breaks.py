@@ -143,6 +143,7 @@ ITERTOOLS: dict[str, Any] = {
     "takewhile": lambda: itertools.takewhile(bool, [1, 2, 3, 0, 5]),
     "dropwhile": lambda: itertools.dropwhile(bool, [1, 2, 0, 3, 4, 5]),
     "pairwise": lambda: itertools.pairwise("abcdef"),
+    "product": lambda: itertools.product("ab", [1, 2], (3,)),
 }
 
 
@@ -170,7 +171,7 @@ def test_one_of_itertools_from_outside_stands_where_eager_leaves_it(name, times)
 @pytest.mark.parametrize("made", [lambda items: itertools.islice(items, 3), lambda items: itertools.islice(items, 1, 4),
                                   lambda items: itertools.takewhile(lambda item: item != "d", items),
                                   lambda items: itertools.dropwhile(lambda item: item < "c", items),
-                                  itertools.pairwise, lambda items: itertools.islice(items, 0)])  # fmt: skip
+                                  itertools.pairwise, lambda items: itertools.product(items, "xy"), lambda items: itertools.islice(items, 0)])  # fmt: skip
 def test_what_has_begun_is_read_to_its_end(made, before):
     def rest(x, iterator):
         return x + 1, list(iterator), next(iterator, "end")
@@ -186,6 +187,7 @@ def test_what_has_begun_is_read_to_its_end(made, before):
 
 
 @pytest.mark.parametrize(("loop", "breaks"), [("for i, j in itertools.pairwise(range(5))", 4), ("for i in itertools.islice(range(9), 4)", 4),
+                                              ("for i, j in itertools.product((0, 1), (2, 3))", 4),
                                               ("for i in itertools.takewhile(lambda i: i < 4, range(9))", 4)])  # fmt: skip
 def test_a_slice_or_pair_loses_one_statement_a_turn(loop, breaks):
     f = program(f"""
