@@ -1,12 +1,10 @@
 """`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
 from __future__ import annotations
 
-import contextlib
-import gc
 import importlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -17,6 +15,7 @@ import torch.fx
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..collector import no_collections
 from ..events import UNREPORTED, Reporter
 from ..events import Kernel as KernelRecord
 from ..generated import file_name, keep
@@ -190,18 +189,6 @@ def is_parameter(node: torch.fx.Node, example: Any) -> bool:
     if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
         return False
     return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
-
-
-@contextlib.contextmanager
-def no_collections() -> Iterator[None]:
-    """Without Python's garbage collector: of what a large graph becomes little is garbage, and to find that takes a third of the time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def gpu() -> Any:

@@ -97,9 +97,33 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
 
 def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether the graph may draw from torch's generators."""
-    return any(any(word in name_of(node) for word in RANDOM) for node in nodes)
+    return any(map(_draws, nodes))
 
 
 def may_draw(node: torch.fx.Node) -> bool:
     """Whether a node may draw from torch's generators; one of which nothing is known may."""
-    return any(word in name_of(node) for word in RANDOM) or is_foreign(node)
+    return _draws(node) or is_foreign(node)
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    return node.op.startswith("call_") and any(word in name_of(node) for word in RANDOM) and not _drops_nothing(node)
+
+
+def _drops_nothing(node: torch.fx.Node) -> bool:
+    """Whether a node is one of torch's dropouts, or its attention, switched off: they draw no numbers then."""
+    name = name_of(node).strip("_")
+    if is_users(node) or is_foreign(node):
+        return False
+    if name == "scaled_dot_product_attention":
+        return _argument(node, 4, "dropout_p", otherwise=0.0) == 0
+    if "dropout" not in name:
+        return False
+    kernel = name.startswith(("native", "fused"))  # these draw for a chance of 0, too
+    chance = 0.5 if kernel else _argument(node, 1, "p", otherwise=0.5)
+    return chance == 0 or _argument(node, 2, "training", "train", otherwise=True) is False
+
+
+def _argument(node: torch.fx.Node, position: int, *names: str, otherwise: Any) -> Any:
+    if len(node.args) > position:
+        return node.args[position]
+    return next((node.kwargs[name] for name in names if name in node.kwargs), otherwise)

@@ -10,6 +10,7 @@
     framejit bench graphs                             # graphs a model, share of its operators in them
     framejit bench launches                           # microseconds of one small kernel among many
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
+    framejit bench background                         # calls while candidates are tried in another thread
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
 run tells what it measured until then.
@@ -30,10 +31,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from . import compiling, dispatch, graphs, guards, launches, measure, memory, plots, systems, tables, trace, zoo
+from . import background, compiling, dispatch, graphs, guards, launches, measure, memory, plots, systems, tables, trace, zoo
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
-PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "memory")
+PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "memory", "background")
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
@@ -179,6 +180,10 @@ def run_memory(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.memory_table(each_model(chosen, progress, memory.measure_model))], [], False
 
 
+def run_background(chosen: argparse.Namespace, progress: Progress) -> Told:
+    return [tables.background_table(each_model(chosen, progress, background.measure_model))], [], False
+
+
 def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
     by_name = {case.__name__: case for case in dispatch.CASES}
 
@@ -198,5 +203,5 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
-    "graphs": run_graphs, "launches": run_launches, "memory": run_memory,
+    "graphs": run_graphs, "launches": run_launches, "memory": run_memory, "background": run_background,
 }  # fmt: skip

@@ -112,6 +112,17 @@ def memory_table(models: Figures) -> str:
     return figures_table("memory", models, told)
 
 
+def background_table(models: Figures) -> str:
+    """A row a model: its first call, calls while candidates are tried, and calls after."""
+
+    def told(found: Mapping[str, float]) -> str:
+        calls = f"{found['calls']:.0f} calls of {found['call']:.2f} ms, the longest {found['longest']:.0f} ms"
+        first = f"eager {found['eager']:.2f} ms, first {found['first']:.0f} ms"
+        return f"{first}, then {calls}, in {found['done']:.1f} s; after x{found['speed-up']:.2f}"
+
+    return figures_table("tried in the background", models, told)
+
+
 def launches_table(found: Mapping[str, Mapping[str, float] | str]) -> str:
     """Microseconds of a link in a chain of small kernels, and of a call without any."""
 

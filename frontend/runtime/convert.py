@@ -15,6 +15,7 @@ import torch
 import torch.fx
 
 from ...backends.compile_graph import PASSED_ON, compile_graph
+from ...collector import no_collections
 from ...errors import GraphBreak, GraphBreakError, SkipFrame
 from ...events import Break as BreakEvent
 from ...events import Captured, Specialised
@@ -89,7 +90,8 @@ def convert_here(
     continuations: Callable[[Capture], Continuations],
 ) -> Entry:
     clock, marks = observer.clock, observer.marks()
-    capture, rebuilt = capture_and_rebuild(piece, function, slots, options, observer, marks, continuations)
+    with no_collections():
+        capture, rebuilt = capture_and_rebuild(piece, function, slots, options, observer, marks, continuations)
     report_break(piece, capture, options, observer, marks)
     code, direct = rebuilt.code, None
     if rebuilt.outputs or capture.trace.graph.nodes:
@@ -103,7 +105,7 @@ def convert_here(
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
         direct = None if rebuilt.places is None else (compiled, rebuilt.places, PASSED_ON)
-    with clock.phase("guards"):
+    with clock.phase("guards"), no_collections():
         report_specialised(piece, capture, options, observer)
         piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
         piece.turns.met(capture.trace.effects.changed)

@@ -15,10 +15,11 @@ STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 OURS = (
     *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
-    *(PACKAGE + name + ".py" for name in ("errors", "events", "generated", "options", "phases")),
+    *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "phases")),
 )
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
+    "filelock",
 )  # fmt: skip
 
 

@@ -53,6 +53,7 @@ from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
 from .python_module import PythonModule
 from .range import RangeValue
 from .registry import wrap_rule, wraps
+from .scripted import ScriptedFunction
 from .sequence import ListValue, SliceValue, TupleValue
 from .symbolic_number import Symbol
 from .tensor_subclass import is_captured, wrap_subclass
@@ -460,6 +461,14 @@ def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
     tx.guard(source, Kind.EQUALS, obj)
     return Constant(obj, source)
+
+
+@wraps(torch.jit.ScriptFunction)
+def wrap_scripted(tx: TraceContext, obj: torch.jit.ScriptFunction, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
+    tx.guard(source, Kind.IS, obj)
+    return tx.remember(obj, ScriptedFunction(type(obj), obj, source))
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
