@@ -122,6 +122,7 @@ class Miss:
     function: str
     where: str
     changes: tuple[Change, ...]  # one an entry, the one used last first
+    turn: bool = False  # a loop has come to a turn that needs an entry of its own: `where` says from where on, `changes` since the last
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -135,6 +136,14 @@ class Full:
     function: str
     where: str
     limit: int
+    knob: str = "recompile_limit"  # of the options: which limit it is
+    turns: int = 0  # that a loop had left, if these are too many for an entry each
+
+    @property
+    def sentence(self) -> str:
+        each = ", one for each turn of a loop" if self.knob == "unroll_turns" else ""
+        long = f"; {self.turns} more turns of a loop, more than config.unroll_turns, would need one each" if self.turns else ""
+        return f"{self.limit} entries (config.{self.knob}{long}){each}"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from itertools import chain, compress, count, filterfalse, islice, repeat, starmap
+from itertools import chain, compress, count, dropwhile, filterfalse, islice, pairwise, product, repeat, starmap, takewhile
 from typing import Any
 
+from .native import held_state
 from .source import WALKED
 
 # Those that say how many items they have left.
@@ -24,7 +25,8 @@ COPIED: tuple[type, ...] = (
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
 HOLDING = (chain, starmap, filterfalse, compress)  # these hold their parts and nothing else
-MADE_OF_PARTS = (enumerate, zip, map, filter, count, *HOLDING)
+OPENED = (islice, takewhile, dropwhile, pairwise, product)  # what is in these only C can see
+MADE_OF_PARTS = (enumerate, zip, map, filter, count, *HOLDING, *OPENED)
 COUNT = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 CHANGED = -1  # no number of items: the next one is an error
 LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a loop
@@ -45,6 +47,8 @@ def remaining(iterator: Any) -> int:
         return CHANGED
     if type(iterator) is repeat:
         return left_of(iterator)
+    if type(iterator) is islice:  # as far as its bounds say
+        return held_state(iterator)[3]
     if type(iterator) not in COPIED:
         return operator.length_hint(iterator)
     try:
@@ -85,6 +89,9 @@ def parts(iterator: Any) -> tuple[Any, ...]:
     if type(iterator) is count:  # it says where it is in no other way
         text = COUNT.fullmatch(repr(iterator)) if all(type(number) is int for number in held(iterator)) else None
         return () if text is None else tuple(map(int, text.groups("1")))
+    if type(iterator) in OPENED:
+        state = held_state(iterator)
+        return state[:1] if type(iterator) is islice else state[:2]
     return tuple(held(iterator)) if type(iterator) in HOLDING else iterator.__reduce__()[1]
 
 
@@ -97,7 +104,11 @@ def part(iterator: Any, place: int, ahead: int) -> Any:
 
 
 def shape(iterator: Any) -> tuple[type, int, Any]:
-    """The type of such an iterator, how many parts it has, and how it goes: whether a zip is strict, the steps of a count."""
+    """The type of such an iterator, how many parts it has, and how it goes: whether a zip is strict, the steps of a count, what a
+    slice skips and its step, whether a takewhile has stopped or a dropwhile started."""
+    if type(iterator) in OPENED:
+        state = held_state(iterator)
+        return type(iterator), len(parts(iterator)), (state[0] is None, *state[1:3]) if type(iterator) is islice else state[2:]
     if type(iterator) is count:
         return count, len(parts(iterator)), parts(iterator)[1:]
     return type(iterator), len(parts(iterator)), type(iterator) is zip and len(iterator.__reduce__()) > 2

@@ -116,6 +116,10 @@ class GuardProgram:
         seldom = {id(step.guard) for step in self.steps if isinstance(step, Check) and step.phase is Phase.STABLE}
         return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
 
+    def guard_of(self, step: int) -> Guard | None:
+        """The guard that a step is there for; None for a lifted object's, and for step -1."""
+        return None if step < 0 else self.steps[step].guard
+
     def failure(self, step: int, frame: FrameView) -> Failure | None:
         """In words, why the evaluator stopped at this step for this frame; None for step -1."""
         if step < 0:

@@ -31,6 +31,9 @@ def as_dict(report: Report) -> dict[str, Any]:
         "captures": list(map(capture_of, report.captures)),
         "breaks": list(map(break_of, report.breaks)),
         "recompiles": list(map(recompile_of, report.misses)),
+        "turns": [
+            {"function": one.function, "where": one.where, "what": one.what, "line": one.line, "times": one.times} for one in report.turns
+        ],
         "skipped": [{"function": one.function, "where": one.where, "reason": one.reason} for one in report.skipped],
         "specialised": [
             {"function": one.function, "source": one.source, "number": one.number, "line": one.where} for one in report.specialised

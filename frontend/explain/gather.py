@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar
 import torch
 import torch.fx
 
-from ...events import Break, Captured, Chosen, Event, Full, Given, Kernels, Miss, Note, Recorded, Seen, Skipped, Specialised, Spent
-from .report import BreakReport, CaptureReport, Check, Node, Report, TimelineSpan, Times
+from ...events import Break, Captured, Change, Chosen, Event, Full, Given, Kernels, Miss, Note, Recorded, Seen, Skipped, Specialised, Spent
+from .report import BreakReport, CaptureReport, Check, Node, Report, TimelineSpan, Times, TurnsReport
 from .source import caret, parts, source_line
 
 MOST_SPANS = 800  # of either kind
@@ -59,7 +59,8 @@ def make_report(
         captures=captures,
         breaks=breaks,
         skipped=tuple(full(event) if isinstance(event, Full) else event for event in events if isinstance(event, Skipped | Full)),
-        misses=tuple(event for event in events if isinstance(event, Miss)),
+        misses=tuple(event for event in events if isinstance(event, Miss) and not event.turn),
+        turns=turns_reports(event for event in events if isinstance(event, Miss) and event.turn),
         times=times(events, probe, wall),
         specialised=tuple(dict.fromkeys(event for event in events if isinstance(event, Specialised))),
         notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
@@ -73,8 +74,16 @@ def make_report(
 
 
 def full(event: Full) -> Skipped:
-    reason = f"calls that its {event.limit} entries (config.recompile_limit) do not serve run in eager; the misses say what keeps changing"
+    reason = f"calls that its {event.sentence} do not serve run in eager; the misses say what keeps changing"
     return Skipped(event.function, event.where, reason)
+
+
+def turns_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
+    """One report a place."""
+    places: dict[tuple[str, str], list[Change]] = {}
+    for event in events:
+        places.setdefault((event.function, event.where), []).append(event.changes[0])
+    return tuple(TurnsReport(*place, changes[0].what, changes[0].line, len(changes)) for place, changes in places.items())
 
 
 # ---- captures ----

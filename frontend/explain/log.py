@@ -25,11 +25,12 @@ def skipped(event: Skipped, describe: Callable[[Any], str]) -> str:
 
 def missed(event: Miss, describe: Callable[[Any], str]) -> str:
     reasons = "".join(f"\n    {failure}" for failure in event.failures)
-    return f"{event.function} at {event.where}: nothing compiled serves this call{reasons}"
+    missed = "another turn of a loop needs code of its own" if event.turn else "nothing compiled serves this call"
+    return f"{event.function} at {event.where}: {missed}{reasons}"
 
 
 def full(event: Full, describe: Callable[[Any], str]) -> str:
-    return f"{event.function} at {event.where} has {event.limit} entries (config.recompile_limit); other calls run in eager"
+    return f"{event.function} at {event.where} has {event.sentence}; other calls run in eager"
 
 
 def specialised(event: Specialised, describe: Callable[[Any], str]) -> str:

@@ -123,6 +123,8 @@ def other_lines(report: Report) -> Iterator[str]:
         yield f"left to Python: {skipped.function} at {skipped.where}: {skipped.reason}"
     for one in report.specialised:
         yield f"relied on: {one.source} == {one.number}" + (f" ({one.where})" if one.where else "")
+    for unrolled in report.turns:
+        yield f"unrolled: {unrolled}"
     for miss in report.misses:
         yield f"compiled again: {miss.function} at {miss.where}:"
         yield from (f"    {failure}" for failure in miss.failures)

@@ -24,7 +24,9 @@ class FunctionStats:
     misses: tuple[Miss, ...]  # the last ones, each with guard, old value, new value and line
 
     def __str__(self) -> str:
-        counts = f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, {len(self.misses)} misses"
+        each = sum(miss.turn for miss in self.misses)
+        turns = f" ({each} for turns of a loop)" if each else ""
+        counts = f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, {len(self.misses)} misses{turns}"
         eager = f", {self.left_to_eager} left to eager" if self.left_to_eager else ""
         full = f", {self.full} full" if self.full else ""
         return "\n".join([f"{self.function}: {counts}{eager}{full}", *(f"    {miss.failures[0]}" for miss in self.misses)])

@@ -159,6 +159,11 @@ class Trace:
         value = None if container is iterator else self.known(container)
         return value in self.effects.changed or (isinstance(value, UserObject) and value.base in self.effects.changed)
 
+    def replaced_under(self, iterator: Any) -> Value | None:
+        """The dictionary that an existing iterator walks, if the traced program has changed values under its keys only."""
+        value = self.known(walked(iterator))
+        return value if isinstance(value, DictValue) and value.keeps_keys() else None
+
     def forget_guards(self, mark: int) -> None:
         """Drops what was relied on since there were `mark` guards: a break took back what relied on it."""
         for key in list(self.guards)[mark:]:

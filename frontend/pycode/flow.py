@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from .instr import Handler, Instr, Op
+from .instr import DecodedCode, Handler, Instr, Op
 
 READS = frozenset(
     {Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.DELETE_FAST, Op.LOAD_CLOSURE, Op.LOAD_DEREF, Op.DELETE_DEREF}
@@ -72,3 +72,33 @@ def solve(instrs: Sequence[Instr], handlers: Sequence[Handler | None]) -> list[i
             if mask != live[i]:
                 live[i], changed = mask, True
     return live
+
+
+def loop_around(decoded: DecodedCode, index: int) -> frozenset[int]:
+    """The instructions that can be reached from one and lead back to it; none where it lies in no loop."""
+    following = [successors(decoded, i) for i in range(len(decoded.instrs))]
+    leading: list[list[int]] = [[] for _ in following]
+    for i, nexts in enumerate(following):
+        for j in nexts:
+            leading[j].append(i)
+    ahead = reached(index, following)
+    return frozenset(ahead & reached(index, leading)) if index in ahead else frozenset()
+
+
+def successors(decoded: DecodedCode, index: int) -> list[int]:
+    instr, handler = decoded.instrs[index], decoded.handlers[index]
+    found = [] if instr.op in ENDS or index + 1 == len(decoded.instrs) else [index + 1]
+    found += [instr.target] if instr.target >= 0 else []
+    return found if handler is None else [*found, handler.target]
+
+
+def reached(index: int, edges: Sequence[Sequence[int]]) -> set[int]:
+    """All that edges lead to from an index, by one or more."""
+    found: set[int] = set()
+    todo = [index]
+    while todo:
+        for following in edges[todo.pop()]:
+            if following not in found:
+                found.add(following)
+                todo.append(following)
+    return found

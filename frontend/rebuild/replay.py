@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...guards.iterators import advance
-from ...guards.native import move_index, set_open
+from ...guards.native import move_index, move_slice, set_done, set_old, set_open
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
@@ -19,7 +19,15 @@ from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue
 from ..values.iterator import ExistingEnumerate, ExistingIterator
 from ..values.mapping import DictValue, SetValue
-from ..values.models.itertools import ExistingChain, ExistingCount
+from ..values.models.itertools import (
+    ExistingChain,
+    ExistingCount,
+    ExistingDropWhile,
+    ExistingPairwise,
+    ExistingProduct,
+    ExistingSlice,
+    ExistingTakeWhile,
+)
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
@@ -95,8 +103,8 @@ def replay_deque(r: Reloader, value: DequeValue) -> None:
 def replay_dict(r: Reloader, value: DictValue) -> None:
     """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
     real, entries = value.real or {}, value.entries or {}
-    kept = [key for key in real if key in entries]
-    if [*kept, *(key for key in entries if key not in real)] != list(entries):
+    kept = [key for key in real if key in entries and key not in value.dropped]
+    if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
         r.call(value.cls.clear, [r.push(value)])
         r.b.pop_top()
         changed = list(entries.values())
@@ -194,6 +202,26 @@ def replay_chain(r: Reloader, value: ExistingChain) -> None:
     r.b.pop_top()
 
 
+def replay_slice(r: Reloader, value: ExistingSlice) -> None:
+    r.call(move_slice, [r.push(value), *map(r.const, (value.read, value.given, value.ended))])
+    r.b.pop_top()
+
+
+def replay_product(r: Reloader, value: ExistingProduct) -> None:
+    r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
+    r.b.pop_top()
+
+
+def replay_while(r: Reloader, value: ExistingTakeWhile | ExistingDropWhile) -> None:
+    r.call(set_done, [r.push(value)])
+    r.b.pop_top()
+
+
+def replay_pairwise(r: Reloader, value: ExistingPairwise) -> None:
+    r.call(set_old, [r.push(value), r.push(value if value.old is None else value.old)])
+    r.b.pop_top()
+
+
 def replay_function(r: Reloader, value: FunctionValue) -> None:
     for name, item in value.attributes.items():
         r.reload(item)
@@ -223,4 +251,9 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ExistingEnumerate: replay_enumerate,
     ExistingCount: replay_count,
     ExistingChain: replay_chain,
+    ExistingProduct: replay_product,
+    ExistingSlice: replay_slice,
+    ExistingTakeWhile: replay_while,
+    ExistingDropWhile: replay_while,
+    ExistingPairwise: replay_pairwise,
 }

@@ -33,8 +33,9 @@ from .convert import Piece, convert, start
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .probe import Probe, guard_costs
-from .recompile import Decision, change, decide
+from .recompile import Decision, Misses, change, decide
 from .surroundings import Onlooker, onlooker
+from .turns import Turns
 
 LONGEST_WAIT = 60.0  # seconds for which a thread waits for another's compile, which may wait for this very thread
 HISTORY = 256  # misses that a handle remembers
@@ -109,10 +110,11 @@ class Cache:
             entry = self._found_meanwhile(site, function, slots)
             if entry is not None:
                 return entry
-            failures = self._report_miss(site, piece, frame)
-            if decide(piece.name, self.options, stance(), failures, piece.variation, frame) is Decision.EAGER:
+            misses = self._report_miss(site, piece, frame)
+            decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
+            if decision is not Decision.COMPILE:
                 site.full = True
-                self.send(Full(piece.name, where(piece), self.options.recompile_limit))
+                self.send(Full(piece.name, where(piece), misses.entries, decision.knob, misses.left))
                 return None
         try:
             entry = self._compile(site, piece, function, slots, observer)
@@ -206,15 +208,20 @@ class Cache:
 
     # misses and limits
 
-    def _report_miss(self, site: Site, piece: Piece, frame: FrameView) -> list[Failure]:
+    def _report_miss(self, site: Site, piece: Piece, frame: FrameView) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
-        found = ((entry.data, entry.program.first_failure(frame.slots, frame.function)) for entry in site.entries)
-        failures = [program.failure(step, frame) or UNKNOWN for program, step in found]
+        found = [(entry.data, entry.program.first_failure(frame.slots, frame.function)) for entry in site.entries]
+        another = piece.turns.made_for_another
+        own = [(program, step) for program, step in found if not another(program.guards, program.guard_of(step), frame)]
+        left = piece.turns.left(frame) if len(own) < len(found) else 0
+        if left > self.options.unroll_turns:
+            own = found
+        failures = [program.failure(step, frame) or UNKNOWN for program, step in own or found[:1]]
         if failures:
-            miss = Miss(piece.name, where(piece), tuple(map(change, failures)))
+            miss = Miss(piece.name, where(piece) if own else start(piece), tuple(map(change, failures)), not own)
             self.misses.append(miss)
             self.send(miss)
-        return failures
+        return Misses(len(found), failures, not own, left if own is found else 0)
 
     # what comes after a break
 
@@ -238,7 +245,7 @@ class Cache:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            piece = Piece(frames[0].decoded, frames, self._loops, forbidden=forbidden)
+            piece = Piece(frames[0].decoded, frames, self._loops, turns=Turns(frames), forbidden=forbidden)
             site = Site(resumed(frames), 1, weak_method(self, "on_miss"), piece)
             self._continuations[key] = site
             self._pieces.append(frames)

@@ -39,6 +39,7 @@ from ._hook import Entry, Quiet
 from .observer import Observer
 from .probe import Marked
 from .surroundings import DUAL_LEVEL, inside_a_transform, out_of_sight_of_saved_tensor_hooks, program_of_surroundings
+from .turns import Turns
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Piece:
     frames: tuple[Suspended, ...]
     loops: Loops  # those left to Python, shared by all pieces of a handle
     variation: Variation = field(default_factory=Variation)
+    turns: Turns = field(default_factory=Turns)  # of the loops that it lies in
     forbidden: GraphBreak | None = None  # under fullgraph: the break before it, made for an exception that was to leave the frame
 
     @property
@@ -106,6 +108,7 @@ def convert_here(
     with clock.phase("guards"), no_collections():
         report_specialised(piece, capture, options, observer)
         piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
+        piece.turns.met(capture.trace.effects.changed)
         program = GuardProgram.build(all_guards(capture, rebuilt.inputs), rebuilt.lifted)
         native = program.native()
     observer.send(captured_event(capture, program, observer))
@@ -210,7 +213,8 @@ def report_specialised(piece: Piece, capture: Capture, options: Options, observe
     if not capture.trace.has_shapes:
         return
     for found in capture.trace.shapes.specialised():
-        observer.send(Specialised(piece.name, found.source.name, str(found.number), found.line))
+        if not piece.turns.differs(found.source):  # those are told together
+            observer.send(Specialised(piece.name, found.source.name, str(found.number), found.line))
         if found.mark is None or found.mark.kind != "dynamic":
             continue
         message = (

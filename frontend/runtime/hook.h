@@ -36,6 +36,12 @@ typedef struct {
     char needs_hook;
 } Entry;
 
+/* An entry in its site's list, and the one that was hit after it the last time: NULL for itself. That one is borrowed, as it
+ * is in the list too. */
+typedef struct {
+    Entry *entry, *next;
+} Place;
+
 typedef struct {
     PyObject_HEAD
     PyObject *function; /* eager, or None */
@@ -43,7 +49,7 @@ typedef struct {
     PyObject *data;
     PyObject *dict;
     PyObject *weakrefs;
-    Entry **entries; /* the one hit last comes first */
+    Place *entries; /* the one hit last comes first */
     Py_ssize_t count, capacity;
     Py_ssize_t nslots;
     unsigned long long misses, rejected, passed;

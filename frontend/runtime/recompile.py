@@ -5,7 +5,8 @@ In: the failures of a site's entries. Out: a decision. Knows no locks and no byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, auto
+from dataclasses import dataclass
+from enum import Enum
 
 from ...errors import FramejitError, RecompileError, RecompileLimitError
 from ...events import Change
@@ -18,28 +19,51 @@ from ..interpret.variation import VARIES, Variation
 
 
 class Decision(Enum):
-    COMPILE = auto()
-    EAGER = auto()  # and do not ask again
+    """What becomes of the call; where that is eager, from now on, because of which limit."""
+
+    COMPILE = ""
+    LIMIT = "recompile_limit"
+    TURNS = "unroll_turns"
+
+    @property
+    def knob(self) -> str:
+        return self.value
 
 
-def decide(
-    name: str, options: Options, stance: str, failures: Sequence[Failure], variation: Variation, frame: FrameView
-) -> Decision:
-    """Raises RecompileError or RecompileLimitError where the user asked for it."""
-    reason = f"; last miss: {failures[0]}" if failures else ""
+@dataclass(frozen=True)
+class Misses:
+    """Why the entries of a site do not serve a call. `failures`: of those that were not made for another turn of a loop than this
+    call's; where all were (`turn`), of the one used last. `left`: how many turns there are still, if these are too many for an
+    entry each, so that all entries count."""
+
+    entries: int
+    failures: Sequence[Failure]
+    turn: bool = False
+    left: int = 0
+
+
+def decide(name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView) -> Decision:
+    """Raises RecompileError or RecompileLimitError where the user asked for it. Each turn of a loop that must have an entry of its
+    own may have as many as another place, and no more turns are unrolled so than in a graph."""
+    reason = f"; last miss: {misses.failures[0]}" if misses.failures else ""
+    own = 0 if misses.turn else len(misses.failures)
     if stance == "fail_on_recompile":
         raise RecompileError(f"{name} would be compiled under the stance 'fail_on_recompile'{reason}")
-    if options.error_on_recompile and failures:
+    if options.error_on_recompile and own:
         raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
-    if len(failures) < options.recompile_limit or generalise(failures, variation, options, frame):
+    if own < options.recompile_limit:
+        limit, most = Decision.TURNS, max(options.recompile_limit, options.unroll_turns)
+    else:
+        limit, most = Decision.LIMIT, options.recompile_limit
+    if misses.entries < most or generalise(misses.failures, variation, options, frame):
         return Decision.COMPILE
     if options.fail_on_recompile_limit_hit or options.fullgraph:
-        raise limit_error(name, options.recompile_limit, reason)
-    return Decision.EAGER
+        raise limit_error(name, limit.knob, most, reason)
+    return limit
 
 
-def limit_error(name: str, limit: int, reason: str) -> FramejitError:
-    return RecompileLimitError(f"{name} would need more than {limit} entries (config.recompile_limit){reason}")
+def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:
+    return RecompileLimitError(f"{name} would need more than {limit} entries (config.{knob}){reason}")
 
 
 def generalise(failures: Sequence[Failure], variation: Variation, options: Options, frame: FrameView) -> bool:

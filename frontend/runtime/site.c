@@ -12,7 +12,7 @@ static Py_ssize_t
 site_index(Site *self, Entry *entry)
 {
     for (Py_ssize_t i = 0; i < self->count; i++) {
-        if (self->entries[i] == entry) {
+        if (self->entries[i].entry == entry) {
             return i;
         }
     }
@@ -24,7 +24,7 @@ site_insert(Site *self, Entry *entry)
 {
     if (self->count == self->capacity) {
         Py_ssize_t capacity = self->capacity ? 2 * self->capacity : 2;
-        Entry **entries = PyMem_Resize(self->entries, Entry *, capacity);
+        Place *entries = PyMem_Resize(self->entries, Place, capacity);
         if (entries == NULL) {
             PyErr_NoMemory();
             return -1;
@@ -32,31 +32,37 @@ site_insert(Site *self, Entry *entry)
         self->entries = entries;
         self->capacity = capacity;
     }
-    memmove(self->entries + 1, self->entries, self->count * sizeof(Entry *));
-    self->entries[0] = (Entry *)Py_NewRef(entry);
-    self->count++;
+    memmove(self->entries + 1, self->entries, self->count * sizeof(Place));
+    self->entries[0] = (Place){(Entry *)Py_NewRef(entry), NULL};
+    if (self->count++ > 0) {
+        self->entries[1].next = entry;
+    }
     return 0;
 }
 
 static void
 site_drop_entries(Site *self)
 {
-    Entry **entries = self->entries;
+    Place *entries = self->entries;
     Py_ssize_t count = self->count;
     self->entries = NULL;
     self->count = self->capacity = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
-        Py_DECREF(entries[i]);
+        Py_DECREF(entries[i].entry);
     }
     PyMem_Free(entries);
 }
 
+/* An entry was hit: it comes first, and is expected after the one that was hit before it. */
 static void
 site_to_front(Site *self, Py_ssize_t index)
 {
-    Entry *entry = self->entries[index];
-    memmove(self->entries + 1, self->entries, index * sizeof(Entry *));
-    self->entries[0] = entry;
+    Place hit = self->entries[index];
+    self->entries[0].next = index > 0 ? hit.entry : NULL;
+    if (index > 0) {
+        memmove(self->entries + 1, self->entries, index * sizeof(Place));
+        self->entries[0] = hit;
+    }
 }
 
 /* ---- choosing ---- */
@@ -141,6 +147,24 @@ site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *funct
     return made;
 }
 
+/* Whether an entry may serve this call; then it comes to the front. Guards may run Python, which may drop or reorder entries under
+ * us: the caller holds this one, the list is looked at afresh. */
+static int
+site_try(Site *self, Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+{
+    if (!entry_holds_quietly(entry, slots, nslots, function, lifted)) {
+        return 0;
+    }
+    Py_ssize_t index = site_index(self, entry);
+    if (index >= 0) {
+        site_to_front(self, index);
+    }
+    entry->hits++;
+    return 1;
+}
+
+/* First what followed the entry hit last the last time: the turns of a loop, each with an entry of its own, come round in their
+ * order. Then the others, the one hit last first. */
 Entry *
 site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
 {
@@ -148,18 +172,19 @@ site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fun
     if (self->skip || stance_now() == STANCE_FORCE_EAGER) {
         return NULL;
     }
+    Entry *expected = self->count > 0 ? (Entry *)Py_XNewRef(self->entries[0].next) : NULL;
+    if (expected != NULL && site_try(self, expected, slots, nslots, function, lifted)) {
+        return expected;
+    }
     for (Py_ssize_t i = 0; i < self->count; i++) {
-        /* Guards may run Python, which may drop or reorder entries under us: hold this one, look at the list afresh. */
-        Entry *entry = (Entry *)Py_NewRef(self->entries[i]);
-        if (entry_holds_quietly(entry, slots, nslots, function, lifted)) {
-            if (i > 0 && i < self->count && self->entries[i] == entry) {
-                site_to_front(self, i);
-            }
-            entry->hits++;
+        Entry *entry = (Entry *)Py_NewRef(self->entries[i].entry);
+        if (entry != expected && site_try(self, entry, slots, nslots, function, lifted)) {
+            Py_XDECREF(expected);
             return entry;
         }
         Py_DECREF(entry);
     }
+    Py_XDECREF(expected);
     return site_miss(self, slots, nslots, function, lifted);
 }
 
@@ -200,7 +225,7 @@ site_traverse(Site *self, visitproc visit, void *arg)
     Py_VISIT(self->data);
     Py_VISIT(self->dict);
     for (Py_ssize_t i = 0; i < self->count; i++) {
-        Py_VISIT(self->entries[i]);
+        Py_VISIT(self->entries[i].entry);
     }
     return 0;
 }
@@ -233,7 +258,7 @@ site_get_entries(Site *self, void *Py_UNUSED(closure))
 {
     PyObject *tuple = PyTuple_New(self->count);
     for (Py_ssize_t i = 0; tuple != NULL && i < self->count; i++) {
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(self->entries[i]));
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(self->entries[i].entry));
     }
     return tuple;
 }
@@ -259,9 +284,14 @@ site_remove(Site *self, PyObject *entry)
         PyErr_SetString(PyExc_ValueError, "no such entry");
         return NULL;
     }
-    Entry *gone = self->entries[index];
+    Entry *gone = self->entries[index].entry;
     self->count--;
-    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Entry *));
+    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Place));
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (self->entries[i].next == gone) {
+            self->entries[i].next = NULL;
+        }
+    }
     Py_DECREF(gone);
     Py_RETURN_NONE;
 }

@@ -64,6 +64,9 @@ class TraceContext(Protocol):
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""
 
+    def replaced_under(self, iterator: Any) -> Value | None:
+        """The dictionary that an existing iterator walks, if the traced program has changed values under its keys only."""
+
     # numbers that vary
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ...guards.iterators import peek, remaining, walked
-from ...guards.source import IteratorItem, IteratorPart, Source
+from ...guards.iterators import FORWARD_DICT, peek, remaining, walked
+from ...guards.source import IteratorItem, IteratorPart, SequenceItem, Source
 from .base import Lazy, Observed, Value
 from .constant import Constant
 from .mutable import Mutable
@@ -14,6 +14,9 @@ from .registry import method
 if TYPE_CHECKING:
     from .context import TraceContext
     from .sequence import Sequence
+
+
+KEYS, _, ITEMS = FORWARD_DICT
 
 
 class Iterator(Mutable):
@@ -88,8 +91,11 @@ class ExistingIterator(Iterator):
         self.taken, self.exhausted = state
 
     def next(self, tx: TraceContext) -> Value | None:
+        replaced = None
         if tx.changed_under(self.real):
-            raise self.unsupported("next() after what it walks was changed")
+            replaced = tx.replaced_under(self.real) if self.cls in (KEYS, ITEMS) else None
+            if replaced is None:
+                raise self.unsupported("next() after what it walks was changed")
         tx.effects.change(self)
         if self.taken == self.left:
             tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
@@ -97,7 +103,11 @@ class ExistingIterator(Iterator):
             return None
         self.taken += 1
         tx.guard_remaining(self.source, self.taken, self.cls, exactly=False)
-        return Lazy(peek(self.real, self.taken - 1), IteratorItem(self.source, self.taken - 1))
+        item, at = peek(self.real, self.taken - 1), IteratorItem(self.source, self.taken - 1)
+        if replaced is None or self.cls is KEYS:
+            return Lazy(item, at)
+        key = Constant(tx.wrap(item[0], SequenceItem(at, 0)).constant())
+        return tx.build_tuple([key, replaced.item(tx, key)])
 
     @property
     def walked(self) -> Any:

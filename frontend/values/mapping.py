@@ -140,6 +140,11 @@ class DictValue(BuiltinContainer):
         self.deletions += 1
         self.entries = {}
 
+    def keeps_keys(self) -> bool:
+        """Whether no more than values under its keys, literals all, have changed."""
+        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self.real or ()))
+        return literals and (self.entries is None or list(self.entries) == list(self.real or ()))
+
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), looked at."""
         entries = self.whole(tx)

@@ -6,6 +6,7 @@ import collections.abc
 import enum
 import functools
 import itertools
+import math
 import operator
 import types
 import typing
@@ -33,7 +34,19 @@ from .iterator import ExistingEnumerate, ExistingIterator, Filter, ListedIterato
 from .klass import ClassValue, note_path
 from .mapping import DictValue, SetValue
 from .models import torch_policy
-from .models.itertools import Compress, ExistingChain, ExistingCount, FilterFalse, StarMap
+from .models.itertools import (
+    Compress,
+    ExistingChain,
+    ExistingCount,
+    ExistingDropWhile,
+    ExistingPairwise,
+    ExistingProduct,
+    ExistingSlice,
+    ExistingTakeWhile,
+    FilterFalse,
+    StarMap,
+    bool_of_none,
+)
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
@@ -353,29 +366,60 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     made = shape(obj)
-    if isinstance(obj, enumerate | filter):  # all are made alike
+    if isinstance(obj, enumerate | filter | itertools.product):  # all are made alike
         tx.guard(source, Kind.TYPE, made[0])
     else:
         tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
     held = parts(obj)
+    if isinstance(obj, itertools.product):
+        return tx.remember(obj, product_of(tx, *held, source))
     if isinstance(obj, itertools.count):
         if not held:
             raise GraphBreak("unsupported-value", "a count of other numbers than ints")
         return tx.remember(obj, ExistingCount(*held, source))
     values = [tx.wrap(item, IteratorPart(source, place)) for place, item in enumerate(held) if not (place and isinstance(obj, enumerate))]
-    return tx.remember(obj, MAKERS[type(obj)](obj, values, source))
+    return tx.remember(obj, MAKERS[type(obj)](tx, obj, values, source))
 
 
-MAKERS: dict[type, Callable[[Any, list[Any], Source], Value]] = {
-    enumerate: lambda obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
-    zip: lambda obj, values, source: Zip(values, shape(obj)[2], source),
-    map: lambda obj, values, source: Map(values[0], values[1:], source),
-    filter: lambda obj, values, source: Filter(*values, source),
-    itertools.starmap: lambda obj, values, source: StarMap(*reversed(values), source),
-    itertools.filterfalse: lambda obj, values, source: FilterFalse(*reversed(values), source),
-    itertools.compress: lambda obj, values, source: Compress(*values, source),
-    itertools.chain: lambda obj, values, source: ExistingChain(values, source),
+MAKERS: dict[type, Callable[[TraceContext, Any, list[Any], Source], Value]] = {
+    enumerate: lambda tx, obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
+    zip: lambda tx, obj, values, source: Zip(values, shape(obj)[2], source),
+    map: lambda tx, obj, values, source: Map(values[0], values[1:], source),
+    filter: lambda tx, obj, values, source: Filter(*values, source),
+    itertools.starmap: lambda tx, obj, values, source: StarMap(*reversed(values), source),
+    itertools.filterfalse: lambda tx, obj, values, source: FilterFalse(*reversed(values), source),
+    itertools.compress: lambda tx, obj, values, source: Compress(*values, source),
+    itertools.chain: lambda tx, obj, values, source: ExistingChain(values, source),
+    itertools.islice: lambda tx, obj, values, source: slice_of(values[0], shape(obj)[2], remaining(obj), source),
+    itertools.takewhile: lambda tx, obj, values, source: ExistingTakeWhile(values, *shape(obj)[2], source),
+    itertools.dropwhile: lambda tx, obj, values, source: ExistingDropWhile(values, has_started(tx, obj, source), source),
+    itertools.pairwise: lambda tx, obj, values, source: ExistingPairwise(values, source),
 }
+
+
+def slice_of(inner: Value, how: tuple[bool, int, int], left: int, source: Source) -> Value:
+    ended, skipped, step = how
+    if ended or step != 1 or (skipped and not left):
+        raise GraphBreak("unsupported-value", "an islice that has ended" if ended else "an islice of such steps")
+    return ExistingSlice(inner, skipped, left, source)
+
+
+MOST_PRODUCTS = 64  # of a product that is looked into: each of its items is an entry's own
+
+
+def product_of(tx: TraceContext, pools: tuple[tuple[Any, ...], ...], last: Any, source: Source) -> Value:
+    if math.prod(map(len, pools)) > MOST_PRODUCTS:
+        raise GraphBreak("unsupported-value", f"a product of more than {MOST_PRODUCTS}")
+    tx.guard(IteratorPart(source, 1), Kind.EQUALS, last)
+    return ExistingProduct([tx.unpack(pool) for pool in tx.unpack(tx.wrap(pools, IteratorPart(source, 0)))], last, source)
+
+
+def has_started(tx: TraceContext, obj: Any, source: Source) -> bool:
+    """Of a dropwhile; one that started in a trace was made anew with a function that drops nothing."""
+    if parts(obj)[0] is bool_of_none:
+        tx.guard(IteratorPart(source, 0), Kind.IS, bool_of_none)
+        return True
+    return bool(shape(obj)[2][0])
 
 
 # objects

@@ -6,8 +6,8 @@ import importlib
 
 FILES = (
     "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "framejit", "functools",
-    "functorch", "inspect", "itertools", "logging", "masked", "math", "operator", "overrides", "profiler", "random", "sys", "torch",
-    "typing", "warnings",
+    "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator", "overrides", "profiler", "random", "sys",
+    "torch", "typing", "warnings",
 )  # fmt: skip
 
 

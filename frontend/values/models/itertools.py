@@ -148,6 +148,34 @@ class Pooled(Iterator):
         return TupleValue(list(items))
 
 
+class ExistingProduct(Iterator):
+    """A product that existed before the frame, of sequences; where it stands is relied on, the real one moves at the end."""
+
+    __slots__ = ("pools", "ahead", "taken", "exhausted")
+    cls = itertools.product
+
+    def __init__(self, pools: list[list[Value]], last: Any, source: Source) -> None:
+        super().__init__(source)
+        numbers = list(itertools.product(*(range(len(pool)) for pool in pools)))
+        begun = 0 if last is None else len(numbers) if last is False else numbers.index(last) + 1
+        self.pools, self.ahead = pools, numbers[begun:]
+        self.taken, self.exhausted = 0, False
+
+    def snapshot(self) -> Any:
+        return self.taken, self.exhausted
+
+    def restore(self, state: Any) -> None:
+        self.taken, self.exhausted = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        tx.effects.change(self)
+        if self.taken == len(self.ahead):
+            self.exhausted = True
+            return None
+        self.taken += 1
+        return tx.build_tuple([tx.look(pool[at]) for pool, at in zip(self.pools, self.ahead[self.taken - 1], strict=True)])
+
+
 class Slice(Iterator):
     """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
 
@@ -190,6 +218,48 @@ class Slice(Iterator):
         self.at += 1
         if item is None:
             self.inner = None
+        return item
+
+
+class ExistingSlice(Iterator):
+    """An islice of step 1 that existed before the frame: its inner iterator moves for itself, the counts are set at the end."""
+
+    __slots__ = ("inner", "skipped", "left", "read", "given", "ended")
+    cls = itertools.islice
+
+    def __init__(self, inner: Value, skipped: int, left: int, source: Source) -> None:
+        super().__init__(source)
+        self.inner, self.skipped, self.left = inner, skipped, left
+        self.read, self.given, self.ended = 0, 0, False
+
+    def snapshot(self) -> Any:
+        return self.read, self.given, self.ended
+
+    def restore(self, state: Any) -> None:
+        self.read, self.given, self.ended = state
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.ended:
+            return None
+        while self.read < self.skipped:
+            if self._read(tx) is None:
+                return None
+        if self.given == self.left:
+            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
+            tx.effects.change(self)
+            self.ended = True
+            return None
+        tx.guard_remaining(self.source, self.given + 1, self.cls, exactly=False)
+        item = self._read(tx)
+        self.given += item is not None
+        return item
+
+    def _read(self, tx: TraceContext) -> Value | None:
+        item = self.inner.next(tx)
+        tx.effects.change(self)
+        tx.count_instruction()
+        self.ended = item is None
+        self.read += item is not None
         return item
 
 
@@ -296,6 +366,20 @@ class Pairwise(Iterator):
         pair = TupleValue([self.old, new])
         self.old = new
         return pair
+
+
+class ExistingPairwise(Pairwise):
+    """A pairwise that existed before the frame, with the item before, if it has begun."""
+
+    __slots__ = ()
+
+    def __init__(self, held: list[Value], source: Source) -> None:
+        super().__init__(held[0] if held else Constant(None))
+        self.source = source
+        if held:
+            self.old = held[1] if len(held) > 1 else None
+        else:
+            self.inner = None
 
 
 class Batches(Iterator):
@@ -526,6 +610,24 @@ class DropWhile(ByFunction):
 def bool_of_none(item: Any) -> bool:
     """The function of a dropwhile that has started."""
     return False
+
+
+class ExistingTakeWhile(TakeWhile):
+    """A takewhile that existed before the frame."""
+
+    __slots__ = ()
+
+    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
+        super().__init__(held[0], SequenceIterator(TupleValue([])) if done else held[1], source)
+
+
+class ExistingDropWhile(DropWhile):
+    """A dropwhile that existed before the frame."""
+
+    __slots__ = ()
+
+    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
+        super().__init__(Facts(bool_of_none) if done else held[0], held[1], source)
 
 
 class FilterFalse(ByFunction):

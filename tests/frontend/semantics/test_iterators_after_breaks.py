@@ -63,6 +63,12 @@ filter(None, LAYERS): layer
 itertools.starmap(lambda layer, t: layer, zip(LAYERS, TENSORS)): layer
 itertools.filterfalse(lambda layer: layer is None, LAYERS): layer
 itertools.compress(LAYERS, [1, 1, 1, 1, 1]): layer
+itertools.islice(LAYERS, None): layer
+itertools.islice(MODULES, 1, None): layer
+itertools.takewhile(lambda layer: layer is not None, LAYERS): layer
+itertools.dropwhile(lambda layer: layer is None, LAYERS): layer
+enumerate(itertools.islice(LAYERS, 2, None)): i, layer
+zip(itertools.islice(itertools.count(), 1, None), LAYERS): i, layer
 """
 CASES = [line.rsplit(": ", 1) for line in LOOPS.strip().splitlines()]
 
@@ -132,6 +138,12 @@ ITERTOOLS: dict[str, Any] = {
     "filterfalse": lambda: itertools.filterfalse(None, [0, 1, 0, 0]),
     "compress": lambda: itertools.compress("abcde", [1, 0, 1, 1, 0]),
     "chain": lambda: itertools.chain([1], [], [2, 3]),
+    "slice": lambda: itertools.islice([1, 2, 3, 4, 5], 4),
+    "late slice": lambda: itertools.islice([1, 2, 3, 4, 5], 1, None),
+    "takewhile": lambda: itertools.takewhile(bool, [1, 2, 3, 0, 5]),
+    "dropwhile": lambda: itertools.dropwhile(bool, [1, 2, 0, 3, 4, 5]),
+    "pairwise": lambda: itertools.pairwise("abcdef"),
+    "product": lambda: itertools.product("ab", [1, 2], (3,)),
 }
 
 
@@ -153,6 +165,79 @@ def test_one_of_itertools_from_outside_stands_where_eager_leaves_it(name, times)
     assert found[1] == expected[1] and found[2] is compiled
     assert list(itertools.islice(compiled, 9)) == list(itertools.islice(eager, 9))
     assert not [event for event in seen if type(event).__name__ in ("Break", "Skipped")]
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("made", [lambda items: itertools.islice(items, 3), lambda items: itertools.islice(items, 1, 4),
+                                  lambda items: itertools.takewhile(lambda item: item != "d", items),
+                                  lambda items: itertools.dropwhile(lambda item: item < "c", items),
+                                  itertools.pairwise, lambda items: itertools.product(items, "xy"), lambda items: itertools.islice(items, 0)])  # fmt: skip
+def test_what_has_begun_is_read_to_its_end(made, before):
+    def rest(x, iterator):
+        return x + 1, list(iterator), next(iterator, "end")
+
+    handle = strict_compile(rest, backend="eager")
+    for text in ("abcdef", "ab", "a", "abcdef"):
+        inner, others = iter(text), iter(text)
+        eager, compiled = made(inner), made(others)
+        for _ in range(before):
+            assert next(eager, None) == next(compiled, None)
+        assert rest(vec(2), eager)[1:] == handle(vec(2), compiled)[1:]
+        assert list(inner) == list(others) and list(eager) == list(compiled) == []
+
+
+@pytest.mark.parametrize(("loop", "breaks"), [("for i, j in itertools.pairwise(range(5))", 4), ("for i in itertools.islice(range(9), 4)", 4),
+                                              ("for i, j in itertools.product((0, 1), (2, 3))", 4),
+                                              ("for i in itertools.takewhile(lambda i: i < 4, range(9))", 4)])  # fmt: skip
+def test_a_slice_or_pair_loses_one_statement_a_turn(loop, breaks):
+    f = program(f"""
+def f(x, seen):
+    {loop}:
+        x = LAYERS[i](x)
+        print(i)
+        seen.append(i)
+        x = torch.relu(x)
+    return x, seen
+""")
+    check(f, vec(2, 3), [], graphs=5, breaks=breaks, ran=8)
+
+
+@pytest.mark.parametrize("walk", ["k in d", "k in d.keys()", "k, v in d.items()", "i, (k, v) in enumerate(d.items())"])
+@pytest.mark.parametrize("body", ["print(k); d[k] = d[k] + x", "d[k] = d[k] + x; print(k); d[k] = d[k] * 2", "print(k); d[k] = x; d['c'] = d[k] + x"])
+def test_values_under_the_keys_of_a_walked_dictionary_are_replaced(walk, body):
+    f = program(f"""
+def f(x, d):
+    for {walk}:
+        {body}
+    return d, x
+""")
+    check(f, vec(2), {key: vec(2) + i for i, key in enumerate("abcd")}, graphs=None, breaks=("output",) * 4)
+
+
+def test_a_value_replaced_ahead_is_what_the_walk_gives():
+    f = program("""
+def f(x, d):
+    seen = []
+    for k, v in d.items():
+        print(k)
+        d[3] = v + x
+        seen.append((k, v))
+    return d, seen
+""")
+    check(f, vec(2), {key: vec(2) + key for key in range(5)}, graphs=None, breaks=("output",) * 5)
+
+
+def test_a_key_that_is_new_or_gone_spoils_the_walk():
+    for change in ("d['new'] = x", "del d['a']", "del d['a']; d['a'] = x"):
+        f = program(f"""
+def f(x, d):
+    for k in d:
+        print(k)
+        {change}
+        x = x + 1
+    return d
+""")
+        check(f, vec(2), dict.fromkeys("abcd", 1), graphs=None, breaks=None, skipped=True)
 
 
 def test_an_iterator_shared_with_its_enumerate_moves_once_a_step():

@@ -1,0 +1,48 @@
+"""torch's higher-order operators: associative_scan is looked into, as its kernel for plain tensors is Python over tensors.
+
+The others stay closed: what they do in eager is what torch.compile makes of them, which refuses functions that a kernel would run.
+"""
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+import torch
+from torch._C import DispatchKey
+from torch._ops import HigherOrderOperator
+
+from ....errors import GraphBreak
+from ..base import Value
+from ..registry import models
+from ..tensor import TensorValue
+from ..user_object import UserObject
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+LOOKED_INTO = frozenset({"associative_scan"})
+
+
+@models(HigherOrderOperator.__call__)
+def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Value:
+    real = operator.real if isinstance(operator, UserObject) else None
+    name = real._name if isinstance(real, HigherOrderOperator) else ""
+    kernel = real.py_kernels.get(DispatchKey.CompositeExplicitAutograd) if name in LOOKED_INTO else None
+    if type(kernel) is not FunctionType or len(args) != 3 or kwargs:
+        raise GraphBreak("unknown-call", f"the higher-order operator {name or operator.describe()}")
+    combine, scanned, additional = args
+    if differentiable(tx, additional):
+        raise GraphBreak("exception-leaves", "RuntimeError: associative_scan has no gradients for additional inputs")
+    found = tx.wrap(kernel, None).call(tx, [combine, scanned, additional], {})
+    if not differentiable(tx, scanned):
+        return found
+    given, results = tx.unpack(scanned), tx.unpack(found)  # a tuple of new tensors, as its kernel for autograd makes them
+    if any(result.same(leaf) for result in results for leaf in given):
+        raise GraphBreak("unknown-call", "associative_scan of one item, with gradients")
+    return tx.build_tuple(results)
+
+
+def differentiable(tx: TraceContext, tensors: Value) -> bool:
+    """Whether gradients are calculated for one of them."""
+    leaves = (tx.look(item) for item in tx.unpack(tensors))
+    return torch.is_grad_enabled() and any(isinstance(leaf, TensorValue) and leaf.fake.requires_grad for leaf in leaves)
