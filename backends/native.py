@@ -34,6 +34,7 @@ from .passes.attention import join_attention
 from .passes.batch_norms import fold_batch_norms
 from .passes.channels_last import to_channels_last
 from .passes.constants import take_out_constants
+from .passes.copies import Copies
 from .passes.epilogues import join_epilogues
 from .passes.functional import fakes, functional, needs_wrappers
 from .printers.base import Parameters
@@ -262,7 +263,7 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
     def compile_part(part: Part) -> Callable[..., Any]:
         told, direction = Report(report.clock), "backward" if part.backward else "forward"
         with report.phase("lowering"), no_collections():
-            compiled = compile_aten(part.gm, told, boxed=part.backward and around is None, tune=wanted.tune, waits=waits)
+            compiled = compile_aten(part.graph, told, boxed=part.backward and around is None, tune=wanted.tune, waits=waits)
         report(f"compiled {direction}: {told}")
         told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
@@ -278,7 +279,7 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
 
 
 def compile_aten(
-    gm: torch.fx.GraphModule, report: Report | None = None, *, boxed: bool = False, tune: bool = False, waits: Waits | None = None
+    gm: torch.fx.GraphModule | Copies, report: Report | None = None, *, boxed: bool = False, tune: bool = False, waits: Waits | None = None
 ) -> Callable[..., Any]:
     """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list). tune:
     measures kernels for the GPU. waits: before its end nothing may be called."""

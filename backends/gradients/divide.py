@@ -12,13 +12,14 @@ from typing import Any
 import networkx
 import torch
 import torch.fx
-from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module, _use_lazy_graph_module
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from ..passes.by_operator import COPY, draws
+from ..passes.by_operator import WRITE, draws
+from ..passes.copies import Copies, Copy
 from ..passes.memory import results_of
 from .joint import Joint
 
-Node = torch.fx.Node
+Node = Copy
 CHEAP = frozenset(
     """sum mean amax amin any var var_mean std argmax to _to_copy clone full_like zeros_like ones_like new_zeros new_full full zeros ones
     arange scalar_tensor lift_fresh_copy empty empty_like triu tril index gather copy logical_not where masked_fill isinf isnan
@@ -36,8 +37,8 @@ class Divided:
     forward one, at the positions `kept_inputs`, what was kept, and gradients of the results at `tangents`, and returns the gradient
     of the inputs at `wanted`, None for some. `fixed`: positions of results without a gradient."""
 
-    forward: torch.fx.GraphModule
-    backward: torch.fx.GraphModule
+    forward: Copies
+    backward: Copies
     results: int
     kept_inputs: tuple[int, ...]
     tangents: tuple[int, ...]
@@ -51,15 +52,16 @@ def divide(joint: Joint) -> Divided:
     behind = ancestors(needed, set(joint.tangents.values()))
     first = ancestors([*joint.results, *joint.writes.values()], set())
     kept = Cut(joint, first, behind).kept()
-    order = {node: place for place, node in enumerate(joint.graph.nodes)}
-    again = [node for node in sorted(ancestors(needed, {*kept, *joint.inputs}), key=order.__getitem__) if node.op != "placeholder"]
+    order = {node: place for place, node in enumerate(joint.nodes)}
+    inputs = list(joint.inputs.values())
+    again = [node for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__) if node.op != "placeholder"]
     inside = {*again, *joint.tangents.values()}
     entering = {*(other for node in again for other in node.all_input_nodes), *needed} - inside
-    kept_inputs = [node for node in joint.inputs if node in entering]
+    kept_inputs = [node for node in inputs if node in entering]
     kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
     forward = forward_graph(joint, kept, order)
     backward = backward_graph(joint, [*kept_inputs, *kept, *joint.tangents.values()], late(again, set(joint.forward)))
-    places = {node: place for place, node in enumerate(joint.inputs)}
+    places = {node: place for place, node in enumerate(inputs)}
     return Divided(
         forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
         tuple(places[node] for node in joint.gradients), tuple(number for number, trains in enumerate(joint.trains) if not trains),
@@ -82,40 +84,26 @@ def late(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
     return ordered
 
 
-def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) -> torch.fx.GraphModule:
-    graph = torch.fx.Graph()
-    copies = {node: copied(graph, node, {}) for node in joint.inputs}
-    wanted = ancestors([*joint.results, *joint.writes.values(), *kept], set(joint.inputs))
-    for node in sorted(wanted - set(joint.inputs), key=order.__getitem__):
-        copies[node] = copied(graph, node, copies)
+def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) -> Copies:
+    graph = Copies(joint.operators.constants, "Forward")
+    inputs = list(joint.inputs.values())
+    copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
+    wanted = ancestors([*joint.results, *joint.writes.values(), *kept], set(inputs))
+    for node in sorted(wanted - set(inputs), key=order.__getitem__):
+        copies[node] = graph.again(node, copies)
     for target, value in joint.writes.items():
-        graph.call_function(COPY, (copies[target], copies[value])).meta = {"val": target.meta["val"]}
-    graph.output(tuple(copies[node] for node in (*joint.results, *kept)))
-    return module(joint.operators.constants, graph, "Forward")
+        graph.add(WRITE, (copies[target], copies[value]), {"val": target.meta["val"]})
+    graph.output([copies[node] for node in (*joint.results, *kept)])
+    return graph
 
 
-def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) -> torch.fx.GraphModule:
-    graph = torch.fx.Graph()
-    copies: dict[Node, Node] = {}
-    for node in inputs:
-        copies[node] = graph.placeholder(node.name)
-        copies[node].meta = dict(node.meta)
+def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) -> Copies:
+    graph = Copies(joint.operators.constants, "Backward")
+    copies = {node: graph.placeholder(node.name or node.source.name, node.meta) for node in inputs}
     for node in nodes:
-        copies[node] = copied(graph, node, copies)
-    graph.output(tuple(None if gradient is None else copies[gradient] for gradient in joint.gradients.values()))
-    return module(joint.operators.constants, graph, "Backward")
-
-
-def copied(graph: torch.fx.Graph, node: Node, copies: dict[Node, Node]) -> Node:
-    made = graph.node_copy(node, copies.__getitem__)
-    made.meta = dict(node.meta)
-    return made
-
-
-def module(constants: Any, graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
-    """constants: a dictionary, or a module that has them."""
-    with _use_lazy_graph_module(True):  # few run it
-        return _make_graph_module(constants, graph, class_name=name)
+        copies[node] = graph.again(node, copies)
+    graph.output([None if gradient is None else copies[gradient] for gradient in joint.gradients.values()])
+    return graph
 
 
 def runnable(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -147,7 +135,7 @@ class Cut:
         self.backward = behind - before
         self.order = {node: place for place, node in enumerate(self.forward)}
         self.steps = self.distances()
-        self.parameters = set(joint.inputs)
+        self.parameters = set(joint.inputs.values())
         self.fixed = {node for node in self.forward if self.stays(node)}
         self.keep_apart()
         self.keep_short()

@@ -10,6 +10,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..passes.by_operator import Assembled, Operator, Refused, Window, example, window
+from ..passes.copies import INPUT, Copy, template
 from ..passes.memory import memory_of
 from .operators import ATEN, Differentiable, Differentiables
 
@@ -20,11 +21,12 @@ class Joint(Assembled):
 
     def __init__(self, captured: torch.fx.Graph, operators: Differentiables) -> None:
         self.operators = operators
-        self.calls: list[tuple[Differentiable, dict[torch.fx.Node, torch.fx.Node]]] = []
-        self.sums: dict[tuple[Window, Window], torch.Tensor] = {}
+        self.calls: list[tuple[Differentiable, dict[torch.fx.Node, Copy]]] = []
+        self.sums: dict[tuple[Window, Window], torch.fx.Node] = {}
         super().__init__(captured, operators)
+        self.close(captured, self.inputs)
 
-    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, torch.fx.Node]:
+    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, Copy]:
         copies = super().copy(node, found, tensors)
         assert isinstance(found, Differentiable)
         for number in set(found.written).difference(found.wanted):
@@ -34,9 +36,8 @@ class Joint(Assembled):
             self.calls.append((found, copies))
         return copies
 
-    def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, torch.fx.Node]) -> None:
+    def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, Copy]) -> None:
         """Ends the forward pass, and puts the backward pass behind it."""
-        self.inputs = list(inputs.values())
         self.writes = {made: self.values[node] for node, made in inputs.items() if self.values[node] is not made}
         written = {node for node, made in inputs.items() if made in self.writes}
         if any((node.meta.get("mutated", False) or node in written) != (node in written) for node in inputs):
@@ -50,24 +51,22 @@ class Joint(Assembled):
         if len({*whose[len(inputs) :]}) != len(ends) or not {*whose[: len(inputs)]}.isdisjoint(whose[len(inputs) :]):
             raise Refused  # a result that shares memory stays what it is only by a view made again outside
         self.results = [self.values[end] for end in ends]
-        self.forward = list(self.graph.nodes)
+        self.forward = list(self.nodes)
         self.trains = [example(end).requires_grad for end in ends]
         self.tangents = {number: self.tangent(example(end)) for number, end in enumerate(ends) if example(end).requires_grad}
         self.backward({self.results[number]: tangent for number, tangent in self.tangents.items()})
         wanting = [(node, made) for node, made in inputs.items() if isinstance(example(node), torch.Tensor) and example(node).requires_grad]
         self.gradients = {made: self.flowing.get(made) for _, made in wanting}
 
-    def tangent(self, like: torch.Tensor) -> torch.fx.Node:
-        made = self.graph.placeholder(f"gradient{len(self.graph.nodes)}")
+    def tangent(self, like: torch.Tensor) -> Copy:
         with self.operators.faked(), torch.no_grad():
-            made.meta = {"val": torch.empty_like(like)}
-        return made
+            return self.add(INPUT, (), {"val": torch.empty_like(like)}, f"gradient{len(self.nodes)}")
 
-    def backward(self, flowing: dict[torch.fx.Node, torch.fx.Node]) -> None:
+    def backward(self, flowing: dict[Copy, Copy]) -> None:
         """Adds the backward passes of all calls, the last first, as eager does. flowing: gradients by the value that they are of."""
         self.flowing = flowing
         for found, copies in reversed(self.calls):
-            given: dict[int, torch.fx.Node] = {}
+            given: dict[int, Copy] = {}
             inputs = {copies[node] for node in found.inputs}
             for number, output in enumerate(found.outputs):
                 if copies[output] in flowing and copies[output] not in inputs:
@@ -75,7 +74,7 @@ class Joint(Assembled):
             if given:
                 self.through(found, copies, given)
 
-    def through(self, found: Differentiable, copies: dict[torch.fx.Node, torch.fx.Node], given: Mapping[int, torch.fx.Node]) -> None:
+    def through(self, found: Differentiable, copies: dict[torch.fx.Node, Copy], given: Mapping[int, Copy]) -> None:
         """Adds one call's backward pass."""
         places = tuple((number, window(node.meta["val"])) for number, node in sorted(given.items()))
         derived = self.operators.backward(found, places)
@@ -88,11 +87,11 @@ class Joint(Assembled):
                 coming = self.sum(self.flowing[value], coming)
             self.flowing[value] = coming
 
-    def sum(self, one: torch.fx.Node, other: torch.fx.Node) -> torch.fx.Node:
-        made = self.graph.call_function(ATEN.add.Tensor, (one, other))
+    def sum(self, one: Copy, other: Copy) -> Copy:
         key = window(one.meta["val"]), window(other.meta["val"])
         if key not in self.sums:
             with self.operators.faked(), torch.no_grad():
-                self.sums[key] = one.meta["val"] + other.meta["val"]
-        made.meta = {"val": self.sums[key], "memory": [object()]}
-        return made
+                self.sums[key] = template(ATEN.add.Tensor, "one", "other")
+                self.sums[key].meta = {"val": one.meta["val"] + other.meta["val"]}
+        source = self.sums[key]
+        return self.add(source, (one, other), {"val": source.meta["val"], "memory": [object()]})

@@ -4,11 +4,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch.fx
 
 from ..eager_gradients import ahead_of_time
+from ..passes.copies import Copies
 from .divide import Divided, runnable
 from .run import TwoParts
 from .shared import divided
@@ -20,10 +22,15 @@ class Part:
     program's, what comes behind them is kept for the backward graph; None where there is none."""
 
     captured: torch.fx.GraphModule
-    gm: torch.fx.GraphModule
+    graph: torch.fx.GraphModule | Copies
     examples: list[Any]
     backward: bool
     results: int | None = None
+
+    @cached_property
+    def gm(self) -> torch.fx.GraphModule:
+        """The graph as a module whose nodes are the caller's to change."""
+        return self.graph.module() if isinstance(self.graph, Copies) else self.graph
 
     def module(self) -> torch.fx.GraphModule:
         """The graph module, ready to be called: its code is only written when asked for."""
@@ -58,5 +65,5 @@ def compiled(gm: torch.fx.GraphModule, two: Divided, compile_part: Compile) -> C
     return TwoParts(two, forward, compile_part(Part(gm, two.backward, examples(two.backward), True)))
 
 
-def examples(gm: torch.fx.GraphModule) -> list[Any]:
-    return [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+def examples(graph: Copies) -> list[Any]:
+    return [node.meta["val"] for node in graph.find_nodes(op="placeholder")]

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..passes.by_operator import Refused
-from .divide import Divided, divide, module
+from .divide import Divided, divide
 from .joint import Joint
 from .operators import Differentiables
 
@@ -20,7 +19,7 @@ Decompositions = Mapping[Any, Callable[..., Any]]
 
 
 def divided(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Divided | None:
-    """A captured graph's parts, whose nodes are the caller's to change; None where they cannot be had operator by operator."""
+    """A captured graph's parts; None where they cannot be had operator by operator."""
     shared = gm.meta.get(SHARED)
     if shared is None:
         return traced(gm, decompositions)
@@ -28,7 +27,7 @@ def divided(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Divided
     if key not in shared:
         shared[key] = traced(gm, decompositions)
     two: Divided | None = shared[key]
-    return None if two is None else replace(two, forward=again(two.forward), backward=again(two.backward))
+    return two
 
 
 def traced(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Divided | None:
@@ -40,10 +39,3 @@ def traced(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Divided 
         return divide(Joint(gm.graph, Differentiables(gm, mode, decompositions)))
     except Refused:
         return None
-
-
-def again(part: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of a part."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(part.graph, {}))
-    return module(part, graph, type(part).__name__)

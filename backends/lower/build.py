@@ -14,6 +14,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from ..loops.index import ONE, ZERO, Index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
 from ..loops.patterns import Patterns
+from ..passes.copies import AnyNode, Copies
 from ..passes.memory import memories, results_of
 from .registry import LOWERINGS, Unsupported
 from .repeated import Repeated
@@ -28,7 +29,7 @@ NOTHING = {"sum": 0, "prod": 1, "any": False}  # of no values
 Body = Callable[[Sequence[Index]], Scalar]
 
 
-def lower(gm: torch.fx.GraphModule, devices: Collection[str] = ("cpu", "cuda")) -> Program:
+def lower(gm: torch.fx.GraphModule | Copies, devices: Collection[str] = ("cpu", "cuda")) -> Program:
     """The graph as a Program. Nodes need their fake results in meta["val"].
 
     devices: types of devices that there are kernels for; on others all operators are called."""
@@ -42,16 +43,16 @@ def lower(gm: torch.fx.GraphModule, devices: Collection[str] = ("cpu", "cuda")) 
 class Builder:
     """Makes a Program, node by node."""
 
-    def __init__(self, gm: torch.fx.GraphModule, kernels_for: Collection[str]) -> None:
+    def __init__(self, gm: torch.fx.GraphModule | Copies, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
         self.repeated = Repeated(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
-        self.values: dict[torch.fx.Node, Any] = {}  # View | Index | SymInt | number | tuple of these
+        self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | number | tuple of these
 
     # --- the graph ---
 
-    def add(self, node: torch.fx.Node) -> None:
+    def add(self, node: AnyNode) -> None:
         if node.op == "placeholder":
             self.values[node] = self.input(node)
         elif node.op == "output":
@@ -62,7 +63,7 @@ class Builder:
         else:
             self.values[node] = self.call(node)
 
-    def input(self, node: torch.fx.Node) -> Any:
+    def input(self, node: AnyNode) -> Any:
         fake = node.meta["val"]
         self.program.inputs.append(node.name)
         if not isinstance(fake, torch.Tensor):
@@ -94,12 +95,12 @@ class Builder:
                 self.program.sizes[name] = printer.doprint(expression)
 
     def output(self, item: Any) -> Any:
-        return Same(item.name) if isinstance(item, torch.fx.Node) and item.op == "placeholder" else self.look_up(item)
+        return Same(item.name) if isinstance(item, AnyNode) and item.op == "placeholder" else self.look_up(item)
 
-    def constant(self, node: torch.fx.Node) -> View:
+    def constant(self, node: AnyNode) -> View:
         """A tensor that belongs to the graph."""
-        value: Any = self.gm
-        for name in str(node.target).split("."):
+        value: Any = self.gm.constants[str(node.target)] if isinstance(self.gm, Copies) else self.gm
+        for name in () if isinstance(self.gm, Copies) else str(node.target).split("."):
             value = getattr(value, name)
         if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
             raise NotImplementedError(f"a constant of type {type(value).__name__}")
@@ -109,7 +110,7 @@ class Builder:
 
     def look_up(self, argument: Any) -> Any:
         """An argument with nodes replaced by what they became."""
-        if isinstance(argument, torch.fx.Node):
+        if isinstance(argument, AnyNode):
             return self.values[argument]
         if isinstance(argument, (tuple, list)):
             return type(argument)(map(self.look_up, argument)) if type(argument) in (tuple, list) else [*map(self.look_up, argument)]
@@ -119,7 +120,7 @@ class Builder:
             raise Unsupported("a slice as an argument")
         return argument
 
-    def call(self, node: torch.fx.Node) -> Any:
+    def call(self, node: AnyNode) -> Any:
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
         if node.target is torch.ops.aten.copy_.default and self.is_input(node.args[0]):
@@ -148,18 +149,18 @@ class Builder:
         return self.external(node, args, kwargs)
 
     def is_input(self, argument: Any) -> bool:
-        return isinstance(argument, torch.fx.Node) and argument.op == "placeholder"
+        return isinstance(argument, AnyNode) and argument.op == "placeholder"
 
-    def supports(self, node: torch.fx.Node) -> bool:
+    def supports(self, node: AnyNode) -> bool:
         """Whether all tensors are plain ones of a kind that kernels know, on one device."""
         tensors = [*_fakes(node.meta["val"]), *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val")))]
         devices = {fake.device for fake in tensors}
         return len(devices) == 1 and devices.pop().type in self.kernels_for and all(map(_plain, tensors))
 
-    def view(self, node: torch.fx.Node) -> Any:
+    def view(self, node: AnyNode) -> Any:
         """What the node is, where it computes nothing: windows on its first argument's buffer."""
         base = node.args[0] if node.args else None
-        if not isinstance(base, torch.fx.Node) or not isinstance(self.values[base], View):
+        if not isinstance(base, AnyNode) or not isinstance(self.values[base], View):
             return None
         fake, results = base.meta["val"], node.meta.get("val")
         if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
@@ -179,7 +180,7 @@ class Builder:
         offset = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + view.offset
         return View(view.buffer, self.shape(result.shape), self.shape(result.stride()), offset, view.dtype, view.device)
 
-    def external(self, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def external(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the operator."""
         results = node.meta.get("val")
         single = not isinstance(results, (tuple, list))
@@ -199,7 +200,7 @@ class Builder:
         self.program.steps.append(Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect))  # type: ignore[arg-type]
         return values[0] if single else values
 
-    def number(self, node: torch.fx.Node, result: Any) -> Index:
+    def number(self, node: AnyNode, result: Any) -> Index:
         """A size that an operator returns, where it is known beforehand."""
         if isinstance(result, bool) or not isinstance(result, (int, torch.SymInt)):
             raise NotImplementedError(f"{node.target} gives a {type(result).__name__}")
@@ -220,12 +221,12 @@ class Builder:
     def window(self, buffer: Buffer) -> View:
         return View(buffer.name, buffer.size, buffer.stride, ZERO, buffer.dtype, buffer.device)
 
-    def pointwise(self, node: torch.fx.Node, like: torch.Tensor, body: Body) -> View:
+    def pointwise(self, node: AnyNode, like: torch.Tensor, body: Body) -> View:
         """A buffer like a fake tensor, of which element [i, j, ...] is body([i, j, ...])."""
         return self.reduction(node, like, [], lambda outer, _: body(outer))
 
     def reduction(
-        self, node: torch.fx.Node, like: torch.Tensor, inner: Sequence[Index], body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
+        self, node: AnyNode, like: torch.Tensor, inner: Sequence[Index], body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
         kind: str | None = None,
     ) -> View:  # fmt: skip
         """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ... below the sizes `inner`."""

@@ -16,6 +16,7 @@ from torch._prims_common import elementwise_dtypes
 from ..loops.index import Index
 from ..loops.ir import Scalar, View, cast, const, position
 from ..loops.ir import scalar as s
+from ..passes.copies import AnyNode
 from .build import Builder
 from .registry import Unsupported, lowers
 
@@ -58,7 +59,7 @@ def computation(node: torch.fx.Node, args: Sequence[Any], kind: KIND) -> torch.d
 
 
 def _operand(arg: Any) -> Any:
-    return arg.meta.get("val") if isinstance(arg, torch.fx.Node) else arg
+    return arg.meta.get("val") if isinstance(arg, AnyNode) else arg
 
 
 def operand(build: Builder, arg: Any, subscripts: Sequence[Index], dtype: torch.dtype) -> Any:

@@ -12,6 +12,7 @@ import torch.fx
 from ..loops.index import Index
 from ..loops.ir import Bound, Buffer, Kernel, Program, View
 from ..loops.patterns import Patterns
+from ..passes.copies import AnyNode, Copies
 from ..passes.memory import memories, results_of
 
 PLAIN = (Index, int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -34,13 +35,13 @@ class Repeated:
     """Lowered nodes of a program, by what they have in common with nodes that become the same. `results`: of nodes with the same
     operands. `escaping`: memory that is returned, each tensor of which is one of its own."""
 
-    def __init__(self, graph: torch.fx.Graph, program: Program, patterns: Patterns) -> None:
+    def __init__(self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns) -> None:
         self.program, self.patterns = program, patterns
         self.known: dict[Any, tuple[tuple[str, ...], Lowered]] = {}
         self.results: dict[Any, Any] = {}
         self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
 
-    def lower(self, node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    def lower(self, node: AnyNode, args: Sequence[Any], kwargs: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """The node's result. make: lowers it, by adding to the program."""
         try:
             numbers: dict[str, int] = {}
@@ -54,7 +55,7 @@ class Repeated:
             self.results[key, *names] = self.first(node, key, names, make)
         return self.results[key, *names]
 
-    def first(self, node: torch.fx.Node, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
+    def first(self, node: AnyNode, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
         """The result of a node with operands that no equal one had."""
         if key in self.known:
             others, lowered = self.known[key]
@@ -68,7 +69,7 @@ class Repeated:
             self.known[key] = tuple(names), Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result)
         return result
 
-    def again(self, node: torch.fx.Node, lowered: Lowered, names: dict[str, str]) -> Any:
+    def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:
         for buffer in lowered.buffers:
             name = names[buffer.name] = self.program.unused(node.name)
             self.program.buffers[name] = replace(buffer, name=name)

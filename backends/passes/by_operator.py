@@ -15,13 +15,14 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
+from .copies import INPUT, Copy, module, template, written
 from .memory import memories, memory_of
 
 Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
 COPY = torch.ops.aten.copy_.default
+WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled
 SEEDED = torch.Tag.nondeterministic_seeded
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -72,8 +73,7 @@ def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule 
         found = Operators(gm.graph)
         traced = trace(found.run, found.examples())
         found.take_apart(traced.graph)
-        with _use_lazy_graph_module(True):  # nobody runs it: it needs no code
-            return _make_graph_module(traced, Assembled(gm.graph, found).graph, class_name="Functional")
+        return Assembled(gm.graph, found).module(traced)
     except Refused:
         return None
 
@@ -140,17 +140,19 @@ class Operators:
 
 
 class Assembled:
-    """The graph of copies. `values`: by captured node, the nodes that it became: one, or nested lists of them."""
+    """The graph of copies. `values`: by captured node, the copies that it became: one, or nested lists of them."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Operators) -> None:
-        self.graph = torch.fx.Graph()
+        self.nodes: list[Copy] = []
+        self.memory: dict[torch.fx.Node, list[Any]] = {}
+        self.captured = captured
         self.values: dict[torch.fx.Node, Any] = {}
         self.last: dict[torch.fx.Node, int] = {}  # place of the last use
         self.made: dict[torch.fx.Node, int] = {}  # place where the value is made
         self.shown: dict[int, list[torch.fx.Node]] = {}  # by memory, nodes that are windows on it
-        self.made_of: dict[Any, torch.fx.Node] = {}  # copies, by what they are copies of and what they use
-        inputs = {node: self.placeholder(node) for node in captured.find_nodes(op="placeholder")}
-        self.values |= inputs
+        self.made_of: dict[Any, Copy] = {}  # copies, by what they are copies of and what they use
+        self.inputs = {node: self.placeholder({"val": node.meta["example_value"]}) for node in captured.find_nodes(op="placeholder")}
+        self.values |= self.inputs
         for place, node in enumerate(captured.nodes):
             self.last |= dict.fromkeys(node.all_input_nodes, place)
             self.made[node] = self.made[node.args[0]] if is_item(node) else place
@@ -164,18 +166,23 @@ class Assembled:
                 self.copy(node, *operators.of[node])
             if example(node) is not None and window(example(node)) != window(self.values[node].meta["val"]):
                 raise Refused
-        self.close(captured, inputs)
 
-    def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, torch.fx.Node]) -> None:
-        """Ends the graph: new values of inputs are written into them, then come the results."""
-        for node, made in inputs.items():
-            if self.values[node] is not made:
-                self.graph.call_function(COPY, (made, self.values[node])).meta = {"val": made.meta["val"]}
-        self.graph.output(torch.fx.node.map_arg(captured.output_node().args[0], self.values.__getitem__))
+    def module(self, constants: Any) -> torch.fx.GraphModule:
+        """The whole: new values of inputs are written into them, then come the results."""
+        graph = torch.fx.Graph()
+        made = written(graph, self.nodes)
+        for node, own in self.inputs.items():
+            if self.values[node] is not own:
+                graph.call_function(COPY, (made[own], made[self.values[node]])).meta = {"val": own.meta["val"]}
+        graph.output(torch.fx.node.map_arg(self.captured.output_node().args[0], lambda node: nested(self.values[node], made)))
+        return module(constants, graph, "Functional")
 
-    def placeholder(self, node: torch.fx.Node) -> torch.fx.Node:
-        made = self.graph.placeholder(f"arg{len(self.graph.nodes)}_1")
-        made.meta = {"val": node.meta["example_value"]}
+    def placeholder(self, meta: dict[str, Any]) -> Copy:
+        return self.add(INPUT, (), meta, f"arg{len(self.nodes)}_1")
+
+    def add(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> Copy:
+        made = Copy(source, inputs, meta, name)
+        self.nodes.append(made)
         return made
 
     def makers(self, nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
@@ -183,39 +190,45 @@ class Assembled:
         shown = (other for node in nodes if example(node) is not None for other in self.shown[memory_of(example(node))])
         return {other.args[0] if is_item(other) else other for other in shown}  # type: ignore[misc]
 
-    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, torch.fx.Node]:
+    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, Copy]:
         """Adds an operator's nodes for one of its calls. Returns the copy of each."""
         by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
-        apart = {own for output in found.outputs for own in memories(output)} if node in self.returned else set()
+        apart = {own for output in found.outputs for own in self.memories_of(output)} if node in self.returned else set()
         self.graft(found.nodes, copies, apart)
         self.values[node] = placed(found.results, [copies[output] for output in found.outputs])
         for number, value in found.written.items():
             self.rebind(node, tensors, tensors[number], copies[value])
         return copies
 
-    def graft(self, nodes: Iterable[torch.fx.Node], copies: dict[torch.fx.Node, torch.fx.Node], apart: Container[Any] = ()) -> None:
+    def graft(self, nodes: Iterable[torch.fx.Node], copies: dict[torch.fx.Node, Copy], apart: Container[Any] = ()) -> None:
         """Adds copies of nodes, except of what is there: the copy of the same node with the same inputs. Copies of what they use are in
         `copies`, where theirs come too. apart: memory in which the graph's results lie, each in its own."""
-        memory = {own: other for old, new in copies.items() for own, other in zip(memories(old), memories(new), strict=True)}
+        memory = {own: other for old, new in copies.items() for own, other in zip(self.memories_of(old), memories(new), strict=True)}
         for old in nodes:
-            mine = memories(old)
-            same = old, *map(copies.__getitem__, old.all_input_nodes)
+            mine = self.memories_of(old)
+            inputs = [copies[other] for other in old.all_input_nodes]
+            same = old, *inputs
             if draws(old) or any(own in apart for own in mine):
-                new = self.added(old, copies, memory)
+                new = self.added(old, inputs, memory)
             elif (known := self.made_of.get(same)) is None:
-                new = self.made_of[same] = self.added(old, copies, memory)
+                new = self.made_of[same] = self.added(old, inputs, memory)
             else:
                 new = known
                 memory |= zip(mine, memories(new), strict=True)
             copies[old] = new
 
-    def added(self, old: torch.fx.Node, copies: Mapping[torch.fx.Node, torch.fx.Node], memory: dict[Any, Any]) -> torch.fx.Node:
-        new = self.graph.node_copy(old, copies.__getitem__)
-        new.meta = {"val": old.meta.get("val"), "memory": [memory.setdefault(own, object()) for own in memories(old)]}
-        return new
+    def memories_of(self, old: torch.fx.Node) -> list[Any]:
+        """As memories: of nodes of which many copies are made."""
+        if old not in self.memory:
+            self.memory[old] = memories(old)
+        return self.memory[old]
 
-    def rebind(self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: torch.fx.Node) -> None:
+    def added(self, old: torch.fx.Node, inputs: Sequence[Copy], memory: dict[Any, Any]) -> Copy:
+        own = [memory.setdefault(own, object()) for own in self.memories_of(old)]
+        return self.add(old, inputs, {"val": old.meta.get("val"), "memory": own})
+
+    def rebind(self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: Copy) -> None:
         """What showed the memory that a node writes shows the new value."""
         place, memory = self.made[node], memory_of(target)
         if any(memory_of(tensor) == memory for tensor in tensors if tensor is not target):
@@ -308,10 +321,16 @@ def numbered(made: Any, tensors: list[torch.Tensor]) -> Any:
     raise Refused
 
 
-def placed(results: Any, nodes: Sequence[torch.fx.Node]) -> Any:
+def placed(results: Any, nodes: Sequence[Copy]) -> Any:
     if isinstance(results, Result):
         return nodes[results.number]
     return [placed(item, nodes) for item in results] if isinstance(results, list) else results
+
+
+def nested(value: Any, made: Mapping[Copy, torch.fx.Node]) -> Any:
+    if isinstance(value, list):
+        return [nested(item, made) for item in value]
+    return made[value] if isinstance(value, Copy) else value
 
 
 def reached(roots: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
