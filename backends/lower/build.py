@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -14,7 +15,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from ..loops.index import ONE, ZERO, Index
 from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
 from ..loops.patterns import Patterns
-from ..passes.copies import AnyNode, Copies
+from ..passes.copies import AnyNode, Copies, Copy
 from ..passes.memory import memories, results_of
 from .registry import LOWERINGS, Unsupported
 from .repeated import Repeated
@@ -48,6 +49,7 @@ class Builder:
         self.program = Program({}, [], [], [])
         self.repeated = Repeated(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
+        self.aliases: dict[tuple[int, int, Index], Any] = {}
         self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | number | tuple of these
 
     # --- the graph ---
@@ -127,8 +129,7 @@ class Builder:
             target, source = self.values[node.args[0]], self.values[node.args[1]]  # type: ignore[index]
             self.program.writes.append((target, source))
             return target
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags:  # type: ignore[union-attr]
+        if writes(node.target):
             raise NotImplementedError(f"{node.target} writes into a tensor in the middle of the graph")
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
@@ -138,12 +139,22 @@ class Builder:
         viewed = self.view(node)
         if viewed is not None:
             return viewed
-        args, kwargs = self.look_up(tuple(node.args)), self.look_up(dict(node.kwargs))
+        if isinstance(node, Copy):
+            inputs = [self.values[other] for other in node.inputs]
+            return self.repeated.lower(node, inputs, lambda: self.compute(node, *self.arguments(node)))
+        args, kwargs = self.arguments(node)
+        return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
+
+    def arguments(self, node: AnyNode) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self.look_up(tuple(node.args)), self.look_up(dict(node.kwargs))
+
+    def compute(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a node becomes by its lowering, or, without one, by a call."""
         lowering = LOWERINGS.get(node.target)
         if lowering is not None and self.supports(node):
             steps = len(self.program.steps)
             try:
-                return self.repeated.lower(node, args, kwargs, lambda: lowering(self, node, *args, **kwargs))
+                return lowering(self, node, *args, **kwargs)
             except Unsupported:
                 del self.program.steps[steps:]
         return self.external(node, args, kwargs)
@@ -159,26 +170,34 @@ class Builder:
 
     def view(self, node: AnyNode) -> Any:
         """What the node is, where it computes nothing: windows on its first argument's buffer."""
-        base = node.args[0] if node.args else None
-        if not isinstance(base, AnyNode) or not isinstance(self.values[base], View):
+        base = first(node)
+        if base is None or not isinstance(self.values[base], View):
             return None
+        (memory,), memories_ = memories(base), memories(node)
         fake, results = base.meta["val"], node.meta.get("val")
-        if not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
+        if memory not in memories_ or not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
             return None
-        (memory,) = memories(base)
-        shared = zip(results_of(node), memories(node), strict=True)
+        shared = zip(results_of(node), memories_, strict=True)
         windows = [self.alias(result, fake, self.values[base]) if own == memory else None for result, own in shared]
         if not windows or None in windows:
             return None
         return windows if isinstance(results, (tuple, list)) else windows[0]
 
     def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
-        if not isinstance(result, torch.Tensor) or result.dtype != base.dtype or not (_plain(result) and _plain(base)):
+        if not isinstance(result, torch.Tensor) or result.dtype != base.dtype:
             return None
-        if result.is_conj() or result.is_neg():
+        key = id(result), id(base), view.offset  # equal nodes share their fake results
+        if key not in self.aliases:
+            self.aliases[key] = self.seen(result, base, view.offset)
+        found = self.aliases[key]
+        return None if found is None else View(view.buffer, *found, view.dtype, view.device)
+
+    def seen(self, result: torch.Tensor, base: FakeTensor, offset: Index) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
+        """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor that it shows."""
+        if not (_plain(result) and _plain(base)) or result.is_conj() or result.is_neg():
             return None
-        offset = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + view.offset
-        return View(view.buffer, self.shape(result.shape), self.shape(result.stride()), offset, view.dtype, view.device)
+        start = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + offset
+        return self.shape(result.shape), self.shape(result.stride()), start
 
     def external(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the operator."""
@@ -258,6 +277,21 @@ class Builder:
         own = list(subscripts)[len(subscripts) - len(view.size) :]
         own = [ZERO if size == ONE else subscript for size, subscript in zip(view.size, own, strict=True)]
         return load(view.buffer, view.at(own), view.dtype, **more)
+
+
+def first(node: AnyNode) -> AnyNode | None:
+    """A node's first argument, where that is a node."""
+    own = node.source if isinstance(node, Copy) else node
+    if not own.args or not isinstance(own.args[0], torch.fx.Node):
+        return None
+    return node.inputs[0] if isinstance(node, Copy) else own.args[0]
+
+
+@lru_cache(4096)
+def writes(target: Any) -> bool:
+    """Whether an operator writes into its arguments, a generator's state left out."""
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
 
 
 def _order(stride: Any) -> int:

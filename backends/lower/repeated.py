@@ -12,7 +12,7 @@ import torch.fx
 from ..loops.index import Index
 from ..loops.ir import Bound, Buffer, Kernel, Program, View
 from ..loops.patterns import Patterns
-from ..passes.copies import AnyNode, Copies
+from ..passes.copies import AnyNode, Copies, Copy
 from ..passes.memory import memories, results_of
 
 PLAIN = (Index, int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -41,25 +41,34 @@ class Repeated:
         self.results: dict[Any, Any] = {}
         self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
 
-    def lower(self, node: AnyNode, args: Sequence[Any], kwargs: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-        """The node's result. make: lowers it, by adding to the program."""
+    def lower(self, node: AnyNode, operands: Any, make: Callable[[], Any]) -> Any:
+        """The node's result. operands: its arguments; of a copy, what its inputs became. make: adds to the program what it becomes."""
+        numbers: dict[str, int] = {}
         try:
-            numbers: dict[str, int] = {}
-            shapes = [*map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))]
-            key = node.target, *shapes, alike((tuple(args), dict(kwargs)), numbers)
+            key = self.likeness(node), alike(operands, numbers)
         except NotRepeated:
             return make()
         names = tuple(numbers)
         alone = torch.Tag.nondeterministic_seeded in node.target.tags or not self.escaping.isdisjoint(memories(node))  # type: ignore[union-attr]
-        if alone or (key, *names) not in self.results:
-            self.results[key, *names] = self.first(node, key, names, make)
-        return self.results[key, *names]
-
-    def first(self, node: AnyNode, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
-        """The result of a node with operands that no equal one had."""
+        if not alone and (key, *names) in self.results:
+            return self.results[key, *names]
         if key in self.known:
             others, lowered = self.known[key]
-            return self.again(node, lowered, dict(zip(others, names, strict=True)))
+            result = self.again(node, lowered, dict(zip(others, names, strict=True)))
+        else:
+            result = self.first(key, names, make)
+        if key in self.known:  # an operator that is called is called each time
+            self.results[key, *names] = result
+        return result
+
+    def likeness(self, node: AnyNode) -> Any:
+        """What must be equal of two nodes beside their arguments."""
+        if isinstance(node, Copy):
+            return node.source
+        return node.target, *map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))
+
+    def first(self, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
+        """The result of a node that no other was equal to."""
         steps, buffers = len(self.program.steps), len(self.program.buffers)
         result = make()
         added = self.program.steps[steps:]
@@ -91,7 +100,7 @@ def shape(value: Any) -> tuple[Any, ...]:
 def alike(tree: Any, names: dict[str, int]) -> Any:
     """Arguments without the names of their buffers, which are numbered in `names`."""
     if isinstance(tree, View):
-        return (names.setdefault(tree.buffer, len(names)), tree.size, tree.stride, tree.offset, tree.dtype)
+        return (names.setdefault(tree.buffer, len(names)), tree.size, tree.stride, tree.offset, tree.dtype, tree.device)
     if isinstance(tree, (tuple, list)):
         return (list if isinstance(tree, list) else tuple, *(alike(item, names) for item in tree))
     if isinstance(tree, dict):
