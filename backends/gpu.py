@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .gpu_jobs import Choice, job, print_step
-from .loops.ir import Kernel, Product, Program, reads, writes
+from .loops.ir import AnyKernel, Bound, Product, Program, reads, whole, writes
 from .loops.patterns import Patterns
 from .printers.host import Launch, Namespace
 from .printers.products import precision
@@ -42,7 +42,7 @@ class Launches:
     finish: Callable[[], None]
 
 
-def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, choices: Mapping[int, Choice]) -> Launches:
+def launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, choices: Mapping[int, Choice]) -> Launches:
     """Prints kernels and has them compiled; equal ones once. choices: tiles that were tuned, by position."""
     device = device_of(program)
     patterns = Patterns()
@@ -52,7 +52,7 @@ def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespa
     for position, kernel in kernels.items():
         alike, names = what_is_printed(kernel, program, choices.get(position), patterns)
         if alike not in once:
-            one = print_step(kernel, program.buffers, choices.get(position))
+            one = print_step(whole(kernel), program.buffers, choices.get(position))
             once[alike] = names, one, job(program.buffers, one)
         first, one, jobs[position] = once[alike]
         printed[position] = replace(one, parameters=one.parameters.on(dict(zip(first, names, strict=True))))
@@ -68,13 +68,13 @@ def launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespa
     return Launches(calls, {position: one.told for position, one in printed.items()}, finish)
 
 
-def what_is_printed(kernel: Kernel, program: Program, choice: Choice | None, patterns: Patterns) -> tuple[Any, tuple[str, ...]]:
+def what_is_printed(kernel: AnyKernel, program: Program, choice: Choice | None, patterns: Patterns) -> tuple[Any, tuple[str, ...]]:
     """What kernels have in common whose texts differ in nothing, and the names of this one's buffers."""
     if isinstance(kernel, Product):
         return id(kernel), tuple(reads(kernel).union(writes(kernel)))
-    bound = patterns.bind(kernel)
+    bound = kernel if isinstance(kernel, Bound) else patterns.bind(kernel)
     kinds = tuple((buffer.dtype, buffer.size, buffer.stride) for buffer in map(program.buffers.__getitem__, bound.names))
-    return (bound.pattern, kinds, choice), bound.names
+    return (bound.alike, kinds, choice), bound.names
 
 
 def tuned(program: Program) -> dict[int, Choice]:

@@ -22,8 +22,8 @@ from ..generated import file_name, keep
 from ..phases import Clock
 from .eager_gradients import needs_gradient
 from .frozen import Frozen
-from .loops.ir import Call, Kernel, Program
-from .loops.patterns import Pattern, Patterns
+from .loops.ir import AnyKernel, Bound, Call, Program, whole, writes
+from .loops.patterns import Patterns
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .optimize.beside import put_beside
@@ -94,9 +94,9 @@ def short(operator: str) -> str:
     return operator.removeprefix("aten.").removesuffix(".default")
 
 
-def kernel_records(language: str, texts: Iterable[tuple[str, Kernel]], names: str) -> list[KernelRecord]:
+def kernel_records(language: str, texts: Iterable[tuple[str, AnyKernel]], names: str) -> list[KernelRecord]:
     """One of each different text, with the operators of the first kernel that it was printed for."""
-    first: dict[str, Kernel] = {}
+    first: dict[str, AnyKernel] = {}
     for text, kernel in texts:
         first.setdefault(text, kernel)
     made = []
@@ -289,13 +289,14 @@ def compile_aten(
     program = put_beside(split_long_rows(program, processors()))
     choices = {}
     if tune and any(buffer.device.type == "cuda" for buffer in program.buffers.values()) and "cuda" in usable():
+        program.write_out()
         with report.clock.phase("tuning"):
             choices = gpu().tuned(program)
     reuse_memory(program)
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
-    kernels = {position: step for position, step in steps if isinstance(step, Kernel) and step.rows != 0}
-    on_gpu = {position for position, step in kernels.items() if program.buffers[step.stores[0].buffer].device.type == "cuda"}
+    kernels = {position: step for position, step in steps if isinstance(step, AnyKernel) and step.rows != 0}
+    on_gpu = {position for position, step in kernels.items() if program.buffers[writes(step)[0]].device.type == "cuda"}
     launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
     first: list[str] = []
     finish: Callable[[], None] | None = None
@@ -322,19 +323,20 @@ def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def cpu_launches(program: Program, kernels: Mapping[int, Kernel], namespace: Namespace, report: Report) -> dict[int, Launch]:
+def cpu_launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, report: Report) -> dict[int, Launch]:
     """Prints and compiles kernels as C; equal ones once."""
     if not kernels:
         return {}
     threads = torch.get_num_threads()
-    bound = map(Patterns().bind, kernels.values())
-    texts_of: dict[Pattern, tuple[str, Parameters]] = {}
+    patterns = Patterns()
+    once: dict[Any, tuple[tuple[str, ...], str, Parameters]] = {}
     printed = {}
-    for (position, step), (pattern, names) in zip(kernels.items(), ((b.pattern, b.names) for b in bound), strict=True):
-        if pattern not in texts_of:
-            texts_of[pattern] = print_c(step, program.buffers, threads)
-        text, parameters = texts_of[pattern]
-        printed[position] = text, parameters.on(dict(zip(pattern.names, names, strict=True)))
+    for position, step in kernels.items():
+        bound = step if isinstance(step, Bound) else patterns.bind(step)
+        if bound.alike not in once:
+            once[bound.alike] = bound.names, *print_c(whole(step), program.buffers, threads)
+        names, text, parameters = once[bound.alike]
+        printed[position] = text, parameters.on(dict(zip(names, bound.names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))
     report.kernels = kernel_records("c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}")
     _, _, vector = compiler()

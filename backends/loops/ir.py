@@ -154,10 +154,23 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A pattern on buffers."""
+    """A pattern on buffers, of which some may be the same."""
 
     pattern: Pattern
     names: tuple[str, ...]
+
+    @property
+    def rows(self) -> Index:
+        return self.pattern.kernel.rows
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return self.pattern.kernel.origins
+
+    @property
+    def alike(self) -> tuple[Pattern, tuple[int, ...]]:
+        """What it has in common with others that are equal but for the buffers."""
+        return self.pattern, tuple(map(self.names.index, self.names))
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -177,7 +190,13 @@ def views_in(tree: Any) -> Iterator[View]:
         yield from views_in(list(tree.values()))
 
 
-Step = Kernel | Bound | Call
+AnyKernel = Kernel | Bound
+Step = AnyKernel | Call
+
+
+def whole(kernel: AnyKernel) -> Kernel:
+    """The kernel with its buffers written into it."""
+    return kernel.kernel if isinstance(kernel, Bound) else kernel
 
 
 @dataclass(frozen=True)
@@ -199,6 +218,10 @@ class Program:
     writes: list[tuple[View, View]] = field(default_factory=list)
     constants: dict[str, torch.Tensor] = field(default_factory=dict)  # buffers that belong to the graph
     sizes: dict[str, str] = field(default_factory=dict)  # symbol: the Python expression that gives it
+
+    def write_out(self) -> None:
+        """Makes plain kernels of patterns on buffers."""
+        self.steps = [whole(step) if isinstance(step, Bound) else step for step in self.steps]
 
     def unused(self, name: str) -> str:
         """A name that no buffer has yet."""

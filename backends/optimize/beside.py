@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import torch
 
 from ..loops.index import Atom, Index, atom, product
-from ..loops.ir import REDUCE, Kernel, Program, Step, Store, reads, substitute, topological, writes
+from ..loops.ir import REDUCE, AnyKernel, Bound, Call, Kernel, Program, Step, Store, reads, substitute, topological, whole, writes
 from .fuse import MOST_BUFFERS, MOST_NODES
 
 SMALL = 1 << 16  # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer, does not count
@@ -16,11 +16,13 @@ LITTLE = 1 << 13  # elements that may take up memory sooner than they would
 
 def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
     """The program with such kernels joined. Kernels must be simplified; each goes with the first that it can go with."""
+    if not any(buffer.device.type in devices for buffer in program.buffers.values()):
+        return program
     schedule = Schedule(program.steps)
     groups: dict[object, list[int]] = {}
     for place, step in enumerate(program.steps):
         device = device_of(program, step)
-        if not isinstance(step, Kernel) or device is None or device.type not in devices or not small(step, program):
+        if isinstance(step, Call) or device is None or device.type not in devices or not small(step, program):
             continue
         group = groups.setdefault((device, sizes(step)), [])
         for number, other in enumerate(group):
@@ -35,26 +37,33 @@ def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Progra
 
 
 def device_of(program: Program, step: Step) -> torch.device | None:
-    return program.buffers[step.stores[0].buffer].device if isinstance(step, Kernel) else None
+    return None if isinstance(step, Call) else program.buffers[writes(step)[0]].device
 
 
-def small(kernel: Kernel, program: Program) -> bool:
+def pattern(kernel: AnyKernel) -> Kernel:
+    """What it is but for its buffers."""
+    return kernel.pattern.kernel if isinstance(kernel, Bound) else kernel
+
+
+def small(kernel: AnyKernel, program: Program) -> bool:
     """Whether a kernel is over in no time, keeps little memory, and may be joined: the place of a largest element is found by code of
     its own."""
-    counts = [kernel.rows * kernel.columns, *(product(program.buffers[name].size) for name in reads(kernel))]
-    reductions = [node.attr for node in topological(kernel.roots()) if node.op == REDUCE]
+    own = pattern(kernel)
+    counts = [own.rows * own.columns, *(product(program.buffers[name].size) for name in reads(kernel))]
+    reductions = [node.attr for node in topological(own.roots()) if node.op == REDUCE]
     few = all(count.value is not None and 0 < count.value <= SMALL for count in counts)
     return few and not any(kind.startswith("arg") for kind in reductions)
 
 
-def makes_little(kernel: Kernel, program: Program) -> bool:
+def makes_little(kernel: AnyKernel, program: Program) -> bool:
     """Whether what a kernel makes may take up memory sooner: of many weights brought into another layout that would be the peak."""
     counts = [product(program.buffers[name].size).value for name in writes(kernel)]
     return all(count is not None and count <= LITTLE for count in counts)
 
 
-def sizes(kernel: Kernel) -> tuple[tuple[object, ...], ...]:
-    return tuple(tuple(variable.size for variable in loops) for loops in (kernel.outer, kernel.inner))
+def sizes(kernel: AnyKernel) -> tuple[tuple[object, ...], ...]:
+    own = pattern(kernel)
+    return tuple(tuple(variable.size for variable in loops) for loops in (own.outer, own.inner))
 
 
 class Schedule:
@@ -76,14 +85,14 @@ class Schedule:
         """Makes one kernel of two and returns its place: the first one's, where all that the second one reads is there by then and it
         may come `sooner`, or the second one's, where nobody in between reads what the first one makes. None where neither is so."""
         left, right = self.steps[first], self.steps[second]
-        assert isinstance(left, Kernel) and isinstance(right, Kernel)
+        assert isinstance(left, AnyKernel) and isinstance(right, AnyKernel)
         if sooner and all(self.made.get(name, -1) < first for name in reads(right)):
             place, left_empty = first, second
         elif all(min(self.read.get(name, {second + 1})) > second for name in writes(left)):
             place, left_empty = second, first
         else:
             return None
-        joined = both(left, right)
+        joined = both(whole(left), whole(right))
         if len(reads(joined)) + len(joined.stores) > MOST_BUFFERS or len(topological(joined.roots())) > MOST_NODES:
             return None
         self.steps[left_empty], self.steps[place] = None, joined

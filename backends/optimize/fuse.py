@@ -94,7 +94,7 @@ class Fusion:
 
     def finished(self, step: Step) -> Step:
         simpler = self.patterns.made(simplify, step) if isinstance(step, Bound) else None
-        return step if simpler is None else simpler.kernel
+        return step if simpler is None else simpler
 
     # --- one after the other ---
 

@@ -1,14 +1,32 @@
 """Results that are stored where an operand was read for the last time: a kernel writes into memory that would be freed behind it."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..loops.index import Hole
-from ..loops.ir import REDUCE, TRUE, Call, Kernel, Product, Program, Scalar, Step, Store, View, loads, on_buffers, reads, views_in, writes
+from ..loops.ir import (
+    REDUCE,
+    TRUE,
+    AnyKernel,
+    Bound,
+    Kernel,
+    Pattern,
+    Product,
+    Program,
+    Scalar,
+    Step,
+    Store,
+    View,
+    loads,
+    on_buffers,
+    reads,
+    views_in,
+    writes,
+)
 
 aten = torch.ops.aten
 
@@ -25,25 +43,43 @@ def reuse_memory(program: Program) -> int:
     kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
     free: set[str] = set()  # what a kernel may write into, were it read for the last time
     moved: dict[str, str] = {}
+    near = Near()
     for position, step in enumerate(program.steps):
         program.steps[position] = step = renamed(step, moved)
-        if isinstance(step, Kernel) and not isinstance(step, Product):  # all of a product's operands is read by many
+        if isinstance(step, AnyKernel) and not isinstance(step, Product):  # all of a product's operands is read by many
             taken: dict[str, str] = {}
-            for store in step.stores:
-                if store.buffer in kept:
-                    continue
-                for name in operands(step, store):
-                    own = program.buffers[store.buffer].dtype == program.buffers[name].dtype
+            for result, candidates in near.operands(step):
+                for name in () if result in kept else candidates:
+                    own = program.buffers[result].dtype == program.buffers[name].dtype
                     if own and name in free and last[name] == position and name not in taken.values():
-                        taken[store.buffer] = name
+                        taken[result] = name
                         break
             for result, name in taken.items():
                 last[name] = last.get(result, position)
             moved |= taken
             program.steps[position] = step = renamed(step, taken)
-        if isinstance(step, Kernel) or (isinstance(step, Call) and step.function in FRESH):
+        if isinstance(step, AnyKernel) or step.function in FRESH:
             free |= set(writes(step)) - kept
     return len(moved)
+
+
+class Near:
+    """Operands of kernels whose memory may hold a result; looked for once in equal kernels."""
+
+    def __init__(self) -> None:
+        self.known: dict[Pattern, list[tuple[str, list[str]]]] = {}
+
+    def operands(self, kernel: AnyKernel) -> Iterator[tuple[str, Iterable[str]]]:
+        """By buffer that a kernel stores to."""
+        if isinstance(kernel, Kernel):
+            yield from ((store.buffer, operands(kernel, store)) for store in kernel.stores)
+            return
+        if kernel.pattern not in self.known:
+            own = kernel.pattern.kernel
+            self.known[kernel.pattern] = [(store.buffer, list(operands(own, store))) for store in own.stores]
+        names = dict(zip(kernel.pattern.names, kernel.names, strict=True))
+        for result, candidates in self.known[kernel.pattern]:
+            yield names[result], map(names.__getitem__, candidates)
 
 
 def operands(kernel: Kernel, store: Store) -> Iterator[str]:
@@ -87,10 +123,11 @@ def depth(value: Scalar) -> int:
 
 def renamed(step: Step, names: Mapping[str, str]) -> Step:
     """A step on other buffers."""
+    if isinstance(step, Bound):
+        return Bound(step.pattern, tuple(names.get(name, name) for name in step.names))
     if isinstance(step, Kernel):
         used = reads(step).union(writes(step))
         return on_buffers(step, {name: names.get(name, name) for name in used}) if used & names.keys() else step
-    assert isinstance(step, Call)
     return replace(step, args=elsewhere(step.args, names), kwargs=elsewhere(dict(step.kwargs), names))
 
 

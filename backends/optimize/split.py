@@ -13,8 +13,11 @@ from ..loops.ir import (
     INDEX,
     LOAD,
     REDUCE,
+    Bound,
     Buffer,
+    Call,
     Kernel,
+    Pattern,
     Program,
     Scalar,
     Step,
@@ -25,6 +28,8 @@ from ..loops.ir import (
     rewrite,
     substitute,
     topological,
+    whole,
+    writes,
 )
 from .simplify import simplify
 
@@ -36,14 +41,28 @@ PIECE = 256  # elements at least
 def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
     """processors: by type of device, how many rows it works on at once."""
     steps: list[Step] = []
+    short: dict[tuple[Pattern, torch.device], bool] = {}
     for step in program.steps:
-        steps += in_pieces(program, step, processors) if isinstance(step, Kernel) else [step]
+        if isinstance(step, Call):
+            steps.append(step)
+            continue
+        device = program.buffers[writes(step)[0]].device
+        if isinstance(step, Bound):
+            key = step.pattern, device
+            if key not in short:
+                short[key] = pieces_of(step.pattern.kernel, device, processors) == 1
+            if short[key]:
+                steps.append(step)
+                continue
+        steps += in_pieces(program, whole(step), device, processors)
     program.steps = steps
     return program
 
 
-def device_of(program: Program, kernel: Kernel) -> torch.device:
-    return program.buffers[kernel.stores[0].buffer].device
+def pieces_of(kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> int:
+    """As choose_pieces, for a device."""
+    shortest = SHORTEST[device.type] * (LONGER_ACROSS if device.type == "cuda" and across(kernel) else 1)
+    return choose_pieces(kernel, processors[device.type], shortest)
 
 
 def choose_pieces(kernel: Kernel, processors: int, shortest: int) -> int:
@@ -81,11 +100,9 @@ def across(kernel: Kernel) -> bool:
     return any(node.attr.index.coefficient(variable) == 1 for node in loads(kernel.roots()) for variable in last)
 
 
-def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
+def in_pieces(program: Program, kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> list[Kernel]:
     """The two kernels, with a buffer between them for each reduction; the kernel itself where that is better."""
-    device = device_of(program, kernel)
-    shortest = SHORTEST[device.type] * (LONGER_ACROSS if device.type == "cuda" and across(kernel) else 1)
-    pieces = choose_pieces(kernel, processors[device.type], shortest)
+    pieces = pieces_of(kernel, device, processors)
     if pieces == 1:
         return [kernel]
     piece, following = _fresh(kernel, "piece", index(pieces)), _fresh(kernel, "following", index(pieces))

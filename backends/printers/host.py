@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch._C._dynamo import guards as allocation  # empty_strided with less to parse
 
 from ..loops.index import Index, product
-from ..loops.ir import Buffer, Call, Kernel, Program, Same, View, contiguous, reads, views_in, writes
+from ..loops.ir import AnyKernel, Buffer, Call, Program, Same, View, contiguous, reads, views_in, writes
 from .base import Parameters
 
 aten = torch.ops.aten
@@ -74,7 +74,7 @@ class Host:
         dead = self.last_uses()
         self.drop(dead.get(-1, []))
         for position, step in enumerate(self.program.steps):
-            if isinstance(step, Kernel):
+            if isinstance(step, AnyKernel):
                 self.kernel(step, self.launches.get(position))
             elif isinstance(step, Call):
                 self.call(step)
@@ -92,7 +92,7 @@ class Host:
         """By position of a step (-1: before the first), the names that nothing needs behind it."""
         last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
-            last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, Kernel)}
+            last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, AnyKernel)}
         program = self.program
         kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
         kept |= {item.name for item in program.outputs if isinstance(item, Same)} | set(program.constants)
@@ -106,7 +106,7 @@ class Host:
 
     # --- steps ---
 
-    def kernel(self, step: Kernel, launch: Launch | None) -> None:
+    def kernel(self, step: AnyKernel, launch: Launch | None) -> None:
         operands = reads(step)
         for name in writes(step):
             if name not in operands:

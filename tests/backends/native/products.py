@@ -100,6 +100,7 @@ def program(case: Case) -> Program:
 
         gm = make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions()))(*fakes)
     made, _ = fuse(lower(gm))
+    made.write_out()
     made.steps = [simplify(step) if isinstance(step, Kernel) else step for step in made.steps]
     return made
 

@@ -11,7 +11,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends import gpu, native
-from framejit.backends.loops.ir import Kernel
+from framejit.backends.loops.ir import AnyKernel, whole
 from framejit.backends.loops.scalar_ops import SCALAR_OPS
 from framejit.backends.printers import triton
 from framejit.backends.printers.host import Namespace
@@ -61,14 +61,14 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
             return {job: job.text for job in self.jobs}
 
     monkeypatch.setattr(gpu.load_triton, "Loading", Loading)
-    kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, Kernel)}
+    kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, AnyKernel)}
     namespace = Namespace({})
     launches = gpu.launches(program, kernels, namespace, {})
     assert namespace.objects == {}
     launches.finish()
     assert len(kernels) > len(printed) == len(set(launches.texts.values())) == len({id(job) for job in asked[0]}) > 1
     for position, kernel in kernels.items():
-        alone = kept(kernel, program.buffers, None)
+        alone = kept(whole(kernel), program.buffers, None)
         call = launches.calls[position]
         assert (call.parameters, launches.texts[position]) == (alone.parameters, alone.told)
         name, _, rest = call.call.partition("(")
