@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import networkx
@@ -14,7 +15,7 @@ import torch
 import torch.fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from ..passes.by_operator import WRITE, draws
+from ..passes.by_operator import SEEDED, WRITE, draws
 from ..passes.copies import Copies, Copy
 from ..passes.memory import results_of
 from .joint import Joint
@@ -56,7 +57,7 @@ def divide(joint: Joint) -> Divided:
     inputs = list(joint.inputs.values())
     again = [node for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__) if node.op != "placeholder"]
     inside = {*again, *joint.tangents.values()}
-    entering = {*(other for node in again for other in node.all_input_nodes), *needed} - inside
+    entering = {*(other for node in again for other in node.inputs), *needed} - inside
     kept_inputs = [node for node in inputs if node in entering]
     kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
     forward = forward_graph(joint, kept, order)
@@ -76,7 +77,7 @@ def late(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
     for node in (*(node for node in again if node not in forward), *again):
         todo = [node]
         while todo:
-            missing = [other for other in todo[-1].all_input_nodes if other in inside and other not in ordered]
+            missing = [other for other in todo[-1].inputs if other in inside and other not in ordered]
             if missing:
                 todo.append(missing[0])
             else:
@@ -121,7 +122,7 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
         node = todo.pop()
         if node not in found:
             found.add(node)
-            todo += [other for other in node.all_input_nodes if other not in ends]
+            todo += [other for other in node.inputs if other not in ends]
     return found
 
 
@@ -130,6 +131,7 @@ class Cut:
 
     def __init__(self, joint: Joint, first: set[Node], behind: set[Node]) -> None:
         self.joint, self.first = joint, first
+        self.sizes: dict[int, int] = {}
         self.forward = [node for node in joint.forward if node in first or node in behind]
         before = set(self.forward)
         self.backward = behind - before
@@ -156,7 +158,7 @@ class Cut:
             return False
         if not cheap(node) or self.laid_down(node):
             return True
-        return 4 * size(node) < sum(map(size, node.all_input_nodes))  # of a reduction the result is small
+        return 4 * self.size(node) < sum(map(self.size, node.all_input_nodes))  # of a reduction the result is small
 
     def laid_down(self, node: Node) -> bool:
         """Whether something in the backward pass wants a node's value in memory, itself or seen through views."""
@@ -248,13 +250,20 @@ class Cut:
         needed = any(user in self.backward for user in node.users)
         return self.price(node), node in self.fixed, needed, tuple(local[user] for user in self.followers(node))
 
+    def size(self, node: Node) -> int:
+        """As size; copies of one node share their fake results."""
+        key = id(node.meta.get("val"))
+        if key not in self.sizes:
+            self.sizes[key] = size(node)
+        return self.sizes[key]
+
     def price(self, node: Node) -> float:
         """What keeping a node's value costs."""
         if not isinstance(node.meta.get("val"), torch.Tensor):
             return math.inf
         if node in self.parameters:
             return 0
-        bytes_ = size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
+        bytes_ = self.size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
         return int(2 * bytes_ if all(fusible(node, user) for user in node.users) else bytes_)
 
 
@@ -276,43 +285,46 @@ def cut(places: Sequence[Place]) -> list[int]:
     return [number for number in range(len(places)) if (number, False) in near and (number, True) not in near]
 
 
-def overload(node: Node) -> Any:
-    return node.target if isinstance(node.target, torch._ops.OpOverload) else None
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a node by its operator. `view`: its result is a window on its input. `cheap`: to compute it again costs little
+    more than to read its inputs."""
+
+    name: str
+    view: bool
+    cheap: bool
+
+
+@lru_cache(4096)
+def facts(target: Any) -> Facts:
+    if not isinstance(target, torch._ops.OpOverload):
+        return Facts("", False, target is operator.getitem)
+    schema = target._schema
+    name = schema.name.rpartition("::")[2]
+    view = not schema.is_mutable and any(argument.alias_info is not None for argument in schema.arguments)
+    cheap = SEEDED not in target.tags and (torch.Tag.pointwise in target.tags or view or name in CHEAP)
+    return Facts(name, view, cheap)
 
 
 def name(node: Node) -> str:
-    found = overload(node)
-    return found._schema.name.rpartition("::")[2] if found is not None else ""
+    return facts(node.target).name
 
 
 def view(node: Node) -> bool:
-    """Whether a node's result is a window on its input."""
-    found = overload(node)
-    if found is None:
-        return False
-    schema = found._schema
-    return not schema.is_mutable and any(argument.alias_info is not None for argument in schema.arguments)
+    return facts(node.target).view
 
 
 def cheap(node: Node) -> bool:
-    """Whether computing a node again costs little more than reading its inputs."""
-    if node.target is operator.getitem:
-        return True
-    found = overload(node)
-    if found is None or draws(node):
-        return False
-    return torch.Tag.pointwise in found.tags or view(node) or name(node) in CHEAP
+    return facts(node.target).cheap
 
 
 def fusible(one: Node, other: Node) -> bool:
     """Whether one kernel may compute both."""
-    if name(other) == WIDE:
-        return True
-    return light(one) and light(other)
+    return facts(other.target).name == WIDE or (light(one) and light(other))
 
 
 def light(node: Node) -> bool:
-    return cheap(node) or (draws(node) and isinstance(node.meta.get("val"), torch.Tensor) and not node.all_input_nodes)
+    return cheap(node) or (draws(node) and isinstance(node.meta.get("val"), torch.Tensor) and not node.inputs)
 
 
 def size(node: Node) -> int:

@@ -5,7 +5,7 @@ on a reduction comes behind it, what does not depend on the innermost variables 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -139,6 +139,11 @@ class Call:
     def views(self) -> Iterator[View]:
         yield from views_in((self.args, dict(self.kwargs)))
 
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The buffers that it reads."""
+        return frozenset(view.buffer for view in self.views())
+
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
@@ -158,6 +163,14 @@ class Bound:
 
     pattern: Pattern
     names: tuple[str, ...]
+
+    @cached_property
+    def stored(self) -> tuple[str, ...]:
+        return tuple(self.names[number] for number in self.pattern.stored)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        return frozenset(self.names[number] for number in self.pattern.loaded)
 
     @property
     def rows(self) -> Index:
@@ -388,17 +401,13 @@ def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
     return replace(kernel, stores=tuple(stores))
 
 
-def writes(step: Step) -> list[str]:
+def writes(step: Step) -> Sequence[str]:
     if isinstance(step, Bound):
-        return [step.names[number] for number in step.pattern.stored]
+        return step.stored
     if isinstance(step, Kernel):
         return [store.buffer for store in step.stores]
     return [name for name in step.results if name is not None]
 
 
-def reads(step: Step) -> set[str] | frozenset[str]:
-    if isinstance(step, Bound):
-        return {step.names[number] for number in step.pattern.loaded}
-    if isinstance(step, Kernel):
-        return step.read
-    return {view.buffer for view in step.views()}
+def reads(step: Step) -> frozenset[str]:
+    return step.read

@@ -37,8 +37,9 @@ class Repeated:
 
     def __init__(self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns) -> None:
         self.program, self.patterns = program, patterns
-        self.known: dict[Any, tuple[tuple[str, ...], Lowered]] = {}
-        self.results: dict[Any, Any] = {}
+        self.kinds: dict[Any, int] = {}  # numbers of what nodes have in common
+        self.known: dict[int, tuple[tuple[str, ...], Lowered]] = {}
+        self.results: dict[tuple[int, tuple[str, ...]], Any] = {}
         self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
 
     def lower(self, node: AnyNode, operands: Any, make: Callable[[], Any]) -> Any:
@@ -48,17 +49,17 @@ class Repeated:
             key = self.likeness(node), alike(operands, numbers)
         except NotRepeated:
             return make()
-        names = tuple(numbers)
+        kind, names = self.kinds.setdefault(key, len(self.kinds)), tuple(numbers)
         alone = torch.Tag.nondeterministic_seeded in node.target.tags or not self.escaping.isdisjoint(memories(node))  # type: ignore[union-attr]
-        if not alone and (key, *names) in self.results:
-            return self.results[key, *names]
-        if key in self.known:
-            others, lowered = self.known[key]
+        if not alone and (kind, names) in self.results:
+            return self.results[kind, names]
+        if kind in self.known:
+            others, lowered = self.known[kind]
             result = self.again(node, lowered, dict(zip(others, names, strict=True)))
         else:
-            result = self.first(key, names, make)
-        if key in self.known:  # an operator that is called is called each time
-            self.results[key, *names] = result
+            result = self.first(kind, names, make)
+        if kind in self.known:  # an operator that is called is called each time
+            self.results[kind, names] = result
         return result
 
     def likeness(self, node: AnyNode) -> Any:
@@ -67,7 +68,7 @@ class Repeated:
             return node.source
         return node.target, *map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))
 
-    def first(self, key: Any, names: Sequence[str], make: Callable[[], Any]) -> Any:
+    def first(self, kind: int, names: tuple[str, ...], make: Callable[[], Any]) -> Any:
         """The result of a node that no other was equal to."""
         steps, buffers = len(self.program.steps), len(self.program.buffers)
         result = make()
@@ -75,7 +76,7 @@ class Repeated:
         if all(isinstance(step, Kernel) for step in added):
             bound = [self.patterns.bind(step) for step in added if isinstance(step, Kernel)]
             self.program.steps[steps:] = bound
-            self.known[key] = tuple(names), Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result)
+            self.known[kind] = names, Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result)
         return result
 
     def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -215,4 +216,9 @@ def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
 
 
 def _tuple(items: Sequence[Index]) -> str:
+    return _text(tuple(items))
+
+
+@lru_cache(4096)
+def _text(items: tuple[Index, ...]) -> str:
     return f"({''.join(f'{item}, ' for item in items)})"
