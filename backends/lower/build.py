@@ -26,6 +26,7 @@ DTYPES = frozenset({
     torch.float16, torch.bfloat16, torch.float32, torch.float64,
 })  # fmt: skip
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+COPY = torch.ops.aten.copy_.default
 NOTHING = {"sum": 0, "prod": 1, "any": False}  # of no values
 Body = Callable[[Sequence[Index]], Scalar]
 
@@ -49,6 +50,7 @@ class Builder:
         self.program = Program({}, [], [], [])
         self.repeated = Repeated(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
+        self.computed: set[torch.fx.Node] = set()  # sources of copies that are no views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
         self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | number | tuple of these
 
@@ -124,9 +126,12 @@ class Builder:
 
     def call(self, node: AnyNode) -> Any:
         if node.target is operator.getitem:
-            return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
-        if node.target is torch.ops.aten.copy_.default and self.is_input(node.args[0]):
-            target, source = self.values[node.args[0]], self.values[node.args[1]]  # type: ignore[index]
+            own = node.source if isinstance(node, Copy) else node
+            return self.values[first(node)][own.args[1]]  # type: ignore[index]
+        if isinstance(node, Copy) and node.source in self.computed:
+            return self.repeat(node)
+        if node.target is COPY and self.is_input(node.args[0]):
+            target, source = self.values[node.args[0]], self.values[node.args[1]]
             self.program.writes.append((target, source))
             return target
         if writes(node.target):
@@ -140,10 +145,15 @@ class Builder:
         if viewed is not None:
             return viewed
         if isinstance(node, Copy):
-            inputs = [self.values[other] for other in node.inputs]
-            return self.repeated.lower(node, inputs, lambda: self.compute(node, *self.arguments(node)))
+            self.computed.add(node.source)
+            return self.repeat(node)
         args, kwargs = self.arguments(node)
         return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
+
+    def repeat(self, node: Copy) -> Any:
+        """A node of which others may be copies, too: its arguments are only looked at for the first."""
+        inputs = [self.values[other] for other in node.inputs]
+        return self.repeated.lower(node, inputs, lambda: self.compute(node, *self.arguments(node)))
 
     def arguments(self, node: AnyNode) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return self.look_up(tuple(node.args)), self.look_up(dict(node.kwargs))

@@ -63,9 +63,8 @@ class Fusion:
             self.index(number)
         effects = [number for number, step in self.steps.items() if isinstance(step, Call) and step.effect]
         self.effect_before = dict(zip(effects[1:], effects, strict=False))  # they stay in their order: random numbers, say
+        self.effect_behind = dict(zip(effects, effects[1:], strict=False))
         self.before: dict[int, int] = {}  # ancestors, as bits
-        self.start: dict[int, int] = {}  # by step, the first of those that it was made of, where it is another
-        self.updated: set[int] = set()  # steps that got ancestors behind them
         self.reasons: dict[tuple[str, str], str] = {}
 
     def index(self, number: int) -> None:
@@ -132,7 +131,7 @@ class Fusion:
         if merged is None:
             self.reasons[writes(producer)[0], writes(consumer)[0]] = reason
             return False
-        self.unite(first, second, merged, [*range(self.start.get(first, first), second), *self.updated] if others else [])
+        self.unite(first, second, merged)
         return True
 
     def replace(self, number: int, merged: Bound) -> None:
@@ -141,23 +140,30 @@ class Fusion:
         self.steps[number] = merged
         self.index(number)
 
-    def unite(self, first: int, second: int, merged: Bound, following: Iterable[int]) -> None:
-        """The kernel of two steps, under the second one's number. following: among these are all steps behind one of them."""
+    def unite(self, first: int, second: int, merged: Bound) -> None:
+        """The kernel of two steps, under the second one's number."""
         for name in self.reads.pop(first):
             self.readers[name].discard(first)
         del self.steps[first]
-        self.updated.discard(first)
-        self.start[second] = min(self.start.pop(first, first), self.start.get(second, second))
         self.replace(second, merged)
         for name in writes(merged):
             self.producer[name] = second
         self.before[second] = both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
-        bits = 1 << first | 1 << second
-        for other in following:
-            mask = self.before.get(other, 0)
-            if mask & bits:
-                self.before[other] = (mask | both | 1 << second) & ~(1 << first)
-                self.updated.add(other)
+        gone, both = 1 << first, both | 1 << second
+        todo = self.behind(second)
+        while todo:
+            other = todo.pop()
+            mask = self.before[other]
+            if mask & gone or mask | both != mask:
+                self.before[other] = (mask | both) & ~gone
+                todo += self.behind(other)
+
+    def behind(self, number: int) -> list[int]:
+        """The steps right behind one, of those whose ancestors are known."""
+        found = [other for name in writes(self.steps[number]) for other in self.readers.get(name, ())]
+        if number in self.effect_behind:
+            found.append(self.effect_behind[number])
+        return [other for other in found if other in self.before]
 
     # --- side by side ---
 
@@ -178,7 +184,7 @@ class Fusion:
         merged = self.patterns.made(zipped, left, right)
         if merged is None or too_large(merged):
             return False
-        self.unite(first, second, merged, list(self.before))
+        self.unite(first, second, merged)
         return True
 
     def same_device(self, left: Bound, right: Bound) -> bool:
