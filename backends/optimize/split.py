@@ -54,7 +54,7 @@ def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
             if short[key]:
                 steps.append(step)
                 continue
-        steps += in_pieces(program, whole(step), device, processors)
+        steps += in_pieces(program, whole(step), processors)
     program.steps = steps
     return program
 
@@ -100,8 +100,9 @@ def across(kernel: Kernel) -> bool:
     return any(node.attr.index.coefficient(variable) == 1 for node in loads(kernel.roots()) for variable in last)
 
 
-def in_pieces(program: Program, kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> list[Kernel]:
+def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
     """The two kernels, with a buffer between them for each reduction; the kernel itself where that is better."""
+    device = program.buffers[kernel.stores[0].buffer].device
     pieces = pieces_of(kernel, device, processors)
     if pieces == 1:
         return [kernel]

@@ -50,3 +50,19 @@ def test_arguments_of_run_are_checked():
         with pytest.raises((TypeError, ValueError, AttributeError)):
             run(*wrong)
     assert torch.get_num_threads() >= 1
+
+
+def test_erf_is_precise_and_ends_at_one():
+    """Everywhere within a few units in the last place; 1 + erf(x) of a gelu far to the left is 0, or its product would be large."""
+    text = """void NAME(const int64_t* words) {
+        const float* x = (const float*)words[0]; float* y = (float*)words[1];
+        for (int64_t i = 0; i < words[2]; i++) y[i] = erf_f(x[i]);
+    }"""
+    (address,) = functions(c.preamble(compiler()[2]), [text], 1)
+    powers = torch.ldexp(torch.ones(276), torch.arange(-148, 128))
+    x = torch.cat([torch.linspace(0, 6, 1 << 16), powers, torch.tensor([torch.inf])])
+    x = torch.cat([x, -x, torch.tensor([torch.nan])])
+    y = torch.empty_like(x)
+    run(address, x, y, len(x))
+    torch.testing.assert_close(y, torch.erf(x), rtol=5e-7, atol=1e-45, equal_nan=True)
+    assert y.signbit().equal(torch.erf(x).signbit()) and (y[x.abs() > 3.92].abs() == 1).all() and not (y.abs() > 1).any()
