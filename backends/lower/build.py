@@ -103,9 +103,8 @@ class Builder:
 
     def constant(self, node: AnyNode) -> View:
         """A tensor that belongs to the graph."""
-        value: Any = self.gm.constants[str(node.target)] if isinstance(self.gm, Copies) else self.gm
-        for name in () if isinstance(self.gm, Copies) else str(node.target).split("."):
-            value = getattr(value, name)
+        name = str(node.target)
+        value: Any = self.gm.constants[name] if isinstance(self.gm, Copies) else operator.attrgetter(name)(self.gm)
         if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
             raise NotImplementedError(f"a constant of type {type(value).__name__}")
         buffer = self.new_buffer(node.name, value)

@@ -102,8 +102,10 @@ static inline double erf_d(double x) { return erf(x); }
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 static inline float erf_f(float x) {
     float a = fabsf(x), c = a > 3.92f ? 3.92f : x, s = c * c, t = s * s;
-    float p = __builtin_fmaf(t, __builtin_fmaf(s, 2.050146122201113e-06f, 0.0002848748117685318f), __builtin_fmaf(s, 0.0037652740720659494f, 0.05274766683578491f));
-    float q = __builtin_fmaf(t, __builtin_fmaf(s, 3.809190820902586e-05f, 0.0011624519247561693f), __builtin_fmaf(s, 0.01496853120625019f, 0.11410582065582275f));
+    float p = __builtin_fmaf(s, 0.0037652740720659494f, 0.05274766683578491f);
+    float q = __builtin_fmaf(s, 0.01496853120625019f, 0.11410582065582275f);
+    p = __builtin_fmaf(t, __builtin_fmaf(s, 2.050146122201113e-06f, 0.0002848748117685318f), p);
+    q = __builtin_fmaf(t, __builtin_fmaf(s, 3.809190820902586e-05f, 0.0011624519247561693f), q);
     p = __builtin_fmaf(t, p, __builtin_fmaf(s, 0.19039851427078247f, 1.1283791065216064f));
     q = __builtin_fmaf(t, q, __builtin_fmaf(s, 0.5020690560340881f, 1.0f));
     float r = c * p / q;
