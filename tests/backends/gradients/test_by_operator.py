@@ -134,7 +134,7 @@ def test_running_statistics_are_written(backend, taken):
 
 
 def windows(x, y):
-    return x * 2, x[1:], y.view(-1)
+    return x[1:], y.detach() * 2
 
 
 def unseen_by_autograd(x, y):
@@ -175,19 +175,21 @@ def test_a_backward_pass_can_be_run_twice_and_be_differentiated(taken):
 
 def test_gradients_may_be_missing_or_lie_otherwise(taken):
     def two(x, y):
-        return x * y[:4], (x + 1).exp()
+        inner = (x + 1).exp().sin()
+        product = inner * x.cos() * 2  # what leads to it is one node with two outputs, as the other result takes `inner`, too
+        return product, (product + inner * y[:4]).exp().sum()
 
     found = []
     for run in (two, framejit.compile(two, backend="native")):
         x, y = torch.ones(4, 6, requires_grad=True), torch.ones(6, 6, requires_grad=True)
         product, other = run(x, y)
-        other.t().contiguous().backward(torch.arange(24.0).view(6, 4), retain_graph=True)
-        found.append([x.grad, y.grad])
-        product.sum().backward()
+        product.t().contiguous().backward(torch.arange(24.0).view(6, 4), retain_graph=True)
         found.append([x.grad.clone(), y.grad])
-    assert taken == [True] and found[0][1] is None and found[2][1] is None
+        other.backward()
+        found.append([x.grad.clone(), y.grad])
+    assert taken == [True, True] and found[0][1] is None and found[2][1] is None
     for want, got in zip([*found[0][:1], *found[1]], [*found[2][:1], *found[3]], strict=True):
-        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
