@@ -19,10 +19,9 @@ from .deoptimised import PASSED_ON, deoptimising, tell
 from .fitness import refusal
 from .passes.full_masks import drop_full_masks
 from .registry import Backend, lookup, name_of, whole
-from .value_errors import draws_random_numbers, raises_after_writing
+from .value_errors import draws_random_numbers, raises_after_writing, switches_modes
 
 REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
-MODES = ("_set_grad_enabled", "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
 LEAVE = {
     TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
     TransformType.Grad: torch._C._functorch._grad_decrement_nesting,
@@ -56,7 +55,7 @@ def compile_graph(
     graph.output((*outputs, *expected))
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
-    modes = touches_modes(captured.nodes)
+    modes = any(map(switches_modes, captured.nodes))
     random = seed is not None or draws_random_numbers(captured.nodes)
     origin = ""
     try:
@@ -153,11 +152,6 @@ def warn_once(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
         warnings.warn(f"framejit: {text}", stacklevel=2)
-
-
-def touches_modes(nodes: Sequence[torch.fx.Node]) -> bool:
-    """Whether the graph switches one of torch's modes on its way."""
-    return any(getattr(node.target, "__name__", "") in MODES for node in nodes)
 
 
 class Restoring:

@@ -1,5 +1,5 @@
 """What the nodes of a captured graph may do when they run: raise because of the numbers they meet (shapes and dtypes were seen
-at capture), write into an argument, draw random numbers."""
+at capture), write into an argument, draw random numbers, switch modes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,6 +31,10 @@ RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
     "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
 )  # fmt: skip
+
+
+GRAD_MODE = "_set_grad_enabled"
+MODES = (GRAD_MODE, "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
 
 
 def name_of(node: torch.fx.Node) -> str:
@@ -93,6 +97,11 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether a node that may raise comes behind (or is) one that writes."""
     writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
     return any(may_raise(node) for node in nodes[writes:])
+
+
+def switches_modes(node: torch.fx.Node) -> bool:
+    """Whether a node switches one of torch's modes for those behind it."""
+    return name_of(node) in MODES
 
 
 def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:

@@ -15,10 +15,11 @@ import torch
 import torch.fx
 
 from ..passes.memory import memory_of
-from ..value_errors import is_foreign, is_users, may_draw, may_write, name_of
+from ..value_errors import GRAD_MODE, is_foreign, is_users, may_draw, may_write, name_of, switches_modes
 
 MOST = 128  # pieces
 FEW = 3  # operations that a piece is not worth compiling for
+REARRANGE = ("grad", "backward", "requires_grad_", "retain_grad")  # what autograd sees between the nodes around it
 NORMS = ("batch_norm", "instance_norm")  # what they write are statistics, which take no part in gradients
 
 
@@ -67,7 +68,9 @@ def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
     ends = {result for result in results if has_gradient(result) and result.op != "placeholder"}
     if len(ends) < 2:
         return None
-    nodes = [node for node in gm.graph.nodes if node.op not in ("placeholder", "output")]
+    nodes, grads, left_on = by_grad_mode(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
+    if not left_on or any(switches_modes(node) or name_of(node) in REARRANGE for node in nodes):
+        return None
     touched = memories_by_node(nodes)
     written = written_memories(nodes)
     leads = leading(nodes, ends, tied(nodes, touched, written))
@@ -75,9 +78,22 @@ def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
         groups = grouped(nodes, leads, earlier(nodes, touched))
         if not 1 < len(groups) <= MOST or crosses(groups, touched, written):
             return None
-        return separated(gm, groups, results)
+        return separated(gm, groups, results, grads)
     except Whole:
         return None
+
+
+def by_grad_mode(nodes: Iterable[torch.fx.Node]) -> tuple[list[torch.fx.Node], dict[torch.fx.Node, bool], bool]:
+    """Nodes without those that switch grad mode; whether it is on where each of them runs, and in the end. A graph that takes gradients
+    begins with it."""
+    kept, grads, now = [], {}, True
+    for node in nodes:
+        if name_of(node) == GRAD_MODE:
+            now = bool(node.args[0])
+            continue
+        grads[node] = now
+        kept.append(node)
+    return kept, grads, now
 
 
 def example(node: torch.fx.Node) -> Any:
@@ -210,7 +226,10 @@ def crosses(groups: Sequence[Sequence[torch.fx.Node]], touched: dict[torch.fx.No
 
 
 def separated(
-    gm: torch.fx.GraphModule, groups: Sequence[Sequence[torch.fx.Node]], results: Sequence[torch.fx.Node]
+    gm: torch.fx.GraphModule,
+    groups: Sequence[Sequence[torch.fx.Node]],
+    results: Sequence[torch.fx.Node],
+    grads: dict[torch.fx.Node, bool],
 ) -> tuple[list[Piece], list[int]]:
     """A graph for each group."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
@@ -219,7 +238,7 @@ def separated(
     for position, group in enumerate(groups):
         later = {node for other in groups[position + 1 :] for node in other}
         gives = [node for node in group if node in results or (is_given(node) and not later.isdisjoint(node.users))]
-        writer = Writer()
+        writer = Writer(grads)
         for node in group:
             writer.write(node)
         numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
@@ -238,7 +257,8 @@ def is_given(node: torch.fx.Node) -> bool:
 class Writer:
     """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from outside found first."""
 
-    def __init__(self) -> None:
+    def __init__(self, grads: dict[torch.fx.Node, bool]) -> None:
+        self.grads = grads
         self.takes: list[torch.fx.Node] = []
         self.order: list[torch.fx.Node] = []
         self.known: set[torch.fx.Node] = set()
@@ -267,7 +287,18 @@ class Writer:
             made[node] = graph.placeholder(node.name)
             ours = node.op == "placeholder"
             made[node].meta = dict(node.meta) if ours else {"example_value": example(node), "grad_fn": example(node).grad_fn}
+        now = True
         for node in self.order:
+            if self.grads[node] != now:
+                now = switched(graph, not now)
             made[node] = graph.node_copy(node, made.__getitem__)
+        if not now:
+            switched(graph, True)
         graph.output(tuple(made[node] for node in gives))
         return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+
+
+def switched(graph: torch.fx.Graph, on: bool) -> bool:
+    """Grad mode from here on."""
+    graph.call_function(torch._C._set_grad_enabled, (on,))
+    return on

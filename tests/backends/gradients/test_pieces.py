@@ -182,6 +182,24 @@ def test_an_attribute_that_others_are_made_of(backend):
     check(loss, use, model, torch.randn(6, 4), torch.randn(6, 4), backend=backend, cuts=4)
 
 
+def test_grad_mode_is_what_it_was(backend):
+    def fn(x, w):
+        h = x.sin() * x
+        with torch.no_grad():
+            scale = w.abs().sum() + h.max()
+        loss = (h * w / scale).exp().sum()
+        with torch.no_grad():
+            return h, loss, (loss * w).sin()
+
+    def use(f, x, w):
+        h, loss, other = f(x, w)
+        h.retain_grad()
+        loss.backward()
+        return h, loss, other, other.requires_grad, h.grad, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=2)
+
+
 def test_random_numbers_keep_their_order(backend):
     def fn(x, w):
         h = F.dropout(x, 0.5) * torch.rand(4)
