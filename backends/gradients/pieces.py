@@ -189,16 +189,32 @@ def grouped(
     places = {node: place for place, node in enumerate(nodes)}
     kinds = sorted({of for of in leads.values() if of}, key=lambda of: (-len(of), sorted(places[node] for node in of)))
     left, groups = list(nodes), list[list[torch.fx.Node]]()
-    while any(leads[node] for node in left):
-        tries = [can_run(left, {kind, frozenset()}, leads, before) for kind in kinds]
-        keyed = [sum(bool(leads[node]) for node in group) for group in tries]
-        whole = [count == sum(leads[node] == kind for node in left) for kind, count in zip(kinds, keyed, strict=True)]
-        group = tries[max(range(len(kinds)), key=lambda place: (keyed[place] > 0, whole[place], -place))]
+    while kinds:
+        group = next_group(left, kinds, leads, before)
         groups.append(group)
         taken = set(group)
         left = [node for node in left if node not in taken]
+        remaining = {leads[node] for node in left}
+        kinds = [kind for kind in kinds if kind in remaining]
     groups[-1] += left
     return groups
+
+
+def next_group(
+    left: Sequence[torch.fx.Node],
+    kinds: Sequence[frozenset[torch.fx.Node]],
+    leads: dict[torch.fx.Node, frozenset[torch.fx.Node]],
+    before: dict[torch.fx.Node, set[torch.fx.Node]],
+) -> list[torch.fx.Node]:
+    """All nodes left of a kind if that is possible for one, else some of the first kind that can begin."""
+    some: list[torch.fx.Node] = []
+    for kind in kinds:
+        group = can_run(left, {kind, frozenset()}, leads, before)
+        count = sum(leads[node] == kind for node in group)
+        if count == sum(leads[node] == kind for node in left):
+            return group
+        some = some or (group if count else [])
+    return some
 
 
 def can_run(
