@@ -130,7 +130,8 @@ class Builder:
         if isinstance(node, Copy) and node.source in self.computed:
             return self.repeat(node)
         if node.target is COPY and self.is_input(node.args[0]):
-            target, source = self.values[node.args[0]], self.values[node.args[1]]
+            arguments: Any = node.args
+            target, source = (self.values[argument] for argument in arguments[:2])
             self.program.writes.append((target, source))
             return target
         if writes(node.target):
@@ -199,7 +200,10 @@ class Builder:
         if key not in self.aliases:
             self.aliases[key] = self.seen(result, base, view.offset)
         found = self.aliases[key]
-        return None if found is None else View(view.buffer, *found, view.dtype, view.device)
+        if found is None:
+            return None
+        size, stride, offset = found
+        return View(view.buffer, size, stride, offset, view.dtype, view.device)
 
     def seen(self, result: torch.Tensor, base: FakeTensor, offset: Index) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
         """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor that it shows."""

@@ -16,7 +16,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .copies import INPUT, Copy, module, template, written
+from .copies import INPUT, AnyNode, Copy, module, template, written
 from .memory import memories, memory_of
 
 Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
@@ -255,7 +255,7 @@ def is_item(node: torch.fx.Node) -> bool:
     return isinstance(source, torch.fx.Node) and example(source) is None
 
 
-def draws(node: torch.fx.Node) -> bool:
+def draws(node: AnyNode) -> bool:
     """Whether a node of an ATen graph draws random numbers, or is not known not to."""
     return SEEDED in getattr(node.target, "tags", ())
 

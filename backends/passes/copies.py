@@ -44,7 +44,8 @@ class Copy:
         return self.mapped(self.source.kwargs)
 
     def mapped(self, tree: Any) -> Any:
-        return torch.fx.node.map_arg(tree, self.used().__getitem__)
+        copy_of: Callable[[torch.fx.Node], Any] = self.used().__getitem__
+        return torch.fx.node.map_arg(tree, copy_of)
 
     def used(self) -> dict[torch.fx.Node, Copy]:
         """By node that the source uses, the copy."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.fx
+
+from .copies import AnyNode
 
 
 def memory_of(tensor: torch.Tensor) -> int:
@@ -12,13 +13,13 @@ def memory_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def results_of(node: torch.fx.Node) -> list[Any]:
+def results_of(node: AnyNode) -> list[Any]:
     """What a node's operator returns, on fake tensors, as a list."""
     value = node.meta.get("val")
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
-def memories(node: torch.fx.Node) -> list[Any]:
+def memories(node: AnyNode) -> list[Any]:
     """For each result something that is equal for two tensors on the same memory. Nodes that were copied bring it in meta["memory"]:
     their fake results are those of the node that they are copies of."""
     if "memory" in node.meta:
