@@ -69,7 +69,8 @@ def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
     if len(ends) < 2:
         return None
     nodes, grads, left_on = by_grad_mode(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
-    if not left_on or any(switches_modes(node) or name_of(node) in REARRANGE for node in nodes):
+    calls = all(node.op in ("call_function", "call_method") for node in nodes)
+    if not left_on or not calls or any(switches_modes(node) or name_of(node) in REARRANGE for node in nodes):
         return None
     touched = memories_by_node(nodes)
     written = written_memories(nodes)
