@@ -17,6 +17,8 @@ import torch.fx
 from ..passes.memory import memory_of
 from ..value_errors import GRAD_MODE, is_foreign, is_users, may_draw, may_write, name_of, switches_modes
 
+Node = torch.fx.Node
+Kind = frozenset[Node]  # the results whose backward pass goes through a node; none for one without gradients
 MOST = 128  # pieces
 FEW = 3  # operations that a piece is not worth compiling for
 REARRANGE = ("grad", "backward", "requires_grad_", "retain_grad")  # what autograd sees between the nodes around it
@@ -63,7 +65,7 @@ def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
     """A graph's pieces in the order to be called, and the numbers of its results; None where it is one piece, or where nobody can say
     how it may be cut."""
     results: Any = gm.graph.output_node().args[0]
-    if not all(isinstance(result, torch.fx.Node) for result in results):
+    if not all(isinstance(result, Node) for result in results):
         return None
     ends = {result for result in results if has_gradient(result) and result.op != "placeholder"}
     if len(ends) < 2:
@@ -84,7 +86,7 @@ def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
         return None
 
 
-def by_grad_mode(nodes: Iterable[torch.fx.Node]) -> tuple[list[torch.fx.Node], dict[torch.fx.Node, bool], bool]:
+def by_grad_mode(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, bool], bool]:
     """Nodes without those that switch grad mode; whether it is on where each of them runs, and in the end. A graph that takes gradients
     begins with it."""
     kept, grads, now = [], {}, True
@@ -97,51 +99,51 @@ def by_grad_mode(nodes: Iterable[torch.fx.Node]) -> tuple[list[torch.fx.Node], d
     return kept, grads, now
 
 
-def example(node: torch.fx.Node) -> Any:
+def example(node: Node) -> Any:
     return node.meta.get("example_value")
 
 
-def tensors_of(node: torch.fx.Node) -> list[torch.Tensor]:
+def tensors_of(node: Node) -> list[torch.Tensor]:
     value = example(node)
     return [item for item in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(item, torch.Tensor)]
 
 
-def has_gradient(node: torch.fx.Node) -> bool:
+def has_gradient(node: Node) -> bool:
     return any(tensor.requires_grad for tensor in tensors_of(node))
 
 
 # memory
 
 
-def memories_by_node(nodes: Iterable[torch.fx.Node]) -> dict[torch.fx.Node, set[int]]:
+def memories_by_node(nodes: Iterable[Node]) -> dict[Node, set[int]]:
     """Of each node, the memory that it reads, writes or makes."""
     return {node: memories_of(node, *node.all_input_nodes) for node in nodes}
 
 
-def memories_of(*nodes: torch.fx.Node) -> set[int]:
+def memories_of(*nodes: Node) -> set[int]:
     return {memory_of(tensor) for node in nodes for tensor in tensors_of(node) if tensor.layout == torch.strided}
 
 
-def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int]:
+def written_memories(nodes: Iterable[Node]) -> set[int]:
     """What is written to, statistics left out; all that a writer is given, as names do not say which."""
     writers = [node for node in nodes if may_write(node) and not any(norm in name_of(node) for norm in NORMS)]
     return memories_of(*(other for node in writers for other in node.all_input_nodes))
 
 
-def tied(nodes: Sequence[torch.fx.Node], touched: dict[torch.fx.Node, set[int]], written: set[int]) -> list[list[torch.fx.Node]]:
+def tied(nodes: Sequence[Node], touched: dict[Node, set[int]], written: set[int]) -> list[list[Node]]:
     """Nodes that have to lie in one piece: on memory that is written to, and a tuple with its items."""
     groups = [[node for node in nodes if memory in touched[node]] for memory in sorted(written)]
     tuples = (node for node in nodes if isinstance(example(node), (tuple, list)))
     return groups + [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
 
 
-def earlier(nodes: Sequence[torch.fx.Node], touched: dict[torch.fx.Node, set[int]]) -> dict[torch.fx.Node, set[torch.fx.Node]]:
+def earlier(nodes: Sequence[Node], touched: dict[Node, set[int]]) -> dict[Node, set[Node]]:
     """Of each node, those that have to run before: that make what it takes, or are on memory that one of the two writes to; what draws
     random numbers, or nothing is known of, keeps its order."""
     before = {node: set(node.all_input_nodes) for node in nodes}
-    last_writer: dict[int, torch.fx.Node] = {}
-    since: dict[int, list[torch.fx.Node]] = {}
-    last_ordered: torch.fx.Node | None = None
+    last_writer: dict[int, Node] = {}
+    since: dict[int, list[Node]] = {}
+    last_ordered: Node | None = None
     for node in nodes:
         writes = may_write(node)
         for memory in touched[node]:
@@ -163,11 +165,8 @@ def earlier(nodes: Sequence[torch.fx.Node], touched: dict[torch.fx.Node, set[int
 # gradients
 
 
-def leading(
-    nodes: Sequence[torch.fx.Node], ends: set[torch.fx.Node], tied: Sequence[Sequence[torch.fx.Node]]
-) -> dict[torch.fx.Node, frozenset[torch.fx.Node]]:
-    """Of each node, the results whose backward pass goes through it; none for those without gradients."""
-    of: dict[torch.fx.Node, frozenset[torch.fx.Node]] = {node: frozenset({node} & ends) for node in nodes}
+def leading(nodes: Sequence[Node], ends: set[Node], tied: Sequence[Sequence[Node]]) -> dict[Node, Kind]:
+    of: dict[Node, Kind] = {node: frozenset({node} & ends) for node in nodes}
     before: Any = None
     while before != of:
         before = dict(of)
@@ -175,21 +174,17 @@ def leading(
             if has_gradient(node):
                 of[node] = of[node].union(*(of[user] for user in node.users if user in of))
         for group in tied:
-            everything = frozenset[torch.fx.Node]().union(*(of[node] for node in group))
+            everything = Kind().union(*(of[node] for node in group))
             of.update((node, everything) for node in group)
     return of
 
 
-def grouped(
-    nodes: Sequence[torch.fx.Node],
-    leads: dict[torch.fx.Node, frozenset[torch.fx.Node]],
-    before: dict[torch.fx.Node, set[torch.fx.Node]],
-) -> list[list[torch.fx.Node]]:
+def grouped(nodes: Sequence[Node], leads: dict[Node, Kind], before: dict[Node, set[Node]]) -> list[list[Node]]:
     """Nodes that lead to the same results together, in an order in which they can run. What leads to most comes first; what leads to
     none goes along as soon as it can."""
     places = {node: place for place, node in enumerate(nodes)}
     kinds = sorted({of for of in leads.values() if of}, key=lambda of: (-len(of), sorted(places[node] for node in of)))
-    left, groups = list(nodes), list[list[torch.fx.Node]]()
+    left, groups = list(nodes), list[list[Node]]()
     while kinds:
         group = next_group(left, kinds, leads, before)
         groups.append(group)
@@ -201,16 +196,11 @@ def grouped(
     return groups
 
 
-def next_group(
-    left: Sequence[torch.fx.Node],
-    kinds: Sequence[frozenset[torch.fx.Node]],
-    leads: dict[torch.fx.Node, frozenset[torch.fx.Node]],
-    before: dict[torch.fx.Node, set[torch.fx.Node]],
-) -> list[torch.fx.Node]:
+def next_group(left: Sequence[Node], kinds: Sequence[Kind], leads: dict[Node, Kind], before: dict[Node, set[Node]]) -> list[Node]:
     """All nodes left of a kind if that is possible for one, else some of the first kind that can begin."""
-    some: list[torch.fx.Node] = []
+    some: list[Node] = []
     for kind in kinds:
-        group = can_run(left, {kind, frozenset()}, leads, before)
+        group = can_run(left, kind, leads, before)
         count = sum(leads[node] == kind for node in group)
         if count == sum(leads[node] == kind for node in left):
             return group
@@ -218,22 +208,17 @@ def next_group(
     return some
 
 
-def can_run(
-    left: Sequence[torch.fx.Node],
-    kinds: set[frozenset[torch.fx.Node]],
-    leads: dict[torch.fx.Node, frozenset[torch.fx.Node]],
-    before: dict[torch.fx.Node, set[torch.fx.Node]],
-) -> list[torch.fx.Node]:
+def can_run(left: Sequence[Node], kind: Kind, leads: dict[Node, Kind], before: dict[Node, set[Node]]) -> list[Node]:
     """Those of the nodes left that can run without any of another kind."""
     found, waiting = [], set(left)
     for node in left:
-        if leads[node] in kinds and waiting.isdisjoint(before[node]):
+        if (leads[node] == kind or not leads[node]) and waiting.isdisjoint(before[node]):
             found.append(node)
             waiting.remove(node)
     return found
 
 
-def crosses(groups: Sequence[Sequence[torch.fx.Node]], touched: dict[torch.fx.Node, set[int]], written: set[int]) -> bool:
+def crosses(groups: Sequence[Sequence[Node]], touched: dict[Node, set[int]], written: set[int]) -> bool:
     """Whether memory that is written to is that of two pieces."""
     seen = [set().union(*(touched[node] for node in group)) & written for group in groups]
     return sum(map(len, seen)) != len(set().union(*seen))
@@ -243,10 +228,7 @@ def crosses(groups: Sequence[Sequence[torch.fx.Node]], touched: dict[torch.fx.No
 
 
 def separated(
-    gm: torch.fx.GraphModule,
-    groups: Sequence[Sequence[torch.fx.Node]],
-    results: Sequence[torch.fx.Node],
-    grads: dict[torch.fx.Node, bool],
+    gm: torch.fx.GraphModule, groups: Sequence[Sequence[Node]], results: Sequence[Node], grads: dict[Node, bool]
 ) -> tuple[list[Piece], list[int]]:
     """A graph for each group."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
@@ -266,7 +248,7 @@ def separated(
     return pieces, [numbers[node] for node in results]
 
 
-def is_given(node: torch.fx.Node) -> bool:
+def is_given(node: Node) -> bool:
     """Whether other pieces are given a node's value: tensors are, numbers are found again."""
     return isinstance(example(node), torch.Tensor)
 
@@ -274,20 +256,20 @@ def is_given(node: torch.fx.Node) -> bool:
 class Writer:
     """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from outside found first."""
 
-    def __init__(self, grads: dict[torch.fx.Node, bool]) -> None:
+    def __init__(self, grads: dict[Node, bool]) -> None:
         self.grads = grads
-        self.takes: list[torch.fx.Node] = []
-        self.order: list[torch.fx.Node] = []
-        self.known: set[torch.fx.Node] = set()
+        self.takes: list[Node] = []
+        self.order: list[Node] = []
+        self.known: set[Node] = set()
 
-    def write(self, node: torch.fx.Node) -> None:
+    def write(self, node: Node) -> None:
         for other in node.all_input_nodes:
             if other not in self.known:
                 self.find(other)
         self.known.add(node)
         self.order.append(node)
 
-    def find(self, node: torch.fx.Node) -> None:
+    def find(self, node: Node) -> None:
         """Has a value that comes from outside."""
         if node.op == "placeholder" or is_given(node):
             self.known.add(node)
@@ -297,7 +279,7 @@ class Writer:
         else:
             self.write(node)
 
-    def finished(self, gives: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
+    def finished(self, gives: Sequence[Node]) -> torch.fx.GraphModule:
         graph = torch.fx.Graph()
         made = {}
         for node in self.takes:

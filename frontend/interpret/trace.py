@@ -40,7 +40,7 @@ from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue, FunctionValue, MethodValue
-from ..values.iterator import BackwardItems, ExistingIterator, ItemIterator, take
+from ..values.iterator import ExistingIterator, ItemIterator, take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
@@ -519,7 +519,7 @@ class Trace:
 
     def listed(self, iterable: Value) -> list[Value]:
         """list(iterable): as unpack, but an object is asked for its length, too."""
-        if not isinstance(iterable, UserObject | ItemIterator | BackwardItems):
+        if not isinstance(iterable, UserObject | ItemIterator):
             return self.unpack(iterable)
         iterator = iterable.iterator(self)
         operate.ask_length(self, iterable if isinstance(iterable, UserObject) else iterable.of)

@@ -20,13 +20,22 @@ KEYS, _, ITEMS = FORWARD_DICT
 
 
 class Iterator(Mutable):
-    """An object that is its own iterator."""
+    """An object that is its own iterator. `moves`: the attributes that moving it changes; their lists are copied to be put back."""
 
     __slots__ = ()
     cls: type = object
+    moves: tuple[str, ...] = ()
 
     def python_type(self) -> type:
         return self.cls
+
+    def snapshot(self) -> Any:
+        state = (getattr(self, name) for name in self.moves)
+        return tuple(list(part) if type(part) is list else part for part in state)
+
+    def restore(self, state: Any) -> None:
+        for name, part in zip(self.moves, state, strict=True):
+            setattr(self, name, part)
 
     def iterator(self, tx: TraceContext) -> Value:
         return self
@@ -50,16 +59,11 @@ class SequenceIterator(Iterator):
 
     __slots__ = ("sequence", "index", "step")
     cls = type(iter([]))
+    moves = ("index",)
 
     def __init__(self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None) -> None:
         super().__init__(source)
         self.sequence, self.index, self.step = sequence, index, step
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if not 0 <= self.index < len(self.sequence.items):
@@ -78,17 +82,12 @@ class ExistingIterator(Iterator):
     moves when the effects are replayed. Guarded is only that so many items are left, and the items looked at."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
+    moves = ("taken", "exhausted")
 
     def __init__(self, real: Any, source: Source) -> None:
         super().__init__(source)
         self.real, self.cls = real, type(real)
         self.taken, self.exhausted, self.left = 0, False, remaining(real)
-
-    def snapshot(self) -> Any:
-        return self.taken, self.exhausted
-
-    def restore(self, state: Any) -> None:
-        self.taken, self.exhausted = state
 
     def next(self, tx: TraceContext) -> Value | None:
         replaced = None
@@ -120,16 +119,11 @@ class RangeIterator(Iterator):
 
     __slots__ = ("rest",)
     cls = type(iter(range(0)))
+    moves = ("rest",)
 
     def __init__(self, rest: range, source: Source | None = None) -> None:
         super().__init__(source)
         self.rest = rest
-
-    def snapshot(self) -> Any:
-        return self.rest
-
-    def restore(self, state: Any) -> None:
-        self.rest = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if not self.rest:
@@ -143,16 +137,11 @@ class ListedIterator(Iterator):
     """An iterator whose remaining items are all known (dictionary views, sets)."""
 
     __slots__ = ("rest", "cls")
+    moves = ("rest",)
 
     def __init__(self, rest: list[Value], cls: type, source: Source | None = None) -> None:
         super().__init__(source)
         self.rest, self.cls = rest, cls
-
-    def snapshot(self) -> Any:
-        return list(self.rest)
-
-    def restore(self, state: Any) -> None:
-        self.rest = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if not self.rest:
@@ -166,16 +155,11 @@ class Enumerate(Iterator):
 
     __slots__ = ("inner", "index")
     cls = enumerate
+    moves = ("index",)
 
     def __init__(self, inner: Value, index: int) -> None:
         super().__init__()
         self.inner, self.index = inner, index
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
 
     def next(self, tx: TraceContext) -> Value | None:
         item = self.inner.next(tx)
@@ -191,16 +175,11 @@ class ExistingEnumerate(Iterator):
 
     __slots__ = ("inner", "number", "given")
     cls = enumerate
+    moves = ("given",)
 
     def __init__(self, inner: Value, number: int, source: Source) -> None:
         super().__init__(source)
         self.inner, self.number, self.given = inner, number, 0
-
-    def snapshot(self) -> Any:
-        return self.given
-
-    def restore(self, state: Any) -> None:
-        self.given = state
 
     def next(self, tx: TraceContext) -> Value | None:
         item = self.inner.next(tx)
@@ -221,12 +200,6 @@ class Zip(Iterator):
     def __init__(self, inners: list[Value], strict: bool, source: Source | None = None) -> None:
         super().__init__(source)
         self.inners, self.strict = inners, strict
-
-    def snapshot(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
 
     def next(self, tx: TraceContext) -> Value | None:
         items: list[Value] = []
@@ -263,12 +236,6 @@ class Map(Iterator):
         super().__init__(source)
         self.function, self.inners = function, inners
 
-    def snapshot(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
-
     def next(self, tx: TraceContext) -> Value | None:
         items: list[Value] = []
         for inner in self.inners:
@@ -289,12 +256,6 @@ class Filter(Iterator):
         super().__init__(source)
         self.function, self.inner = function, inner
 
-    def snapshot(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
-
     def next(self, tx: TraceContext) -> Value | None:
         by_truth = self.function.is_constant() and self.function.constant() is None
         while (item := self.inner.next(tx)) is not None:
@@ -310,16 +271,11 @@ class CallIterator(Iterator):
 
     __slots__ = ("function", "sentinel", "exhausted")
     cls = type(iter(int, 1))
+    moves = ("exhausted",)
 
     def __init__(self, function: Value, sentinel: Value) -> None:
         super().__init__()
         self.function, self.sentinel, self.exhausted = function, sentinel, False
-
-    def snapshot(self) -> Any:
-        return self.exhausted
-
-    def restore(self, state: Any) -> None:
-        self.exhausted = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.exhausted:
@@ -336,77 +292,49 @@ class CallIterator(Iterator):
         return None
 
 
-class ItemIterator(Iterator):
-    """iter() of an object that has __getitem__ only."""
-
-    __slots__ = ("of", "index")
-
-    def __init__(self, of: Value) -> None:
-        super().__init__()
-        self.of, self.index = of, 0
-
-    def python_type(self) -> type:
-        return ITEM_ITERATOR
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.index < 0:
-            return None
-        tx.effects.change(self)
-        try:
-            item = self.of.item(tx, Constant(self.index))
-        except Observed as error:
-            if error.cls not in (IndexError, StopIteration):
-                raise
-            self.index = -1
-            return None
-        self.index += 1
-        return item
-
-
-class BackwardItems(Iterator):
-    """reversed() of an object that has __len__ and __getitem__ only."""
-
-    __slots__ = ("of", "index", "born")
-    cls = reversed
-
-    def __init__(self, tx: TraceContext, of: Value) -> None:
-        super().__init__()
-        self.of, self.index = of, of.length(tx).constant() - 1
-        self.born = tx.place()
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.index < 0:
-            return None
-        tx.effects.change(self)
-        try:
-            item = self.of.item(tx, Constant(self.index))
-        except Observed as error:
-            if error.cls not in (IndexError, StopIteration):
-                raise
-            self.index = -1
-            return None
-        self.index -= 1
-        return item
-
-
 class _Indexed:
     def __getitem__(self, index: int) -> int:
         raise IndexError
 
 
-ITEM_ITERATOR = type(iter(_Indexed()))
+class ItemIterator(Iterator):
+    """iter() of an object that has __getitem__ only."""
+
+    __slots__ = ("of", "index")
+    cls = type(iter(_Indexed()))
+    moves = ("index",)
+    step = 1
+
+    def __init__(self, of: Value) -> None:
+        super().__init__()
+        self.of, self.index = of, 0
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.index < 0:
+            return None
+        tx.effects.change(self)
+        try:
+            item = self.of.item(tx, Constant(self.index))
+        except Observed as error:
+            if error.cls not in (IndexError, StopIteration):
+                raise
+            self.index = -1
+            return None
+        self.index += self.step
+        return item
+
+
+class BackwardItems(ItemIterator):
+    """reversed() of an object that has __len__ and __getitem__ only."""
+
+    __slots__ = ("born",)
+    cls = reversed
+    step = -1
+
+    def __init__(self, tx: TraceContext, of: Value) -> None:
+        super().__init__(of)
+        self.index = of.length(tx).constant() - 1
+        self.born = tx.place()
 
 
 def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:

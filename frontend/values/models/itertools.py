@@ -25,16 +25,11 @@ class Count(Iterator):
 
     __slots__ = ("value", "step")
     cls = itertools.count
+    moves = ("value",)
 
     def __init__(self, value: Any, step: Any) -> None:
         super().__init__()
         self.value, self.step = value, step
-
-    def snapshot(self) -> Any:
-        return self.value
-
-    def restore(self, state: Any) -> None:
-        self.value = state
 
     def next(self, tx: TraceContext) -> Value:
         tx.effects.change(self)
@@ -47,16 +42,11 @@ class ExistingCount(Iterator):
 
     __slots__ = ("value", "step", "taken")
     cls = itertools.count
+    moves = ("taken",)
 
     def __init__(self, value: int, step: int, source: Source) -> None:
         super().__init__(source)
         self.value, self.step, self.taken = value, step, 0
-
-    def snapshot(self) -> Any:
-        return self.taken
-
-    def restore(self, state: Any) -> None:
-        self.taken = state
 
     def next(self, tx: TraceContext) -> Value:
         tx.effects.change(self)
@@ -70,18 +60,13 @@ class Cycle(Iterator):
 
     __slots__ = ("inner", "items", "index")
     cls = itertools.cycle
+    moves = ("inner", "items", "index")
 
     def __init__(self, inner: Value) -> None:
         super().__init__()
         self.inner: Value | None = inner
         self.items: list[Value] = []
         self.index = 0
-
-    def snapshot(self) -> Any:
-        return self.inner, list(self.items), self.index
-
-    def restore(self, state: Any) -> None:
-        self.inner, self.items, self.index = state
 
     def next(self, tx: TraceContext) -> Value | None:
         item = None if self.inner is None else self.inner.next(tx)
@@ -101,16 +86,11 @@ class Repeat(Iterator):
 
     __slots__ = ("item", "left")
     cls = itertools.repeat
+    moves = ("left",)
 
     def __init__(self, item: Value, left: int | None) -> None:
         super().__init__()
         self.item, self.left = item, left
-
-    def snapshot(self) -> Any:
-        return self.left
-
-    def restore(self, state: Any) -> None:
-        self.left = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.left is not None:
@@ -153,6 +133,7 @@ class ExistingProduct(Iterator):
 
     __slots__ = ("pools", "ahead", "taken", "exhausted")
     cls = itertools.product
+    moves = ("taken", "exhausted")
 
     def __init__(self, pools: list[list[Value]], last: Any, source: Source) -> None:
         super().__init__(source)
@@ -160,12 +141,6 @@ class ExistingProduct(Iterator):
         begun = 0 if last is None else len(numbers) if last is False else numbers.index(last) + 1
         self.pools, self.ahead = pools, numbers[begun:]
         self.taken, self.exhausted = 0, False
-
-    def snapshot(self) -> Any:
-        return self.taken, self.exhausted
-
-    def restore(self, state: Any) -> None:
-        self.taken, self.exhausted = state
 
     def next(self, tx: TraceContext) -> Value | None:
         tx.effects.change(self)
@@ -181,17 +156,12 @@ class Slice(Iterator):
 
     __slots__ = ("inner", "at", "wanted", "stop", "step")
     cls = itertools.islice
+    moves = ("inner", "at", "wanted")
 
     def __init__(self, inner: Value, start: int, stop: int | None, step: int) -> None:
         super().__init__()
         self.inner: Value | None = inner
         self.at, self.wanted, self.stop, self.step = 0, start, stop, step
-
-    def snapshot(self) -> Any:
-        return self.inner, self.at, self.wanted
-
-    def restore(self, state: Any) -> None:
-        self.inner, self.at, self.wanted = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.inner is None:
@@ -226,17 +196,12 @@ class ExistingSlice(Iterator):
 
     __slots__ = ("inner", "skipped", "left", "read", "given", "ended")
     cls = itertools.islice
+    moves = ("read", "given", "ended")
 
     def __init__(self, inner: Value, skipped: int, left: int, source: Source) -> None:
         super().__init__(source)
         self.inner, self.skipped, self.left = inner, skipped, left
         self.read, self.given, self.ended = 0, 0, False
-
-    def snapshot(self) -> Any:
-        return self.read, self.given, self.ended
-
-    def restore(self, state: Any) -> None:
-        self.read, self.given, self.ended = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.ended:
@@ -268,16 +233,11 @@ class Accumulate(Iterator):
 
     __slots__ = ("inner", "function", "total", "pending")
     cls = itertools.accumulate
+    moves = ("total", "pending")
 
     def __init__(self, inner: Value, function: Value | None, initial: Value | None) -> None:
         super().__init__()
         self.inner, self.function, self.total, self.pending = inner, function, initial, initial is not None
-
-    def snapshot(self) -> Any:
-        return self.total, self.pending
-
-    def restore(self, state: Any) -> None:
-        self.total, self.pending = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.pending:
@@ -300,17 +260,12 @@ class ZipLongest(Iterator):
 
     __slots__ = ("inners", "fill")
     cls = itertools.zip_longest
+    moves = ("inners",)
 
     def __init__(self, inners: list[Value], fill: Value) -> None:
         super().__init__()
         self.inners: list[Value | None] = list(inners)
         self.fill = fill
-
-    def snapshot(self) -> Any:
-        return list(self.inners)
-
-    def restore(self, state: Any) -> None:
-        self.inners = state
 
     def next(self, tx: TraceContext) -> Value | None:
         items: list[Value] = []
@@ -332,18 +287,13 @@ class Pairwise(Iterator):
 
     __slots__ = ("inner", "old", "busy")
     cls = itertools.pairwise
+    moves = ("inner", "old")
 
     def __init__(self, inner: Value) -> None:
         super().__init__()
         self.inner: Value | None = inner
         self.old: Value | None = None
         self.busy = False
-
-    def snapshot(self) -> Any:
-        return self.inner, self.old
-
-    def restore(self, state: Any) -> None:
-        self.inner, self.old = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.busy:  # asked by the iterator that it asks: versions of Python differ
@@ -387,17 +337,12 @@ class Batches(Iterator):
 
     __slots__ = ("inner", "size")
     cls = BATCHED or object
+    moves = ("inner",)
 
     def __init__(self, inner: Value, size: int) -> None:
         super().__init__()
         self.inner: Value | None = inner
         self.size = size
-
-    def snapshot(self) -> Any:
-        return self.inner
-
-    def restore(self, state: Any) -> None:
-        self.inner = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.inner is None:
@@ -416,17 +361,12 @@ class Flat(Iterator):
 
     __slots__ = ("outer", "current")
     cls = itertools.chain
+    moves = ("outer", "current")
 
     def __init__(self, outer: Value) -> None:
         super().__init__()
         self.outer: Value | None = outer
         self.current: Value | None = None
-
-    def snapshot(self) -> Any:
-        return self.outer, self.current
-
-    def restore(self, state: Any) -> None:
-        self.outer, self.current = state
 
     def next(self, tx: TraceContext) -> Value | None:
         while self.outer is not None:
@@ -555,16 +495,11 @@ class ByFunction(Iterator):
     """An iterator that asks a function about the items of another one."""
 
     __slots__ = ("function", "inner")
+    moves = ("function", "inner")
 
     def __init__(self, function: Value, inner: Value, source: Source | None = None) -> None:
         super().__init__(source)
         self.function, self.inner = function, inner
-
-    def snapshot(self) -> Any:
-        return self.function, self.inner
-
-    def restore(self, state: Any) -> None:
-        self.function, self.inner = state
 
     def pull(self, tx: TraceContext) -> Value | None:
         """The next item of the inner iterator."""
@@ -665,12 +600,6 @@ class Compress(Iterator):
         super().__init__(source)
         self.inner, self.selectors = inner, selectors
 
-    def snapshot(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
-
     def next(self, tx: TraceContext) -> Value | None:
         while (item := self.inner.next(tx)) is not None:
             selector = self.selectors.next(tx)
@@ -686,6 +615,7 @@ class GroupBy(Iterator):
 
     __slots__ = ("inner", "key", "born", "at", "ahead", "current")
     cls = itertools.groupby
+    moves = ("ahead", "at", "current")
 
     def __init__(self, inner: Value, key: Value | None, born: int) -> None:
         super().__init__()
@@ -693,12 +623,6 @@ class GroupBy(Iterator):
         self.ahead: tuple[Value, Value] | None = None  # (key, item) read and not given yet
         self.at: Value | None = None  # key of the current group
         self.current: Group | None = None
-
-    def snapshot(self) -> Any:
-        return self.ahead, self.at, self.current
-
-    def restore(self, state: Any) -> None:
-        self.ahead, self.at, self.current = state
 
     def read(self, tx: TraceContext) -> bool:
         """Reads the item ahead, unless that is there; whether there is one."""
@@ -735,12 +659,6 @@ class Group(Iterator):
         super().__init__()
         self.of, self.key, self.born = of, key, of.born
 
-    def snapshot(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
-
     def next(self, tx: TraceContext) -> Value | None:
         of = self.of
         if of.current is not self or not of.read(tx):
@@ -759,16 +677,11 @@ class Tee(Iterator):
 
     __slots__ = ("inner", "read", "index", "born")
     cls = type(itertools.tee([])[0])
+    moves = ("index",)
 
     def __init__(self, inner: Value, read: ListValue, born: int) -> None:
         super().__init__()
         self.inner, self.read, self.index, self.born = inner, read, 0, born
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.index == len(self.read.items):
