@@ -53,7 +53,7 @@ class NumbersKept:
     anew at every step."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection inside may run a finalizer that compiles
         self._inside = 0
         self._before: str | None = None
 

@@ -37,7 +37,7 @@ def trivial(device: int, stream: torch.cuda.Stream, handle: Any) -> torch.cuda.C
 
 _pools: weakref.WeakValueDictionary[tuple[int, int], Pool] = weakref.WeakValueDictionary()
 _streams: dict[tuple[int, int], torch.cuda.Stream] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a collection inside may run a finalizer that replays
 
 
 def pool_of(device: int, stream: int) -> Pool:

@@ -53,9 +53,8 @@ class Cache:
         self.misses: deque[Miss] = deque(maxlen=HISTORY)
         self._loops: Loops = set()
         self._watched: set[tuple[types.CodeType, Onlooker]] = set()  # told of
-        self._lock = threading.Lock()
-        self._busy = threading.Condition(self._lock)
-        self._compiling: dict[int, frozenset[int]] = {}  # by site: the threads that there were when its compile began
+        self._busy = threading.Condition()
+        self._compiling: dict[int, frozenset[threading.Thread]] = {}  # by site: the threads that there were when its compile began
         self._work: list[futures.Future[None]] = []  # in the background
         self._continuations: dict[tuple[Any, ...], Site] = {}
         self._pieces: list[tuple[Suspended, ...]] = []  # their code objects' and globals' ids are keys
@@ -181,10 +180,11 @@ class Cache:
         with self._busy:
             while id(site) in self._compiling:
                 left = end - time.monotonic()
-                if not self.options.wait_for_compile or threading.get_ident() not in self._compiling[id(site)] or left <= 0:
+                if not self.options.wait_for_compile or threading.current_thread() not in self._compiling[id(site)] or left <= 0:
                     return False
                 self._busy.wait(left)
-            self._compiling[id(site)] = frozenset(sys._current_frames())
+            # sys._current_frames() knows of every thread, but a collection inside it that frees a thread's locals never ends
+            self._compiling[id(site)] = frozenset(threading.enumerate())
         return True
 
     def _leave(self, site: Site) -> None:

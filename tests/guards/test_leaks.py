@@ -65,8 +65,9 @@ def guards_on(thing):
 
 
 def counts(objects):
-    while gc.collect():  # older garbage holds shared objects like None, and may free more of it
-        pass
+    for _ in range(5):  # older garbage holds shared objects like None, and may free more of it
+        if not gc.collect():
+            break
     return [sys.getrefcount(one) for one in objects]
 
 
