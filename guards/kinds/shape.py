@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from ..guard import Guard, Kind, ShapeExpr
@@ -14,6 +15,7 @@ from .registry import Encoded, GuardKind, guard_kind
 # The names that torch's printers of symbolic shapes use beside Python's operators.
 NAMES: dict[str, Any] = {
     "math": math,
+    "torch": SimpleNamespace(_sym_sqrt=math.sqrt, sym_float=float),  # of numbers, which Python's own functions do as well
     "Min": min,
     "Max": max,
     "Abs": abs,

@@ -421,6 +421,13 @@ def test_functions_of_numbers_that_vary(function, backend):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_branches_on_functions_of_numbers_that_vary(function):
+    limit = function(0.4)
+    numbers = [(torch.ones(3), number) for number in (0.25, 0.3, 0.35, 0.5, 0.75, 0.3)]
+    assert compiles(lambda x, number: x + 1 if function(number) > limit else x - 1, numbers) == 3
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_functions_where_they_are_not_defined(function):
     def f(x, number):
         try:
