@@ -73,8 +73,8 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     results: Any = gm.graph.output_node().args[0]
     outputs = list(results)
-    wanted = [index for index, node in enumerate(placeholders) if needs_gradient(node)]
-    if not wanted or not any(map(needs_gradient, outputs)):
+    wanted = [index for index, node in enumerate(placeholders) if comes_with_gradient(node)]
+    if not wanted or not wants_gradients(gm):
         return compiled
     starts = Starts({index: placeholders[index] for index in wanted})
     reached = [starts.reached(_fake(node)) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
@@ -113,6 +113,22 @@ def needs_gradient(node: Any) -> bool:
     """Whether a node is a tensor that requires a gradient."""
     fake = _fake(node)
     return isinstance(fake, torch.Tensor) and fake.requires_grad
+
+
+def wants_gradients(gm: torch.fx.GraphModule) -> bool:
+    """Whether gradients flow back through a captured graph: from a result, or from an input whose new content has a history."""
+    written = map(gains_history, gm.graph.find_nodes(op="placeholder"))
+    return any(map(needs_gradient, gm.graph.output_node().all_input_nodes)) or any(written)
+
+
+def gains_history(node: torch.fx.Node) -> bool:
+    """Whether autograd has seen the graph write into an input."""
+    return needs_gradient(node) and _fake(node).grad_fn is not node.meta.get("grad_fn")
+
+
+def comes_with_gradient(node: torch.fx.Node) -> bool:
+    """Whether an input requires a gradient before the graph runs: a leaf that does so may not be written to where autograd looks."""
+    return needs_gradient(node) and (node.meta.get("grad_fn") is not None or not gains_history(node))
 
 
 class Starts:
@@ -192,7 +208,7 @@ class OneNode:
         if wiring.end >= 0:
             node = (*results, *args)[wiring.end].grad_fn
             for _ in range(wiring.steps):
-                node = node.next_functions[0][0]
+                node = node.next_functions[-1][0]
             node.register_hook(Backward(self, wiring, args, state))
         return results
 
@@ -222,14 +238,15 @@ class OneNode:
 
 
 def chain(tensor: torch.Tensor) -> tuple[int, Node | None, int]:
-    """Follows a tensor's history down to the compiled node: steps, the node (None: not found), which output of it."""
+    """Follows a tensor's history down to the compiled node: steps, the node (None: not found), which output of it. Of a write, the last
+    of the next nodes is that of what was written."""
     node, number = tensor.grad_fn, tensor.output_nr
     for depth in range(8):
         if node is None:
             break
         if type(node).__name__ == NODE:
             return depth, node, number
-        node, number = node.next_functions[0] if node.next_functions else (None, 0)
+        node, number = node.next_functions[-1] if node.next_functions else (None, 0)
     return 0, None, 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .eager_gradients import needs_gradient
+from .eager_gradients import wants_gradients
 from .graph_calls import Checkpointed, CustomFunction
 from .registry import Backend
 from .value_errors import is_foreign, name_of
@@ -18,11 +18,6 @@ COLLECTIVES = ("c10d", "distributed", "dtensor", "all_reduce", "all_gather", "re
 def device_types(gm: torch.fx.GraphModule) -> set[str]:
     """The types of devices that a graph's tensors lie on."""
     return {fake.device.type for node in gm.graph.nodes if isinstance(fake := node.meta.get("example_value"), torch.Tensor)}
-
-
-def wants_gradients(gm: torch.fx.GraphModule) -> bool:
-    """Whether gradients flow back through a captured graph."""
-    return any(map(needs_gradient, gm.graph.output_node().all_input_nodes))
 
 
 def refusal(backend: Backend, gm: torch.fx.GraphModule) -> str:

@@ -20,7 +20,7 @@ from ..events import UNREPORTED, Reporter
 from ..events import Kernel as KernelRecord
 from ..generated import file_name, keep
 from ..phases import Clock
-from .eager_gradients import needs_gradient
+from .eager_gradients import wants_gradients
 from .frozen import Frozen
 from .loops.ir import AnyKernel, Bound, Call, Program, whole, writes
 from .loops.patterns import Patterns
@@ -149,8 +149,7 @@ class Wanted:
 def compile_captured(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: Wanted) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
     report = wanted.report
-    outputs = gm.graph.output_node().all_input_nodes
-    if any(map(needs_gradient, outputs)) or needs_wrappers(gm):
+    if wants_gradients(gm) or needs_wrappers(gm):
         return differentiable(gm, example_inputs, wanted)
     told = Report(report.clock)
     try:

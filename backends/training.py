@@ -11,6 +11,7 @@ import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 
+from .eager_gradients import gains_history
 from .gradients.parts import Compile, Part, by_parts
 from .registry import Backend, register_backend
 
@@ -28,7 +29,9 @@ def through_aot(
         results.append(num_fwd_outputs)
         for split in (min_cut_rematerialization_partition, default_partition):
             try:
-                return split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+                parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+                keep_old_content(gm, parts[0], num_fwd_outputs)
+                return parts
             except AssertionError:  # a float that varies, say, which backward needs and forward cannot keep
                 continue
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
@@ -45,6 +48,25 @@ def through_aot(
             gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
             keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
         )  # fmt: skip
+
+
+def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, results: int) -> None:
+    """Inputs that a forward part hands on to the backward one, behind its `results`, become copies where they are written to when it
+    has run."""
+    captured, inputs = (graph.find_nodes(op="placeholder") for graph in (gm.graph, forward.graph))
+    if len(captured) != len(inputs):
+        return
+    written = {made for node, made in zip(captured, inputs, strict=True) if gains_history(node)}
+    output = forward.graph.output_node()
+    handed_on: Any = output.args[0]
+    copies = {}
+    with forward.graph.inserting_before(output):
+        for node in written.intersection(handed_on[results:]):
+            copies[node] = forward.graph.call_function(torch.ops.aten.clone.default, (node,))
+            copies[node].meta = {**node.meta, "val": node.meta["val"].clone()}
+    if copies:
+        output.args = ((*handed_on[:results], *(copies.get(node, node) for node in handed_on[results:])),)
+        forward.recompile()
 
 
 class NumbersKept:

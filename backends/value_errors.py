@@ -109,6 +109,18 @@ def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
     return any(map(_draws, nodes))
 
 
+def draws_unread(graph: torch.fx.Graph) -> bool:
+    """Whether a graph draws numbers on which nothing that it returns or writes depends; tracers drop such draws."""
+    read: set[torch.fx.Node] = set()
+    todo = [graph.output_node(), *(node for node in graph.nodes if may_write(node) and not _draws(node))]
+    while todo:
+        node = todo.pop()
+        if node not in read:
+            read.add(node)
+            todo += [*node.all_input_nodes, *(user for user in node.users if may_write(user))]
+    return any(_draws(node) and node not in read for node in graph.nodes)
+
+
 def may_draw(node: torch.fx.Node) -> bool:
     """Whether a node may draw from torch's generators; one of which nothing is known may."""
     return _draws(node) or is_foreign(node)

@@ -7,7 +7,8 @@ import torch
 import torch.fx
 
 from ..cudagraphs.unsafe import unsafe
-from ..fitness import device_types, refusal, wants_gradients
+from ..eager_gradients import wants_gradients
+from ..fitness import device_types, refusal
 from ..registry import GRAPHED, Backend, check, known, lookup
 from .plan import Plan
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..fitness import wants_gradients
+from ..eager_gradients import wants_gradients
 
 SEED = 20221130
 GRADIENT = "gradient"  # how the names of gradients begin

@@ -11,7 +11,7 @@ import torch
 import torch.fx
 
 from ...events import UNREPORTED, Reporter
-from ..fitness import wants_gradients
+from ..eager_gradients import wants_gradients
 from ..registry import GRAPHED, Backend, register_backend, whole
 from .graphed import Graphed, Work
 from .sizes import device_of, varies

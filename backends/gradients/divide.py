@@ -51,7 +51,7 @@ def divide(joint: Joint) -> Divided:
     """The joint graph's forward and backward parts."""
     needed = [node for node in joint.gradients.values() if node is not None]
     behind = ancestors(needed, set(joint.tangents.values()))
-    first = ancestors([*joint.results, *joint.writes.values()], set())
+    first = ancestors(roots(joint), set())
     kept = Cut(joint, first, behind).kept()
     order = {node: place for place, node in enumerate(joint.nodes)}
     inputs = list(joint.inputs.values())
@@ -67,6 +67,11 @@ def divide(joint: Joint) -> Divided:
         forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
         tuple(places[node] for node in joint.gradients), tuple(number for number, trains in enumerate(joint.trains) if not trains),
     )  # fmt: skip
+
+
+def roots(joint: Joint) -> list[Node]:
+    """What the forward pass is for: results, new values of inputs, and that numbers are drawn, read or not."""
+    return [*joint.results, *joint.writes.values(), *(node for node in joint.forward if draws(node))]
 
 
 def late(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
@@ -89,7 +94,7 @@ def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) ->
     graph = Copies(joint.operators.constants, "Forward")
     inputs = list(joint.inputs.values())
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
-    wanted = ancestors([*joint.results, *joint.writes.values(), *kept], set(inputs))
+    wanted = ancestors([*roots(joint), *kept], set(inputs))
     for node in sorted(wanted - set(inputs), key=order.__getitem__):
         copies[node] = graph.again(node, copies)
     for target, value in joint.writes.items():

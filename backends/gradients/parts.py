@@ -11,6 +11,7 @@ import torch.fx
 
 from ..eager_gradients import ahead_of_time
 from ..passes.copies import Copies
+from ..value_errors import draws_unread
 from .divide import Divided, runnable
 from .run import TwoParts
 from .shared import divided
@@ -53,6 +54,8 @@ def by_parts(
         two = divided(gm, decompositions or {})
         if two is not None:
             return compiled(gm, two, compile_part)
+        if draws_unread(gm.graph):
+            raise NotImplementedError("aot_autograd would drop random numbers that nobody reads")
         training = importlib.import_module("..training", __package__)  # it loads aot_autograd, which takes a second or more
         made: Callable[..., Any] = training.through_aot(gm, example_inputs, compile_part, keep_writes, decompositions or {})
         return made

@@ -251,3 +251,42 @@ def test_the_backward_pass_frees_what_it_kept():
     del x
     y.sum().backward()
     assert gone() is None
+
+
+INTO_PLAIN = {
+    "add": lambda out, x, at: out.add_(x.sin().cos()),
+    "not returned": lambda out, x, at: (out.add_(x.sin().cos()), None)[1],
+    "index_add": lambda out, x, at: out.index_add_(0, at, x.sin().cos()),
+    "item": lambda out, x, at: out.__setitem__(at, x.sin().cos()),
+    "copy": lambda out, x, at: out.copy_(x.sin().cos()),
+    "old content is kept": lambda out, x, at: out.mul_(x.sin()),
+    "and a result": lambda out, x, at: (out.mul_(x.sin()), x.cos() * 2)[1],
+    "a view": lambda out, x, at: out[1].mul_(x.sin()[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+@pytest.mark.parametrize("program", INTO_PLAIN.values(), ids=INTO_PLAIN)
+def test_a_tensor_without_gradients_that_gets_some(program, backend):
+    found = []
+    for call in (program, strict_compile(program, backend=backend)):
+        out, x = vec(3, 2) + 1, vec(3, 2, grad=True)
+        call(out, x, torch.tensor([2, 0, 1]))
+        out.square().sum().backward()
+        found.append((out, x.grad))
+    torch.testing.assert_close(*found)
+
+
+UNREAD = {
+    "alone": lambda x, out: (torch.rand(2), x.sin() * 2)[1],
+    "dropout": lambda x, out: (F.dropout(x), x.sin() * 2)[1],
+    "in place": lambda x, out: (torch.empty(3).normal_(), x.sin() * 2)[1],
+    "beside a write": lambda x, out: (torch.rand(2), out.add_(x), x.sin() * 2)[2],
+}
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("program", UNREAD.values(), ids=UNREAD)
+def test_numbers_that_nobody_reads_are_drawn(program, grad, backend):
+    check(program, vec(3, grad=grad), vec(3), backend=backend, backward=grad)
