@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .eager_gradients import wants_gradients
+from .eager_gradients import gains_history, wants_gradients
 from .graph_calls import Checkpointed, CustomFunction
 from .registry import Backend
 from .value_errors import is_foreign, name_of
@@ -35,6 +35,8 @@ def refusal(backend: Backend, gm: torch.fx.GraphModule) -> str:
 
 def untried(gm: torch.fx.GraphModule) -> str:
     """Why a graph must not run for a trial, the same on each rank; "" where it may."""
+    if any(map(gains_history, gm.graph.find_nodes(op="placeholder"))):
+        return "an input gets a history of autograd's, which a trial's copies could not have"
     for node in inner_nodes(gm):
         if any(word in f"{getattr(node.target, '__module__', '')}.{name_of(node)}" for word in COLLECTIVES):
             return f"{name_of(node)} talks to other processes{at(node)}"

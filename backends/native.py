@@ -4,7 +4,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -229,9 +229,15 @@ def warn(text: str) -> None:
 def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         with torch.no_grad():
-            return compiled(*args)
+            results = compiled(*args)
+            return tuple(result.detach() if is_window(result, args) else result for result in results)
 
     return call
+
+
+def is_window(result: Any, args: Sequence[Any]) -> bool:
+    """Whether a result is another tensor on the memory of an argument: it says that it requires a gradient when that does."""
+    return isinstance(result, torch.Tensor) and result.requires_grad and all(result is not arg for arg in args)
 
 
 class Waits:

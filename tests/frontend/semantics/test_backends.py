@@ -290,3 +290,18 @@ UNREAD = {
 @pytest.mark.parametrize("program", UNREAD.values(), ids=UNREAD)
 def test_numbers_that_nobody_reads_are_drawn(program, grad, backend):
     check(program, vec(3, grad=grad), vec(3), backend=backend, backward=grad)
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+def test_a_loss_detached_behind_its_backward_pass(backend):
+    lin = nn.Linear(2, 2)
+
+    def f(x):
+        loss = lin(x).sum()
+        loss.backward()
+        return loss.detach(), x.detach()
+
+    x = vec(3, 2)
+    loss, same = strict_compile(f, backend=backend)(x)
+    assert not loss.requires_grad and loss.grad_fn is None
+    assert same is not x and same.data_ptr() == x.data_ptr()
