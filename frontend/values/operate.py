@@ -18,7 +18,7 @@ from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .opaque_tensor import OpaqueTensor
 from .registry import method
-from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend
+from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend, one_of
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .tensor_subclass import TORCHS, TensorObject, dispatched, undressed_call
@@ -171,16 +171,17 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
         return left
     if op == "+" and isinstance(left, Sequence) and isinstance(right, Sequence) and type(left) is type(right):
         cls = list if isinstance(left, ListValue) else sum_class(left.cls, right.cls)
-        return type(left)([*left.items, *right.items], None, cls)
+        both = type(left)([*left.items, *right.items], None, cls)
+        return one_of(both, [side for side, rest in ((right, left), (left, right)) if not rest.items])
     if op == "*" and isinstance(left, Sequence) and right.is_constant():
         if in_place and isinstance(left, ListValue):
             items = repeated(tx, left, right)
             tx.effects.change(left)
             left.items = items
             return left
-        return type(left)(repeated(tx, left, right), None, left.default_class)
+        return one_of(type(left)(repeated(tx, left, right), None, left.default_class), [left])
     if op == "*" and isinstance(right, Sequence) and left.is_constant():
-        return type(right)(repeated(tx, right, left), None, right.default_class)
+        return one_of(type(right)(repeated(tx, right, left), None, right.default_class), [right])
     if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
         first = left.as_set(tx) if isinstance(left, ViewValue) else left
         second = right.as_set(tx) if isinstance(right, ViewValue) else right

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -187,8 +187,23 @@ class TupleValue(Sequence):
             return self.attribute(tx, name).call(tx, args, kwargs)
         return super().method(tx, name, args, kwargs)
 
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        found = super().item(tx, key)
+        whole = isinstance(key, SliceValue) and key.constant().step in (None, 1)
+        return one_of(found, [self]) if whole and isinstance(found, TupleValue) else found
+
     def same(self, other: Value) -> bool:
-        return self is other
+        """There is but one empty tuple."""
+        empty = self.cls is tuple and not self.items
+        return self is other or empty and isinstance(other, TupleValue) and other.cls is tuple and not other.items
+
+
+def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
+    """What an operation gives that would make a sequence: of an operand's items alone, all of them, Python makes no second exact tuple."""
+    for operand in operands:
+        if made.cls is operand.cls is tuple and len(made.items) == len(operand.items):
+            return operand
+    return made
 
 
 def _structure_fields(cls: type) -> list[str]:

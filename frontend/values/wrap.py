@@ -31,7 +31,7 @@ from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
 from .iterator import ExistingEnumerate, ExistingIterator, Filter, ListedIterator, Map, Zip
-from .klass import ClassValue, note_path
+from .klass import ClassValue, lookup, note_path
 from .mapping import DictValue, SetValue
 from .models import torch_policy
 from .models.itertools import (
@@ -123,10 +123,13 @@ def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
     return ClassValue(obj, source)
 
 
+MODULE_DICT = vars(types.ModuleType)["__dict__"]
+
+
 @wraps(types.ModuleType)
 def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source | None) -> Value:
-    if type(type(obj).__getattribute__) is types.FunctionType:
-        raise GraphBreak("unsupported-value", "a module with a __getattribute__ of its own")
+    if type(type(obj).__getattribute__) is types.FunctionType or lookup(type(obj), "__dict__")[1] is not MODULE_DICT:
+        raise GraphBreak("unsupported-value", "a module with a __getattribute__ or __dict__ of its own")
     tx.guard(source, Kind.IS, obj)
     return PythonModule(obj, source)
 

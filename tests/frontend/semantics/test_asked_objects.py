@@ -432,6 +432,21 @@ def test_modules_whose_class_changes():
     check(f, vec(2), graphs=None, breaks=None, again=False)
 
 
+def test_modules_that_hide_their_dictionaries():
+    class Kind(types.ModuleType):
+        @property
+        def __dict__(self):
+            return "no dictionary"
+
+    m = Kind("m")
+    m.a = 3
+
+    def f(x):
+        return x + m.a, vars(m)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
 def test_enums_are_made():
     def f(x):
         class Colour(enum.Flag):

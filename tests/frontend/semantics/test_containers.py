@@ -169,6 +169,18 @@ def test_tuple_unpacking_and_slices():
     check(f, vec(2), (1, 2, 3, 4))
 
 
+@pytest.mark.parametrize("numbers", [(1, 2), ()])
+def test_tuples_that_are_not_made_again(numbers):
+    def f(x, t):
+        for s in t, tuple(n for n in t):
+            same = [s is s * 1, s is 1 * s, s is s + (), s is () + s, s is s[:], s is s[0::1], s is s[:9], s is tuple(s), s is s * 2]
+            other = [s is s[::-1], s is s[1:], s * 0 is s[7:], s is list(s), s[:1] is s[:1][::-1], torch.Size(s) is torch.Size(s)[:]]
+            x = x + sum(same) * 10 + sum(other)
+        return x, same, other
+
+    check(f, vec(2), numbers)
+
+
 def test_empty_containers():
     def f(x):
         return [], {}, (), set(), x + 1
