@@ -26,6 +26,7 @@ NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, a
 MOST_FLOATS = 32  # that one graph has to find out about one by one
 # What a compiler may raise for a backward pass that depends on values, or that has no functional form.
 UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
+WRITTEN_OVER = "modified by an inplace operation"  # torch says so of what a backward pass needs
 
 
 def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
@@ -49,9 +50,9 @@ def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, 
         compiled = build_again(lambda: build(gm, example_inputs))
     except UNTRACEABLE:
         return gm.forward
-    except Exception:
-        if any(node.target is torch.autograd.grad for node in gm.graph.nodes):
-            return gm.forward  # it may have freed what a backward pass through the outputs needs; then that raises, later
+    except Exception as error:
+        if WRITTEN_OVER in str(error) or any(node.target is torch.autograd.grad for node in gm.graph.nodes):
+            return gm.forward  # a backward pass through the outputs lacks what it needs, or that was freed; then it raises, later
         raise
     return like_eager(gm, compiled, random_like_eager)
 

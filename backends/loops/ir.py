@@ -70,6 +70,10 @@ class View:
         return place
 
 
+class Another(View):
+    """An output that is a second tensor on what another output shows as well."""
+
+
 @dataclass(frozen=True)
 class Store:
     """value goes to buffer[index], once for each point of the loops that the index tells apart."""

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy.printers import PythonPrinter
 
 from ..loops.index import ONE, ZERO, Index
-from ..loops.ir import Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
+from ..loops.ir import Another, Buffer, Call, Kernel, Program, Same, Scalar, Store, View, const, load, loops, reduce
 from ..loops.patterns import Patterns
 from ..passes.copies import AnyNode, Copies, Copy
 from ..passes.memory import memories, results_of
@@ -61,7 +61,7 @@ class Builder:
             self.values[node] = self.input(node)
         elif node.op == "output":
             results: Any = node.args[0]
-            self.program.outputs = [self.output(item) for item in results]
+            self.program.outputs = self.outputs(results)
         elif node.op == "get_attr":
             self.values[node] = self.constant(node)
         else:
@@ -98,8 +98,16 @@ class Builder:
             if not isinstance(expression, sympy.Symbol):
                 self.program.sizes[name] = printer.doprint(expression)
 
-    def output(self, item: Any) -> Any:
-        return Same(item.name) if isinstance(item, AnyNode) and item.op == "placeholder" else self.look_up(item)
+    def outputs(self, results: Sequence[Any]) -> list[Any]:
+        """What a graph returns, each node as a tensor of its own."""
+        shown: dict[View, AnyNode] = {}
+        outputs: list[Any] = []
+        for item in results:
+            value = Same(item.name) if isinstance(item, AnyNode) and item.op == "placeholder" else self.look_up(item)
+            if isinstance(value, View) and shown.setdefault(value, item) is not item:
+                value = Another(**vars(value))
+            outputs.append(value)
+        return outputs
 
     def constant(self, node: AnyNode) -> View:
         """A tensor that belongs to the graph."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch._C._dynamo import guards as allocation  # empty_strided with less to parse
 
 from ..loops.index import Index, product
-from ..loops.ir import AnyKernel, Buffer, Call, Program, Same, View, contiguous, reads, views_in, writes
+from ..loops.ir import Another, AnyKernel, Buffer, Call, Program, Same, View, contiguous, reads, views_in, writes
 from .base import Parameters
 
 aten = torch.ops.aten
@@ -193,8 +193,8 @@ class Host:
     def output(self, item: Any) -> str:
         if isinstance(item, Same):
             return item.name
-        if isinstance(item, View) and item.buffer in self.program.inputs:
-            return self.window(item)  # a new tensor on the input's memory, as eager's is
+        if isinstance(item, Another) or isinstance(item, View) and item.buffer in self.program.inputs:
+            return self.window(item)  # a new tensor on memory that another shows, as eager's is
         return self.argument(item)
 
 

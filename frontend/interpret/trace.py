@@ -259,7 +259,7 @@ class Trace:
         """Whether a number that the program is given is to be a symbol."""
         options = self.options
         self.numbers[source] = number
-        static = options.specialize_int if type(number) is int else options.specialize_float or not math.isfinite(number)
+        static = options.specialize_int if type(number) is int else options.specialize_float or not has_symbol(number)
         if static or options.dynamic is False or not options.automatic_dynamic_shapes:
             return False
         return self.variation.varies(source, number)
@@ -585,3 +585,8 @@ class Trace:
         if isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             raise GraphBreak("unknown-call", f"{cls.__name__}.{name}")
         return found
+
+
+def has_symbol(number: float) -> bool:
+    """Whether sympy can stand for a float: its numbers are finite, and of zeros they have one."""
+    return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)

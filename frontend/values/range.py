@@ -50,7 +50,10 @@ class RangeValue(Value):
         return RangeIterator(self.range)
 
     def length(self, tx: TraceContext) -> Value:
-        return Constant(len(self.range))
+        try:
+            return Constant(len(self.range))
+        except OverflowError as error:
+            raise tx.throw(OverflowError, *error.args) from None
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return fold(tx, lambda obj, index: obj[index], [self, key], {})

@@ -123,7 +123,11 @@ class Sequence(BuiltinContainer):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            return type(self)(self.items[key.constant()], None, list if self.cls is list else self._slice_class())
+            try:
+                part = self.items[key.constant()]
+            except (TypeError, ValueError) as error:
+                raise tx.throw(type(error), *error.args) from None
+            return type(self)(part, None, list if self.cls is list else self._slice_class())
         if not key.is_constant():
             found = key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
             if not isinstance(key, Mutable) or found is None:
@@ -301,7 +305,11 @@ class SliceValue(Value):
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "indices" and self.is_constant():
-            return tx.wrap(self.constant().indices(args[0].constant()), None)
+            try:
+                found = self.constant().indices(*(arg.constant() for arg in args))
+            except (TypeError, ValueError) as error:
+                raise tx.throw(type(error), *error.args) from None
+            return tx.wrap(found, None)
         return super().method(tx, name, args, kwargs)
 
 

@@ -305,3 +305,30 @@ def test_a_loss_detached_behind_its_backward_pass(backend):
     loss, same = strict_compile(f, backend=backend)(x)
     assert not loss.requires_grad and loss.grad_fn is None
     assert same is not x and same.data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+def test_a_view_of_a_result_in_its_own_shape_is_a_tensor_of_its_own(backend, grad):
+    def f(x):
+        y = x * 2
+        return y.view(-1).view(2, 3), y, y.detach()
+
+    check(f, vec(2, 3, grad=grad), backend=backend, backward=grad)
+    view, y, detached = strict_compile(f, backend=backend)(vec(2, 3, grad=grad))
+    assert view is not y and view is not detached and view.data_ptr() == y.data_ptr() == detached.data_ptr()
+    assert detached.requires_grad is False and view.requires_grad is y.requires_grad is grad
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+def test_a_backward_pass_whose_values_are_written_over_raises_when_it_runs(backend):
+    def f(x):
+        y = x.clone()
+        y[:, 1:] *= y[:, 1:]
+        return y
+
+    x = vec(2, 3, grad=True)
+    result = strict_compile(f, backend=backend)(x)
+    assert torch.equal(result, f(x))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()

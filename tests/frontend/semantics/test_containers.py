@@ -409,6 +409,27 @@ def test_slices():
     check(f, vec(4), slice(0, 2))
 
 
+ODD_SLICES = ["slice(0, 9, 0).indices(5)", "[1, 2][::k]", "(1, 2)[slice(0, 2, k)]", "slice(0, 9, 2).indices(-1)", "slice('a', 'b', 1).indices(3)",
+              "slice(1).indices()", "'abc'[::k]", "range(5)[::k]", "len(range(2 ** 80))", "range(2 ** 80).__len__()", "[1][slice('a')]"]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", ODD_SLICES)
+def test_slices_and_ranges_that_raise(expression):
+    names = {}
+    exec(f"def f(x, k):\n    try:\n        {expression}\n    except Exception as e:\n        return x + 1, type(e), str(e)\n", names)
+    check(names["f"], vec(2), 0)
+
+
+def test_a_number_that_varied_and_is_minus_zero():
+    def f(x, n):
+        return x * n, repr(n)
+
+    handle = strict_compile(f, backend="eager")
+    for n in (1.0, -0.0, 0.0, 2.5, -0.0):
+        assert handle(vec(2), n)[1] == repr(n)
+        assert torch.equal(handle(vec(2), n)[0].signbit(), f(vec(2), n)[0].signbit())
+
+
 def test_range_input():
     def f(x, r):
         return x * r[1], len(r), list(r), 3 in r
