@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 
+import framejit
 import pytest
 import torch
 
@@ -499,3 +500,28 @@ def test_a_manager_that_the_frame_leaves_open(make):
         return inside, y.requires_grad, modes()
 
     assert seen(strict_compile(fn)) == seen(fn)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("catches", [True, False])
+def test_a_graph_that_raises_leaves_no_mode_on(catches, backend):
+    def fn(x, index):
+        with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu"):
+            try:
+                return (x @ x)[index].cos(), modes()
+            except IndexError:
+                if catches:
+                    return x @ x, modes()
+                raise
+
+    def seen(f):
+        try:
+            y, inside = f(torch.eye(3), torch.tensor([5]))
+        except IndexError:
+            return modes(), torch.is_autocast_cache_enabled()
+        return y.dtype, inside, modes()
+
+    compiled = framejit.compile(fn, backend=backend)
+    compiled(torch.eye(3), torch.tensor([1]))
+    before = modes()
+    assert seen(compiled) == seen(fn) and modes() == before
