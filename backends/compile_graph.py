@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from traceback import clear_frames
 from typing import Any, Protocol
 
 import torch
 import torch.fx
 from torch._C._functorch import TransformType
 from torch._guards import TracingContext, tracing
+from torch.amp import autocast_mode
 
 from ..errors import BackendError, RequirementError, Rerun
 from ..events import Input, Reporter
@@ -75,7 +77,8 @@ def compile_graph(
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
-        return Restoring(compiled, forward, backend.described, random, mutated, keeps)
+        devices = {node.args[0]: None for node in captured.nodes if node.target is autocast_mode._enter_autocast}
+        return Restoring(compiled, forward, backend.described, random, mutated, keeps, devices)
     return compiled if plain else deoptimising(compiled, forward, backend.described)
 
 
@@ -154,19 +157,44 @@ def warn_once(text: str) -> None:
         warnings.warn(f"framejit: {text}", stacklevel=2)
 
 
+class Autocasts:
+    """What autocast does on some devices."""
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self.on = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
+        self.cached, self.depth = torch.is_autocast_cache_enabled(), self.depth_now()
+
+    @staticmethod
+    def depth_now() -> int:
+        torch.autocast_increment_nesting()
+        return torch.autocast_decrement_nesting()
+
+    def restore(self) -> None:
+        for device, enabled, dtype in self.on:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cached)
+        for _ in range(self.depth_now() - self.depth):
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+
+
 class Restoring:
-    """Runs a graph; when it raises, grad mode, the generators and inputs that it writes into are put back. Then the captured graph
-    runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an operator behind a
-    write may raise; for failures that nobody can foresee (no memory) it raises what it got when something was written already."""
+    """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs that it writes into are put back. Then
+    the captured graph runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an
+    operator behind a write may raise; for failures that nobody can foresee (no memory) it raises what it got when something was written
+    already."""
 
     def __init__(
-        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool
-    ) -> None:
+        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool,
+        devices: Iterable[str],
+    ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
-        self.random, self.mutated, self.keeps = random, tuple(mutated), keeps
+        self.random, self.mutated, self.keeps, self.devices = random, tuple(mutated), keeps, tuple(devices)
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
+        autocasts = Autocasts(self.devices) if self.devices else None
         state = torch.get_rng_state() if self.random else None
         cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
         written = [args[position] for position in self.mutated]
@@ -177,7 +205,10 @@ class Restoring:
         except PASSED_ON:
             raise
         except Exception as error:
+            clear_frames(error.__traceback__)  # inference mode ends with the object that entered it, which may not live on there
             torch._C._set_grad_enabled(grad)
+            if autocasts is not None:
+                autocasts.restore()
             while (torch._C._functorch.maybe_current_level() or 0) > level:
                 LEAVE[torch._C._functorch.peek_interpreter_stack().key()]()
             if state is not None:
@@ -196,7 +227,7 @@ class Restoring:
         """What the captured graph returns, everything being as it was before the compiled one raised."""
         if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
             raise Rerun from error
-        result = Restoring(self.forward, self.forward, self.backend, self.random, self.mutated, self.keeps)(*args)
+        result = Restoring(self.forward, self.forward, self.backend, self.random, self.mutated, self.keeps, self.devices)(*args)
         self.compiled = self.forward
         tell(self.backend, error)
         return result

@@ -15,7 +15,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from .gradients.pieces import InPieces, Piece, cut
+from .gradients.pieces import AUTOGRAD, InPieces, Piece, Whole, cut
 from .value_errors import draws_random_numbers, may_write, name_of
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
@@ -34,7 +34,12 @@ def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Bu
     what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
     if checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm):
         return gm.forward
-    found = cut(gm)
+    try:
+        found = cut(gm)
+    except Whole:
+        if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
+            return gm.forward
+        found = None
     if found is None:
         return one_node(gm, example_inputs, build, random_like_eager)
     pieces, results = found

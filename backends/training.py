@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from torch._guards import TracingContext
 
 from .eager_gradients import gains_history
 from .gradients.parts import Compile, Part, by_parts
@@ -37,6 +39,7 @@ def through_aot(
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
     def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        leave_results_unmarked()
         return make_boxed_func(compile_part(Part(gm, part, examples, False, results[-1] if results else None)))
 
     def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
@@ -48,6 +51,15 @@ def through_aot(
             gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
             keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
         )  # fmt: skip
+
+
+def leave_results_unmarked() -> None:
+    """aot_autograd writes on tensors which of their sizes vary, for torch's own capture; eager's carry no such attribute."""
+    context = TracingContext.try_get()
+    about = context.fw_metadata if context is not None else None
+    if about is not None and hasattr(about, "dynamic_saved_tensors_idxs"):
+        about.dynamic_saved_tensors_idxs = {}
+        about.output_info[:] = [replace(result, dynamic_dims=None) for result in about.output_info]
 
 
 def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, results: int) -> None:

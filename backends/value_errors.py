@@ -34,7 +34,8 @@ RANDOM = (
 
 
 GRAD_MODE = "_set_grad_enabled"
-MODES = (GRAD_MODE, "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
+ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
+MODES = (GRAD_MODE, ENTER_AUTOCAST, "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
 
 
 def name_of(node: torch.fx.Node) -> str:

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
+from torch.amp import autocast_mode
 
 from ..passes.memory import memory_of
-from ..value_errors import GRAD_MODE, is_foreign, is_users, may_draw, may_write, name_of, switches_modes
+from ..value_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, is_foreign, is_users, may_draw, may_write, name_of, switches_modes
 
 Node = torch.fx.Node
 Kind = frozenset[Node]  # the results whose backward pass goes through a node; none for one without gradients
 MOST = 128  # pieces
 FEW = 3  # operations that a piece is not worth compiling for
-REARRANGE = ("grad", "backward", "requires_grad_", "retain_grad")  # what autograd sees between the nodes around it
+AUTOGRAD = ("grad", "backward", "retain_grad")  # what differentiates, or marks, between the nodes around it
 NORMS = ("batch_norm", "instance_norm")  # what they write are statistics, which take no part in gradients
 
 
 class Whole(Exception):
-    """This graph stays in one piece."""
+    """Nobody can say how this graph may be cut."""
 
 
 @dataclass
@@ -62,41 +65,78 @@ class InPieces:
 
 
 def cut(gm: torch.fx.GraphModule) -> tuple[list[Piece], list[int]] | None:
-    """A graph's pieces in the order to be called, and the numbers of its results; None where it is one piece, or where nobody can say
-    how it may be cut."""
+    """A graph's pieces in the order to be called, and the numbers of its results; None where it is one piece. Raises Whole."""
     results: Any = gm.graph.output_node().args[0]
-    if not all(isinstance(result, Node) for result in results):
-        return None
-    ends = {result for result in results if has_gradient(result) and result.op != "placeholder"}
+    ends = {result for result in results if isinstance(result, Node) and has_gradient(result) and result.op != "placeholder"}
     if len(ends) < 2:
         return None
-    nodes, grads, left_on = by_grad_mode(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
+    nodes, modes = by_modes(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
     calls = all(node.op in ("call_function", "call_method") for node in nodes)
-    if not left_on or not calls or any(switches_modes(node) or name_of(node) in REARRANGE for node in nodes):
-        return None
+    if not all(isinstance(result, Node) for result in results) or not calls or any(name_of(node) in AUTOGRAD[1:] for node in nodes):
+        raise Whole
     touched = memories_by_node(nodes)
-    written = written_memories(nodes)
-    leads = leading(nodes, ends, tied(nodes, touched, written))
-    try:
-        groups = grouped(nodes, leads, earlier(nodes, touched))
-        if not 1 < len(groups) <= MOST or crosses(groups, touched, written):
-            return None
-        return separated(gm, groups, results, grads)
-    except Whole:
+    before = earlier(nodes, touched)
+    together = tied(nodes, touched, before)
+    groups = grouped(nodes, leading(nodes, ends, together), before)
+    if len(groups) == 1:
         return None
+    if len(groups) > MOST or splits(groups, together):
+        raise Whole
+    return separated(gm, groups, results, modes)
 
 
-def by_grad_mode(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, bool], bool]:
-    """Nodes without those that switch grad mode; whether it is on where each of them runs, and in the end. A graph that takes gradients
-    begins with it."""
-    kept, grads, now = [], {}, True
+# modes
+
+
+@dataclass(frozen=True)
+class Modes:
+    """What is switched on where a node runs. autocasts: the nodes that entered those that are open, the outermost first."""
+
+    grad: bool = True
+    autocasts: tuple[Node, ...] = ()
+
+
+AT_ENDS = Modes()  # a graph that takes gradients begins and ends with it
+
+
+def by_modes(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, Modes]]:
+    """Nodes without those that switch modes, and the modes of each."""
+    kept, modes, now = [], {}, AT_ENDS
     for node in nodes:
-        if name_of(node) == GRAD_MODE:
-            now = bool(node.args[0])
-            continue
-        grads[node] = now
-        kept.append(node)
-    return kept, grads, now
+        name = name_of(node)
+        if name == GRAD_MODE:
+            now = Modes(bool(node.args[0]), now.autocasts)
+        elif name == ENTER_AUTOCAST:
+            now = Modes(now.grad, (*now.autocasts, node))
+        elif name == EXIT_AUTOCAST and now.autocasts[-1:] == node.args:
+            now = Modes(now.grad, now.autocasts[:-1])
+        elif name == EXIT_AUTOCAST or switches_modes(node):
+            raise Whole
+        else:
+            modes[node] = now
+            kept.append(node)
+    if now != AT_ENDS:
+        raise Whole
+    return kept, modes
+
+
+class Switches:
+    """Writes into a graph what switches from one node's modes to the next one's."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.graph, self.now, self.entered = graph, AT_ENDS, list[Node]()
+
+    def to(self, wanted: Modes) -> None:
+        if self.now == wanted:
+            return
+        pairs = zip(self.now.autocasts, wanted.autocasts, strict=False)
+        stay = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+        while len(self.entered) > stay:
+            self.graph.call_function(autocast_mode._exit_autocast, (self.entered.pop(),))
+        self.entered += [self.graph.node_copy(node) for node in wanted.autocasts[stay:]]
+        if self.now.grad != wanted.grad:
+            self.graph.call_function(torch._C._set_grad_enabled, (wanted.grad,))
+        self.now = wanted
 
 
 def example(node: Node) -> Any:
@@ -130,11 +170,36 @@ def written_memories(nodes: Iterable[Node]) -> set[int]:
     return memories_of(*(other for node in writers for other in node.all_input_nodes))
 
 
-def tied(nodes: Sequence[Node], touched: dict[Node, set[int]], written: set[int]) -> list[list[Node]]:
-    """Nodes that have to lie in one piece: on memory that is written to, and a tuple with its items."""
-    groups = [[node for node in nodes if memory in touched[node]] for memory in sorted(written)]
+def tied(nodes: Sequence[Node], touched: dict[Node, set[int]], before: dict[Node, set[Node]]) -> list[list[Node]]:
+    """Nodes that have to lie in one piece: on memory that is written to, a tuple with its items, what is differentiated inside."""
+    groups = [[node for node in nodes if memory in touched[node]] for memory in sorted(written_memories(nodes))]
     tuples = (node for node in nodes if isinstance(example(node), (tuple, list)))
-    return groups + [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
+    groups += [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
+    return groups + [differentiated(node, nodes, before) for node in nodes if name_of(node) in AUTOGRAD]
+
+
+def differentiated(grad: Node, nodes: Sequence[Node], before: dict[Node, set[Node]]) -> list[Node]:
+    """A call of torch.autograd.grad, and what lies between what it differentiates and what it differentiates by."""
+    of, by = ([*pytree.arg_tree_leaves(argument)] for argument in argument_pair(grad))
+    later, earlier = set(by), set(of)
+    for node in nodes:
+        if not later.isdisjoint((*before[node], *node.all_input_nodes)):
+            later.add(node)
+    for node in reversed(nodes):
+        if node in earlier:
+            earlier |= before[node]
+    return [grad, *(node for node in nodes if node in later and node in earlier)]
+
+
+def argument_pair(grad: Node) -> tuple[Any, Any]:
+    of = grad.args[0] if grad.args else grad.kwargs["outputs"]
+    return of, grad.args[1] if len(grad.args) > 1 else grad.kwargs["inputs"]
+
+
+def splits(groups: Sequence[Sequence[Node]], together: Sequence[Sequence[Node]]) -> bool:
+    """Whether what has to lie in one piece lies in two."""
+    places = {node: place for place, group in enumerate(groups) for node in group}
+    return any(len({places[node] for node in tied}) > 1 for tied in together)
 
 
 def earlier(nodes: Sequence[Node], touched: dict[Node, set[int]]) -> dict[Node, set[Node]]:
@@ -218,17 +283,11 @@ def can_run(left: Sequence[Node], kind: Kind, leads: dict[Node, Kind], before: d
     return found
 
 
-def crosses(groups: Sequence[Sequence[Node]], touched: dict[Node, set[int]], written: set[int]) -> bool:
-    """Whether memory that is written to is that of two pieces."""
-    seen = [set().union(*(touched[node] for node in group)) & written for group in groups]
-    return sum(map(len, seen)) != len(set().union(*seen))
-
-
 # pieces
 
 
 def separated(
-    gm: torch.fx.GraphModule, groups: Sequence[Sequence[Node]], results: Sequence[Node], grads: dict[Node, bool]
+    gm: torch.fx.GraphModule, groups: Sequence[Sequence[Node]], results: Sequence[Node], modes: dict[Node, Modes]
 ) -> tuple[list[Piece], list[int]]:
     """A graph for each group."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
@@ -237,7 +296,7 @@ def separated(
     for position, group in enumerate(groups):
         later = {node for other in groups[position + 1 :] for node in other}
         gives = [node for node in group if node in results or (is_given(node) and not later.isdisjoint(node.users))]
-        writer = Writer(grads)
+        writer = Writer(modes)
         for node in group:
             writer.write(node)
         numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
@@ -256,8 +315,8 @@ def is_given(node: Node) -> bool:
 class Writer:
     """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from outside found first."""
 
-    def __init__(self, grads: dict[Node, bool]) -> None:
-        self.grads = grads
+    def __init__(self, modes: dict[Node, Modes]) -> None:
+        self.modes = modes
         self.takes: list[Node] = []
         self.order: list[Node] = []
         self.known: set[Node] = set()
@@ -286,18 +345,10 @@ class Writer:
             made[node] = graph.placeholder(node.name)
             ours = node.op == "placeholder"
             made[node].meta = dict(node.meta) if ours else {"example_value": example(node), "grad_fn": example(node).grad_fn}
-        now = True
+        switches = Switches(graph)
         for node in self.order:
-            if self.grads[node] != now:
-                now = switched(graph, not now)
+            switches.to(self.modes[node])
             made[node] = graph.node_copy(node, made.__getitem__)
-        if not now:
-            switched(graph, True)
+        switches.to(AT_ENDS)
         graph.output(tuple(made[node] for node in gives))
         return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
-
-
-def switched(graph: torch.fx.Graph, on: bool) -> bool:
-    """Grad mode from here on."""
-    graph.call_function(torch._C._set_grad_enabled, (on,))
-    return on

@@ -66,11 +66,12 @@ class Suspended:
         return id(self.decoded.code), id(self.globals), self.point, self.through, self.completion
 
 
-def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
-    """A function that takes the state tuple of the outermost of the frames and goes on in the innermost one."""
+def resumed(frames: tuple[Suspended, ...], error: BaseException | None = None) -> FunctionType:
+    """A function that takes the state tuple of the outermost of the frames and goes on in the innermost one; with an error, by raising
+    it there, once."""
     function, completion = None, AS_IS
     for frame in reversed(frames):
-        code = resume_code(frame.decoded, frame.point, function, completion)
+        code = resume_code(frame.decoded, frame.point, function, completion, error if frame is frames[-1] else None)
         completion = frame.completion
         function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
         function._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
@@ -81,15 +82,16 @@ def resumed(frames: tuple[Suspended, ...]) -> FunctionType:
 
 
 def resume_code(
-    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: Completion = AS_IS
-) -> CodeType:
+    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: Completion = AS_IS,
+    error: BaseException | None = None,
+) -> CodeType:  # fmt: skip
     """A code object that takes the state tuple and goes on at `point`, if it awaits a result with what `completion` makes of that
-    of `inner`. Raises Unresumable."""
+    of `inner`; with an error, by raising it there, once. Raises Unresumable."""
     code = decoded.code
     _check(decoded, point)
     assert point.awaits == (inner is not None)
     shift = 0 if code.co_nlocals else 1  # the state needs a local to arrive in
-    return _entered(decoded, Prologue(decoded, point, shift, inner, completion))
+    return _entered(decoded, Prologue(decoded, point, shift, inner, completion, error))
 
 
 def _entered(decoded: DecodedCode, prologue: Prologue) -> CodeType:
@@ -156,11 +158,11 @@ def _shifted(code: CodeType) -> bytes:
 
 
 class Prologue:
-    """Restores slots and stack from the state tuple, runs the call that is awaited, then jumps."""
+    """Restores slots and stack from the state tuple, runs the call that is awaited or raises the error, then jumps."""
 
     def __init__(
         self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: Completion = AS_IS,
-        generator: bool = False, started: bool = False,
+        error: BaseException | None = None, generator: bool = False, started: bool = False,
     ) -> None:  # fmt: skip
         self.shift = shift
         self._units: list[Unit] = []
@@ -168,7 +170,7 @@ class Prologue:
         self._code = decoded.code
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
-        self._called: tuple[int, Instr] | None = None  # number of the unit of an awaited call or a yield, the original's
+        self._called: tuple[int, Instr] | None = None  # number of the unit that may raise, the original's
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack
         carried = [kind for kind in kinds if kind != "null"]
@@ -190,6 +192,8 @@ class Prologue:
                 self.emit("MAKE_CELL", slot + shift)
         if inner is not None:
             self._call(inner, instr, completion)
+        elif error is not None:
+            self._raise(error, instr)
         elif started:
             self._yield(decoded, point)
         elif not generator:
@@ -239,6 +243,22 @@ class Prologue:
             self.emit("PUSH_NULL")
             self.emit("SWAP", 2)
 
+    def _raise(self, error: BaseException, instr: Instr) -> None:
+        """In place of the original instruction. Its traceback will name this code, into which the garbage collector does not look: so
+        the code must not name the error for long."""
+        dialect, first = current(), self._position
+        self._position = list(self._code.co_positions())[instr.offset // 2]
+        self._called = (len(self._units), instr)
+        self.emit("NOP")
+        if dialect.null_below:
+            self.emit("PUSH_NULL")
+        self._const([error].pop)
+        if not dialect.null_below:
+            self.emit("PUSH_NULL")
+        dialect.call(self, 0, ())
+        self.emit("RAISE_VARARGS", 1)
+        self._position = first
+
     def _yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
         """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see whether it delegates."""
         instr, first, caches = decoded.instrs[point.index - 1], self._position, current().caches
@@ -254,7 +274,7 @@ class Prologue:
         self._position = first
 
     def protection(self, length: int) -> bytes:
-        """The exception-table entry for the awaited call or the yield, if the original is protected."""
+        """The exception-table entry for the awaited call, the error or the yield, if the original is protected."""
         region = self._called and region_at(self._code, self._called[1].offset)
         if not region or self._called is None:
             return b""

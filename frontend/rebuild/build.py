@@ -93,7 +93,6 @@ class Emission:
                 self.b.notify(self.marks.end)
             self.b.return_value()
         else:
-            self._enter_modes(trace.modes)
             emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
         return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted), self._places() if only else None)
 
@@ -111,19 +110,16 @@ class Emission:
         )
 
     def _modes(self, modes: Modes) -> None:
-        """The modes that the program leaves behind, as they are under those that it has open."""
+        """The modes that the program leaves behind, those that it has open included."""
         for manager in modes.left:
             if manager.cls not in GRAD_MODES:
                 self.r.call(leave_for_real, [self.r.push(manager)])
                 self.b.pop_top()
+        for manager in modes.open:
+            self.r.call(enter_for_real, [self.r.push(manager), self.r.const(manager.saved[1])])
+            self.b.pop_top()
         if modes.lasting_grad is not None:
             self.r.call(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
-            self.b.pop_top()
-
-    def _enter_modes(self, modes: Modes) -> None:
-        """The modes that the program has open at the break."""
-        for manager in modes.open:
-            self.r.call(enter_for_real, [self.r.push(manager)])
             self.b.pop_top()
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:

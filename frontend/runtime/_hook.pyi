@@ -13,6 +13,7 @@ class Entry:
     hits: int
     data: Any
     graph: Callable[..., Any] | None
+    once: bool
     def __init__(
         self,
         program: Any = None,
@@ -21,6 +22,7 @@ class Entry:
         needs_hook: bool = False,
         data: Any = None,
         direct: tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], ...]] | None = None,
+        once: bool = False,
     ) -> None: ...
 
 class Site:

@@ -92,6 +92,12 @@ class Cache:
                 return self._serve(site, piece, function, slots, None)
             with self.probe.standing_still():
                 return self._serve(site, piece, function, slots, self.probe)
+        except RecursionError:
+            raise
+        except BaseException as error:
+            if not piece.frames:
+                raise
+            return Entry(function=resumed(piece.frames, error), once=True)  # the program's handlers see it where it has got to
         finally:
             self._leave(site)
 

@@ -257,11 +257,11 @@ set_direct(Entry *self, PyObject *direct)
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"program", "function", "code", "needs_hook", "data", "direct", NULL};
+    static char *names[] = {"program", "function", "code", "needs_hook", "data", "direct", "once", NULL};
     PyObject *program = Py_None, *function = Py_None, *code = Py_None, *data = Py_None, *direct = Py_None;
-    int needs_hook = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpOO:Entry", names, &program, &function, &code, &needs_hook, &data,
-                                     &direct)) {
+    int needs_hook = 0, once = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpOOp:Entry", names, &program, &function, &code, &needs_hook, &data,
+                                     &direct, &once)) {
         return NULL;
     }
     if (function != Py_None && !PyCallable_Check(function)) {
@@ -278,6 +278,7 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->code = code == Py_None ? NULL : (PyCodeObject *)Py_NewRef(code);
         self->data = Py_NewRef(data);
         self->needs_hook = (char)needs_hook;
+        self->once = (char)once;
         if (direct != Py_None && set_direct(self, direct) < 0) {
             Py_CLEAR(self);
         }
@@ -327,6 +328,7 @@ static PyMemberDef entry_members[] = {
     {"code", T_OBJECT, offsetof(Entry, code), READONLY, "the rebuilt code object"},
     {"graph", T_OBJECT, offsetof(Entry, graph), READONLY, "what is called instead of the code, where that only calls a graph"},
     {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY, "whether the hook is on while it runs"},
+    {"once", T_BOOL, offsetof(Entry, once), READONLY, "whether it serves the call that it was made for and no other"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), 0, "calls it served"},
     {"data", T_OBJECT, offsetof(Entry, data), 0, "whatever its maker keeps with it"},
     {NULL},
@@ -335,7 +337,7 @@ static PyMemberDef entry_members[] = {
 PyTypeObject Entry_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "framejit.frontend.runtime._hook.Entry",
-    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None, direct=None)\n--\n\n"
+    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None, direct=None, once=False)\n--\n\n"
               "A guard program and the code it guards; with neither function nor code it says: run eager, with the "
               "hook off unless it is needed.",
     .tp_basicsize = sizeof(Entry),

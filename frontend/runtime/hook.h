@@ -33,7 +33,7 @@ typedef struct {
     int *places;     /* the graph's arguments: slots, or from -1 downwards items of the lifted tuple */
     Py_ssize_t nplaces;
     unsigned long long hits;
-    char needs_hook;
+    char needs_hook, once;
 } Entry;
 
 /* An entry in its site's list, and the one that was hit after it the last time: NULL for itself. That one is borrowed, as it

@@ -77,7 +77,7 @@ slots_tuple(PyObject *const *slots, Py_ssize_t nslots)
     return tuple;
 }
 
-/* What on_miss makes of this call: a new reference to an entry that is in the list now, or NULL. */
+/* What on_miss makes of this call: a new reference to an entry, which is in the list now unless it is for this call only, or NULL. */
 static Entry *
 site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function)
 {
@@ -105,7 +105,7 @@ site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fu
         Py_DECREF(made);
         return NULL;
     }
-    if (site_index(self, (Entry *)made) < 0 && site_insert(self, (Entry *)made) < 0) {
+    if (!((Entry *)made)->once && site_index(self, (Entry *)made) < 0 && site_insert(self, (Entry *)made) < 0) {
         Py_CLEAR(made);
     }
     return (Entry *)made;

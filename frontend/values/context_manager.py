@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 class ModeManager(Mutable):
     """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an existing one (`real`).
-    `saved` is the state that entering it found, or the node that entered it (None before and after). `prev` is what
+    `saved` is the state that entering it found, or the node that entered it, and the grad mode then (None before and after). `prev` is what
     torch.set_grad_enabled, which switches when it is made, found then."""
 
     __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
@@ -76,8 +76,9 @@ class ModeManager(Mutable):
 
     def enter(self, tx: TraceContext) -> Value:
         tx.effects.change(self)
+        grad = torch.is_grad_enabled()
         found = tx.modes.enter(tx, self.cls, self.arguments, self.keywords)
-        self.saved = (found if self.prev is None else self.prev,)
+        self.saved = (found if self.prev is None else self.prev, grad)
         self.last = found if self.cls in GRAD_MODES else None
         tx.modes.open.append(self)
         return Constant(None)
@@ -162,7 +163,7 @@ class Modes:
         self.open: list[ModeManager] = []
         self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
-        self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where it is another one
+        self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where that has to be said
         self.places: list[int] = []  # of the levels of torch.func opened so far, outermost first
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
         self.cleanups: list[tuple[str, Any, Any]] = []  # what was entered for real while tracing: kind, object, node
@@ -201,7 +202,8 @@ class Modes:
         if manager.cls in GRAD_MODES:
             self.set_grad(tx, found[0])
         elif manager.cls is torch.inference_mode:
-            self.enter(tx, torch.inference_mode, found, {})
+            self.enter(tx, torch.inference_mode, found[:1], {})
+            self.set_grad(tx, found[1])
         else:
             self.enter(tx, torch.autocast, [manager.arguments[0], *found], {})
         self.left.append(manager)
@@ -253,9 +255,8 @@ class Modes:
 
     def close(self, tx: TraceContext | None) -> None:
         """Ends the capture: leaves what is open, in the graph too when a context is given."""
-        found = [manager.saved[0] for manager in self.open if manager.cls in GRAD_MODES]
-        grad = found[0] if found else torch.is_grad_enabled()
-        self.lasting_grad = None if grad == self.grad_at_start else grad
+        grad = torch.is_grad_enabled()
+        self.lasting_grad = None if grad == self.grad_at_start and not self.open else grad
         while self.cleanups:
             self._undo(self.cleanups.pop(), tx)
         if torch.is_grad_enabled() != self.grad_at_start:
@@ -281,7 +282,7 @@ MODE_SWITCHES = frozenset({
     torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode, autocast_mode._enter_autocast,
     autocast_mode._exit_autocast,
 })  # fmt: skip
-OUTER = "_framejit_outer"  # where an inference_mode entered at a break keeps whether that mode was on already
+OUTER = ("_framejit_outer", "_framejit_outer_grad")  # where an inference_mode entered at a break keeps that mode, and grad mode, outside
 AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
 
 GRAD_MODES = {
@@ -299,7 +300,7 @@ AUTOCASTS = {
 
 # Where a manager that was entered keeps the state it found.
 FOUND: dict[type, tuple[str, ...]] = {
-    **dict.fromkeys(GRAD_MODES, ("prev",)), torch.inference_mode: (OUTER,), **dict.fromkeys(AUTOCASTS, AUTOCAST_FOUND),
+    **dict.fromkeys(GRAD_MODES, ("prev",)), torch.inference_mode: OUTER, **dict.fromkeys(AUTOCASTS, AUTOCAST_FOUND),
 }  # fmt: skip
 
 
@@ -313,10 +314,12 @@ def autocast_arguments(cls: type, arguments: list[Any], keywords: dict[str, Any]
     return given["device_type"], given["dtype"], given["enabled"], given["cache_enabled"]
 
 
-def enter_for_real(manager: Any) -> None:
-    """Enters, at a break, a manager that the trace had entered symbolically."""
+def enter_for_real(manager: Any, grad: bool) -> None:
+    """Enters, at the end of a capture, a manager that the trace had entered symbolically, in the grad mode that it found."""
+    torch._C._set_grad_enabled(grad)
     if type(manager) is torch.inference_mode:
-        setattr(manager, OUTER, torch.is_inference_mode_enabled())
+        for name, mode in zip(OUTER, (torch.is_inference_mode_enabled(), torch.is_grad_enabled()), strict=True):
+            setattr(manager, name, mode)
     manager.__enter__()
 
 

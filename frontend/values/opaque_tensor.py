@@ -23,6 +23,8 @@ def why_opaque(real: torch.Tensor) -> str | None:
         return type(real).__name__  # asking it anything may run its own code
     if real.layout is not torch.strided:
         return f"{type(real).__name__}, {real.layout}"
+    if real._is_view() and (base := real._base) is not None and base.layout is not torch.strided:
+        return f"{type(real).__name__}, part of a tensor of {base.layout}"
     if real.is_quantized or real.is_nested or torch._is_functional_tensor(real):
         return f"{type(real).__name__}, {'quantized' if real.is_quantized else 'nested' if real.is_nested else 'functional'}"
     return None

@@ -166,6 +166,92 @@ def test_an_adversary(backend):
     check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), backend=backend, cuts=2)
 
 
+PENALIZED = {
+    "a new leaf": lambda share, real, made: (share * real + (1 - share) * made.detach()).requires_grad_(),
+    "detached": lambda share, real, made: (share * real + (1 - share) * made).detach().requires_grad_(),
+    "with a history": lambda share, real, made: share * real.sin() + (1 - share) * made,
+}
+
+
+@pytest.mark.parametrize("between", PENALIZED.values(), ids=PENALIZED)
+def test_an_adversary_with_a_penalty_on_gradients(backend, between):
+    torch.manual_seed(0)
+    maker = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 4))
+    judge = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def step(maker, judge, real, noise, share):
+        made = maker(noise)
+        mixed = between(share, real, made)
+        (slope,) = torch.autograd.grad(judge(mixed).sum(), mixed, create_graph=True)
+        penalty = (slope.norm(2, 1) - 1).square().mean()
+        return made, judge(made.detach()).mean() - judge(real).mean() + 10 * penalty
+
+    def use(step, maker, judge, *tensors):
+        made, loss = step(maker, judge, *tensors)
+        loss.backward()
+        gradients = [parameter.grad.clone() for parameter in judge.parameters()]
+        if between is not PENALIZED["with a history"]:  # there loss.backward() went through the maker, and freed it
+            (-judge(made).mean()).backward()
+        return made, loss, gradients, [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())]
+
+    check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), torch.rand(5, 1), backend=backend, cuts=2)
+
+
+def test_gradients_taken_inside_stay_with_what_they_are_of(backend):
+    def fn(x, w):
+        y = (x * w).sin()
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return y * 2, slope, (slope * slope).sum()
+
+    def use(f, x, w):
+        y, slope, loss = f(x, w)
+        slope.retain_grad()
+        first = torch.autograd.grad(loss, x, retain_graph=True)
+        y.sum().backward(retain_graph=True)
+        loss.backward()
+        return first, y, slope, loss, slope.grad, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=3)
+
+
+def test_a_graph_that_differentiates_and_cannot_be_cut_is_left_to_eager(backend, monkeypatch):
+    monkeypatch.setattr(pieces, "MOST", 1)
+
+    def fn(x, w):
+        (slope,) = torch.autograd.grad((x * w).sin().sum(), x, create_graph=True)
+        return x.exp() * w, slope * slope * w
+
+    def use(f, x, w):
+        y, other = f(x, w)
+        other.sum().backward()
+        y.sum().backward()
+        return y, other, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=1)
+
+
+def test_autocast_is_what_it_was(backend):
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = x @ w
+            with torch.no_grad():
+                scale = (w @ w).float().abs().max()
+            with torch.autocast("cpu", enabled=False):
+                other = (h.detach().float() @ w).tanh()
+            return h, other, (h.detach() @ w).float().sum() / scale
+
+    def use(f, x, w):
+        h, other, loss = f(x, w)
+        h.retain_grad()
+        loss.backward()
+        other.sum().backward()
+        h.float().sum().backward()
+        return h, other, loss, h.grad, x.grad, w.grad
+
+    torch.manual_seed(0)
+    check(fn, use, leaf(4, 4), leaf(4, 4), backend=backend, cuts=3)
+
+
 def test_an_attribute_that_others_are_made_of(backend):
     """A parametrized weight is stored in its module, and so a result."""
     torch.manual_seed(0)

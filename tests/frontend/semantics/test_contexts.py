@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 
+import framejit
 import pytest
 import torch
 
@@ -416,3 +417,111 @@ def test_an_exception_through_a_generators_manager_stays_what_it_is():
         return x + 1
 
     check(f, vec(2), [])
+
+
+def modes():
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+
+
+def inference_left_behind_a_break(x):
+    with torch.inference_mode():
+        y = x.sin()
+        print("in it")
+        y = y.cos()
+    return y, x * 2, modes()
+
+
+def inference_around_others(x):
+    with torch.inference_mode():
+        with torch.enable_grad():
+            print("with gradients")
+            y = x.sin()
+        first = modes()
+        with torch.inference_mode(False):
+            print("out of it")
+            second = modes()
+    print("outside")
+    return y, first, second, x * 2, modes()
+
+
+def switched_inside_inference(x):
+    with torch.inference_mode():
+        torch.set_grad_enabled(True)
+        print("in it")
+        inside = modes()
+    return x * 2, inside, modes()
+
+
+def switched_inside_no_grad(x):
+    with torch.no_grad():
+        y = x.sin()
+        torch.set_grad_enabled(True)
+        print("in it")
+        y = y * x
+    return y, x * 2, modes()
+
+
+def switched_inside_autocast(x):
+    with torch.autocast("cpu"):
+        torch.set_grad_enabled(False)
+        with torch.no_grad():
+            print("in it")
+        y = x * x
+    return y, x * 2, modes()
+
+
+@pytest.mark.parametrize("outer", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    "fn", [inference_left_behind_a_break, inference_around_others, switched_inside_inference, switched_inside_no_grad, switched_inside_autocast]
+)  # fmt: skip
+def test_grad_mode_behind_managers_that_change_it(fn, outer):
+    def seen(f):
+        x = vec().requires_grad_()
+        with outer():
+            results = f(x)
+            found = modes()
+        torch.set_grad_enabled(True)
+        return [(item.requires_grad, item.is_inference()) if isinstance(item, torch.Tensor) else item for item in results], found
+
+    assert seen(strict_compile(fn)) == seen(fn)
+
+
+@pytest.mark.parametrize("make", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")], ids=["no_grad", "inference", "autocast"])
+def test_a_manager_that_the_frame_leaves_open(make):
+    def fn(x):
+        manager = make()
+        manager.__enter__()
+        return manager, x * 2
+
+    def seen(f):
+        manager, y = f(vec().requires_grad_())
+        inside = modes()
+        manager.__exit__(None, None, None)
+        return inside, y.requires_grad, modes()
+
+    assert seen(strict_compile(fn)) == seen(fn)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("catches", [True, False])
+def test_a_graph_that_raises_leaves_no_mode_on(catches, backend):
+    def fn(x, index):
+        with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu"):
+            try:
+                return (x @ x)[index].cos(), modes()
+            except IndexError:
+                if catches:
+                    return x @ x, modes()
+                raise
+
+    def seen(f):
+        try:
+            y, inside = f(torch.eye(3), torch.tensor([5]))
+        except IndexError:
+            return modes(), torch.is_autocast_cache_enabled()
+        return y.dtype, inside, modes()
+
+    compiled = framejit.compile(fn, backend=backend)
+    compiled(torch.eye(3), torch.tensor([1]))
+    before = modes()
+    assert seen(compiled) == seen(fn) and modes() == before

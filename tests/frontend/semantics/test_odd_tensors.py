@@ -30,6 +30,7 @@ MAKERS = {
     "subclass": lambda: dense().as_subclass(Named),
     "parameter": lambda: Weight(dense()),
     "uninitialised": lambda: torch.nn.UninitializedParameter(),
+    "values of a sparse one": lambda: dense().to_sparse().coalesce().values(),
 }
 
 
