@@ -188,7 +188,7 @@ def test_a_training_step_breaks_at_backward_only(name, backend):
 
     eager, mine = train(False), train(True)
     torch.testing.assert_close(mine[:3], eager[:3], rtol=1e-4, atol=1e-5)
-    assert mine[3].framejit.compiles <= 8
+    assert mine[3].framejit.compiles <= (6 if backend == "aot_eager" else 4)
 
 
 @pytest.mark.parametrize("name", ["SGD", "AdamW"])
