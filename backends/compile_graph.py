@@ -2,6 +2,7 @@
 torch's modes and random state as they were."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error
 LEAVE = {
     TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
     TransformType.Grad: torch._C._functorch._grad_decrement_nesting,
+    TransformType.Jvp: torch._C._functorch._jvp_decrement_nesting,
 }
 
 
@@ -154,6 +156,17 @@ def warn_once(text: str) -> None:
         warnings.warn(f"framejit: {text}", stacklevel=2)
 
 
+def leave_transforms(level: int) -> None:
+    """Leaves the levels of torch.func above one; forward derivatives, too, where the graph has switched them on."""
+    while (torch._C._functorch.maybe_current_level() or 0) > level:
+        kind = torch._C._functorch.peek_interpreter_stack().key()
+        if kind == TransformType.Jvp:
+            torch._C._set_fwd_grad_enabled(not torch.is_inference_mode_enabled())
+            with contextlib.suppress(RuntimeError):  # only the outermost of such levels has one of these open
+                torch._C._exit_dual_level(level=0)
+        LEAVE[kind]()
+
+
 class Restoring:
     """Runs a graph; when it raises, grad mode, the generators and inputs that it writes into are put back. Then the captured graph
     runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an operator behind a
@@ -178,8 +191,7 @@ class Restoring:
             raise
         except Exception as error:
             torch._C._set_grad_enabled(grad)
-            while (torch._C._functorch.maybe_current_level() or 0) > level:
-                LEAVE[torch._C._functorch.peek_interpreter_stack().key()]()
+            leave_transforms(level)
             if state is not None:
                 torch.set_rng_state(state)
             if cuda is not None:
