@@ -34,7 +34,9 @@ RANDOM = (
 
 
 GRAD_MODE = "_set_grad_enabled"
-MODES = (GRAD_MODE, "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
+MODES = (
+    GRAD_MODE, "_enter_autocast", "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting",
+)  # fmt: skip
 
 
 def name_of(node: torch.fx.Node) -> str:
