@@ -2,6 +2,7 @@
 torch's modes and random state as they were."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error
 LEAVE = {
     TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
     TransformType.Grad: torch._C._functorch._grad_decrement_nesting,
+    TransformType.Jvp: torch._C._functorch._jvp_decrement_nesting,
 }
 
 
@@ -77,7 +79,7 @@ def compile_graph(
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
-        devices = {node.args[0]: None for node in captured.nodes if node.target is autocast_mode._enter_autocast}
+        devices = sorted({str(node.args[0]) for node in captured.nodes if node.target is autocast_mode._enter_autocast})
         return Restoring(compiled, forward, backend.described, random, mutated, keeps, devices)
     return compiled if plain else deoptimising(compiled, forward, backend.described)
 
@@ -179,6 +181,17 @@ class Autocasts:
                 torch.clear_autocast_cache()
 
 
+def leave_transforms(level: int) -> None:
+    """Leaves the levels of torch.func above one; forward derivatives, too, where the graph has switched them on."""
+    while (torch._C._functorch.maybe_current_level() or 0) > level:
+        kind = torch._C._functorch.peek_interpreter_stack().key()
+        if kind == TransformType.Jvp:
+            torch._C._set_fwd_grad_enabled(not torch.is_inference_mode_enabled())
+            with contextlib.suppress(RuntimeError):  # only the outermost of such levels has one of these open
+                torch._C._exit_dual_level(level=0)
+        LEAVE[kind]()
+
+
 class Restoring:
     """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs that it writes into are put back. Then
     the captured graph runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an
@@ -209,8 +222,7 @@ class Restoring:
             torch._C._set_grad_enabled(grad)
             if autocasts is not None:
                 autocasts.restore()
-            while (torch._C._functorch.maybe_current_level() or 0) > level:
-                LEAVE[torch._C._functorch.peek_interpreter_stack().key()]()
+            leave_transforms(level)
             if state is not None:
                 torch.set_rng_state(state)
             if cuda is not None:

@@ -35,7 +35,9 @@ RANDOM = (
 
 GRAD_MODE = "_set_grad_enabled"
 ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
-MODES = (GRAD_MODE, ENTER_AUTOCAST, "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting")
+MODES = (
+    GRAD_MODE, ENTER_AUTOCAST, "_enter_inference_mode", "_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting",
+)  # fmt: skip
 
 
 def name_of(node: torch.fx.Node) -> str:

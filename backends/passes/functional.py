@@ -22,7 +22,8 @@ RESHAPES_IN_PLACE = (
     "requires_grad_", "sparse_resize_",
 )  # fmt: skip
 
-TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting")  # functorch's levels do not nest in functionalize's
+# Functorch's levels do not nest in functionalize's.
+TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
 def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]) -> torch.fx.GraphModule:

@@ -344,7 +344,10 @@ class Trace:
                     by_type[type(value.walked)].append(walks)
                 elif known.source is not None:
                     self.guard(walks, Kind.SAME, known.source)
-        return list(by_type.values())
+        for item in self.graph.inputs:
+            if item.value.python_type() in by_type and (item.source, Kind.TENSOR) in self.guards:
+                by_type[item.value.python_type()].append(item.source)
+        return [list(dict.fromkeys(sources)) for sources in by_type.values()]
 
     # paths
 

@@ -249,6 +249,13 @@ def make_dict(r: Reloader, value: DictValue) -> None:
         r.call(value.cls, [r.push(value.default_factory or Constant(None)), lambda: _pairs(r, value)])
     else:
         r.call(value.cls, [lambda: _pairs(r, value)])
+    if value.attributes:
+        r.keep(value)
+    for name, attribute in value.attributes.items():
+        r.b.copy(1)
+        r.reload(attribute)
+        r.b.swap(2)
+        r.b.store_attr(name)
 
 
 @makes(SetValue)

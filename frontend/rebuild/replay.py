@@ -31,6 +31,7 @@ from ..values.models.itertools import (
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
+from ..values.tensor import Gradient
 from ..values.tensor_subclass import TensorObject
 from ..values.user_object import UserObject
 from .reload import Reloader, Unreloadable, make_list, store_attribute
@@ -235,6 +236,13 @@ def replay_manager(r: Reloader, value: ModeManager) -> None:
         r.b.pop_top()
 
 
+def replay_gradient(r: Reloader, value: Gradient) -> None:
+    assert value.stored is not None
+    r.reload(value.stored)
+    r.reload(value.of)
+    r.b.store_attr("grad")
+
+
 RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ListValue: replay_list,
     DequeValue: replay_deque,
@@ -246,6 +254,7 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ModuleValue: replay_object,
     CellValue: replay_cell,
     ModeManager: replay_manager,
+    Gradient: replay_gradient,
     FunctionValue: replay_function,
     ExistingIterator: replay_iterator,
     ExistingEnumerate: replay_enumerate,

@@ -17,6 +17,7 @@ OURS = (
     *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
     *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "phases")),
 )
+GENERATED = ("<framejit native",)  # file names of code that a backend wrote, which autograd calls while the program's code runs
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
     "filelock",
@@ -47,7 +48,7 @@ def worth_compiling(code: types.CodeType, function: types.FunctionType) -> bool:
     name = code.co_filename
     if name == "<string>" and written_by_library(function):
         return False
-    if name.startswith("<frozen") or name.startswith(OURS):
+    if name.startswith(("<frozen", *GENERATED)) or name.startswith(OURS):
         return False
     if name.startswith(TORCH):
         return False

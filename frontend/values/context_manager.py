@@ -209,12 +209,12 @@ class Modes:
         self.left.append(manager)
 
     def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
-        """Opens a level of torch.func ("vmap" or "grad"), here and in the graph; its number."""
+        """Opens a level of torch.func (of LEVELS), here and in the graph; its number."""
         del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
         self.places.append(tx.root_place())
-        tx.graph.raw_call(LEVELS[what], arguments)
+        node = tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
-        self.cleanups.append((what, level, level))
+        self.cleanups.append((what, level, node if what == "forward" else level))  # the graph may find another mode
         return level
 
     def place_outside(self) -> int | None:
@@ -273,9 +273,28 @@ def _leave_grad(level: int) -> None:
     torch._C._functorch._grad_decrement_nesting()
 
 
-LEVELS = {"vmap": predispatch._vmap_increment_nesting, "grad": torch._C._functorch._grad_increment_nesting}
+def _leave_jvp(level: int) -> None:
+    torch._C._functorch._jvp_decrement_nesting()
+
+
+def _leave_dual(level: int) -> None:
+    torch._C._exit_dual_level(level=level)
+
+
+def enter_forward_mode(enabled: bool) -> bool:
+    """Switches derivatives in forward mode; what they were."""
+    before = torch._C._is_fwd_grad_enabled()
+    torch._C._set_fwd_grad_enabled(enabled)
+    return before
+
+
+LEVELS = {
+    "vmap": predispatch._vmap_increment_nesting, "grad": torch._C._functorch._grad_increment_nesting,
+    "jvp": torch._C._functorch._jvp_increment_nesting, "dual": torch._C._enter_dual_level, "forward": enter_forward_mode,
+}  # fmt: skip
 UNDO = {
     "inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_vmap, "grad": _leave_grad,
+    "jvp": _leave_jvp, "dual": _leave_dual, "forward": torch._C._set_fwd_grad_enabled,
 }  # fmt: skip
 
 MODE_SWITCHES = frozenset({

@@ -283,6 +283,8 @@ class ClassValue(Value):
             return fold(tx, self.cls, args, kwargs)
         if issubclass(self.cls, tuple) and hasattr(self.cls, "_make") and "__new__" in self.cls.__dict__ and "_fields" in self.cls.__dict__:
             return self._named_tuple(tx, args, kwargs)
+        if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
+            return tx.wrap(dict, None).call(tx, args, kwargs)
         if not self.is_constructed(tx):
             raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
         return tx.construct(self, args, kwargs)

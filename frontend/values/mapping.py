@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 
+PLAIN_METHODS = frozenset("get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split())
 LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
 
 
@@ -45,7 +46,7 @@ class DictValue(BuiltinContainer):
     """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
     of it or changes it; then `entries` (key -> (key value, value)) takes over."""
 
-    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys")
+    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys", "attributes")
 
     def __init__(
         self,
@@ -60,16 +61,17 @@ class DictValue(BuiltinContainer):
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
+        self.attributes: dict[str, Value] = {}  # those that the program gave an OrderedDict it has made
         self.dropped: set[Any] = set()  # keys deleted at some time: a live iterator sees that, though they come back
 
     def python_type(self) -> type:
         return self.cls
 
     def snapshot(self) -> Any:
-        return None if self.entries is None else dict(self.entries)
+        return None if self.entries is None else dict(self.entries), self.attributes
 
     def restore(self, state: Any) -> None:
-        self.entries = state
+        self.entries, self.attributes = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """All entries, in order; values may be Lazy."""
@@ -161,6 +163,8 @@ class DictValue(BuiltinContainer):
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.class_method(self, Counter, name).call(tx, args, kwargs)
+        if self.attributes and name not in PLAIN_METHODS:
+            raise self.unsupported(f"{name}() of one with attributes")
         return super().method(tx, name, args, kwargs)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -168,7 +172,15 @@ class DictValue(BuiltinContainer):
             return tx.class_method(self, Counter, name)
         if name == "default_factory" and self.default_factory is not None:
             return self.default_factory
+        if name in self.attributes:
+            return self.attributes[name]
         return super().attribute(tx, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if self.cls is not OrderedDict or self.source is not None or self.outer is not None or hasattr(OrderedDict, name):
+            super().set_attribute(tx, name, value)
+        tx.effects.change(self)
+        self.attributes = {**self.attributes, name: value}
 
     def length(self, tx: TraceContext) -> Value:
         if self.entries is None:

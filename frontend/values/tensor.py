@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source
 from .base import Value
 from .constant import Constant
+from .mutable import Mutable
 from .registry import accepts, method_of
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ class Identity:
 
 
 class TensorValue(Value):
-    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...)."""
+    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient`: what was stored as its .grad."""
 
-    __slots__ = ("node", "fake", "cls", "real")
+    __slots__ = ("node", "fake", "cls", "real", "gradient")
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class TensorValue(Value):
     ) -> None:
         super().__init__(source)
         self.node, self.fake, self.cls, self.real = node, fake, cls, real
+        self.gradient: Gradient | None = None
 
     def python_type(self) -> type:
         return self.cls
@@ -92,7 +95,34 @@ class TensorValue(Value):
         raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if name != "grad" or not self._takes_gradient(tx, value):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if self.gradient is None:
+            self.gradient = Gradient(self)
+        tx.effects.change(self.gradient)
+        self.gradient.stored = value
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        if name != "grad":
+            super().del_attribute(tx, name)
+        self.set_attribute(tx, name, Constant(None))  # as torch does
+
+    def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
+        """Whether a tensor that existed before takes this as its .grad."""
+        if self.source is None or not self.fake.is_leaf or self.fake.is_inference():
+            return False
+        if not isinstance(value, TensorValue):
+            return value.is_constant() and value.constant() is None
+        if not self._plain_gradient(tx):
+            return False
+        mine, its = ((fake.dtype, fake.device, *fake.shape) for fake in (self.fake, value.fake))
+        plain = not any(isinstance(size, torch.SymInt) for size in (*mine, *its)) and not is_functorch_wrapped_tensor(value.fake)
+        return plain and mine == its and not self.same(value)
+
+    def _plain_gradient(self, tx: TraceContext) -> bool:
+        """Whether the dtype of a gradient is to be the tensor's own; relied on."""
+        asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
+        return not hasattr(self.real, "grad_dtype") or tx.wrap(self.real.grad_dtype, asked).constant() == self.fake.dtype
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         handler = method_of(torch.Tensor, name)
@@ -123,9 +153,24 @@ class TensorValue(Value):
         # Two values of one node are one object: in-place methods return the node they were called on.
         return isinstance(other, TensorValue) and self.node is other.node
 
+class Gradient(Mutable):
+    """The .grad of a tensor that existed before the frame; `stored` is what the program put there, None while it is as it was."""
 
+    __slots__ = ("of", "stored")
 
+    def __init__(self, of: TensorValue) -> None:
+        super().__init__(of.source)
+        self.of = of
+        self.stored: Value | None = None
 
+    def python_type(self) -> type:
+        return self.of.cls  # of the two objects it is the tensor that must be no other
+
+    def snapshot(self) -> Any:
+        return self.stored
+
+    def restore(self, state: Any) -> None:
+        self.stored = state
 
 
 class TensorMethod(Value):
@@ -149,6 +194,8 @@ def _shape(tx: TraceContext, tensor: TensorValue) -> Value:
 
 
 def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
+    if tensor.gradient is not None and tensor.gradient.stored is not None:
+        return tensor.gradient.stored
     if tensor.source is None:
         if tensor.fake.is_leaf and not tensor.fake.requires_grad:
             return Constant(None)

@@ -4,13 +4,20 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+
 from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import InstanceDict
 from ..base import Value
+from ..constant import Constant
 from ..function import BuiltinValue, FunctionValue
 from ..klass import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 from ..mapping import DictValue, SetValue
 from ..registry import models
 from ..sequence import ListValue, TupleValue
+from ..tensor import TensorValue
 from ..user_object import UserObject
 
 if TYPE_CHECKING:
@@ -60,6 +67,8 @@ class DeepCopy:
     def __init__(self, tx: TraceContext, memo: Value) -> None:
         self.tx, self.memo = tx, memo
         self.made: dict[Value, Value] = {}
+        self.storages: set[int] = set()  # of the fakes of tensors copied so far
+        self.outside = 0  # how many of those tensors lie in memory that was there before
 
     def copy(self, obj: Value) -> Value:
         obj = self.tx.look(obj)
@@ -86,6 +95,8 @@ class DeepCopy:
         return obj if same else TupleValue(copied, None, obj.cls)
 
     def dict(self, obj: DictValue) -> Value:
+        if obj.attributes:
+            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()} with attributes")
         made = self.made[obj] = DictValue({}, cls=obj.cls, default_factory=obj.default_factory)
         for key, value in obj.pairs(self.tx):
             made.put(self.tx, self.copy(key), self.copy(value))
@@ -95,6 +106,26 @@ class DeepCopy:
         if not obj.is_known():
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
         return obj.method(self.tx, "copy", [], {})
+
+    def tensor(self, obj: TensorValue) -> Value:
+        """Each in memory of its own: copies of tensors that share theirs would share, too."""
+        fake, tx = obj.fake, self.tx
+        plain = obj.cls is torch.Tensor and not (fake.requires_grad or fake.is_inference() or fake.device.type == "meta")
+        if not plain or not fills_its_storage(fake):
+            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+        gradient = obj.attribute(tx, "grad")
+        storage = fake.untyped_storage()._cdata
+        if not gradient.is_constant() or gradient.constant() is not None or storage in self.storages or getattr(obj.real, "__dict__", None):
+            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+        self.storages.add(storage)
+        existing = {item.value.fake.untyped_storage()._cdata for item in tx.graph.inputs if isinstance(item.value, TensorValue)}
+        self.outside += storage in existing
+        if self.outside > 1:
+            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}, which may share memory with another")
+        if obj.source is not None:
+            tx.guard(obj.source, Kind.PYTHON, ("fills its storage", fills_its_storage))
+            tx.guard(InstanceDict(obj.source), Kind.KEYS, ())
+        return tx.graph.call("call_method", "clone", [obj], {"memory_format": Constant(torch.preserve_format)})
 
     def object(self, obj: UserObject) -> Value:
         if type(getattr(obj.cls, "__deepcopy__", None)) is type(shallow):
@@ -110,7 +141,20 @@ class DeepCopy:
         return made
 
 
+def fills_its_storage(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lies in all of its memory, each item once, so that a clone is all that a deep copy is."""
+    if is_functorch_wrapped_tensor(tensor) or any(isinstance(n, torch.SymInt) for n in (*tensor.shape, *tensor.stride())):
+        return False
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    plain = not tensor.is_conj() and not tensor.is_neg() and tensor.storage_offset() == 0
+    return plain and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+
+
 RULES: tuple[tuple[type, Any], ...] = (
     (ListValue, DeepCopy.list), (TupleValue, DeepCopy.tuple), (DictValue, DeepCopy.dict), (SetValue, DeepCopy.set),
-    (UserObject, DeepCopy.object),
+    (UserObject, DeepCopy.object), (TensorValue, DeepCopy.tensor),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""torch.func's vmap and grad: their Python is inlined; entering and leaving a level, and wrapping a tensor for it, are nodes of
+"""torch.func's vmap, grad and jvp: their Python is inlined; entering and leaving a level, and wrapping a tensor for it, are nodes of
 the graph."""
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch._functorch import eager_transforms, predispatch
+from torch.autograd import forward_ad
 from torch.utils import _pytree
 
 from ..base import Value
 from ..constant import Constant
+from ..forward_mode import ForwardMode
 from ..registry import models
 from ..tensor import TensorValue
 from .torch_policy import allow
@@ -85,6 +87,41 @@ def unwrap_for_grad(tx: TraceContext, tensor: Value, level: Value) -> Value:
 @models(eager_transforms._create_differentiable)
 def create_differentiable(tx: TraceContext, tensors: Value, level: Value | None = None) -> Value:
     return tx.wrap(_pytree.tree_map, None).call(tx, [tx.wrap(require_gradient, None), tensors], {})
+
+
+@models(torch._C._functorch._jvp_increment_nesting)
+def jvp_increment_nesting(tx: TraceContext) -> Value:
+    return Constant(tx.modes.enter_level(tx, "jvp"))
+
+
+@models(torch._C._functorch._jvp_decrement_nesting)
+def jvp_decrement_nesting(tx: TraceContext) -> Value:
+    tx.modes.leave_level(tx, "jvp")
+    return Constant(None)
+
+
+@models(torch._C._enter_dual_level)
+def enter_dual_level(tx: TraceContext) -> Value:
+    return Constant(tx.modes.enter_level(tx, "dual"))
+
+
+@models(torch._C._exit_dual_level)
+def exit_dual_level(tx: TraceContext, *, level: Value) -> Value:
+    tx.modes.leave_level(tx, "dual")
+    return Constant(None)
+
+
+@models(forward_ad._set_fwd_grad_enabled)
+def set_fwd_grad_enabled(tx: TraceContext, mode: Value) -> Value:
+    tx.modes.enter_level(tx, "forward", mode.truth(tx))
+    return ForwardMode(tx.place())
+
+
+@models(forward_ad._maybe_load_decompositions)
+def maybe_load_decompositions(tx: TraceContext) -> Value:
+    forward_ad._maybe_load_decompositions()
+    tx.graph.raw_call(forward_ad._maybe_load_decompositions, ())
+    return Constant(None)
 
 
 def require_gradient(tensor: torch.Tensor) -> torch.Tensor:

@@ -42,6 +42,13 @@ def leave(tx: TraceContext, annotation: Value) -> Value:
     return Constant(None)
 
 
+@models(("torch.autograd.profiler", "_maybe_cupti_monitor"))
+def maybe_cupti_monitor(tx: TraceContext) -> Value:
+    """Its first call imports a module, which it keeps."""
+    module = vars(torch.autograd.profiler)["_maybe_cupti_monitor"]()
+    return tx.wrap(module, DictItem(PROFILER, "_cupti_monitor_module"))
+
+
 @models(("torch.profiler._cupti_monitor", "push_user_annotation"))
 def push_user_annotation(tx: TraceContext, name: Value) -> Value:
     monitor = sys.modules["torch.profiler._cupti_monitor"]._monitor_singleton  # type: ignore[attr-defined]

@@ -131,7 +131,7 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
 
 
 def unwrapped(function: types.FunctionType) -> types.FunctionType:
-    """Past what torch.compile, when it is used in the same process, puts around methods of nn.Module and of optimizers."""
+    """Past what torch, and torch.compile when it is used in the same process, puts around methods of nn.Module and of optimizers."""
     name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
     cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name)
     inner = function if cell is None else cell.cell_contents
@@ -142,6 +142,7 @@ def unwrapped(function: types.FunctionType) -> types.FunctionType:
 AROUND = {
     "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
     "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
+    "_disable_dynamo.<locals>.inner": ("fn", "torch.optim"),
 }
 
 

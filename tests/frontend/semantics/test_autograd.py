@@ -420,17 +420,30 @@ def cubed(x):
 
 
 TRANSFORMS = {
-    "jvp": (lambda x: torch.func.jvp(torch.sin, (x * 2,), (x,)), 1),
-    "jvp, then more": (lambda x: sum(torch.func.jvp(torch.sin, (x,), (x,))) * 2, 1),
-    "jacfwd": (lambda x: torch.func.jacfwd(torch.sin)(x) * 2, 1),
-    "jacfwd of a lambda": (lambda x: torch.func.jacfwd(lambda y: y.sin() * 2)(x), 1),
+    "jvp": (lambda x: torch.func.jvp(torch.sin, (x * 2,), (x,)), 0),
+    "jvp, then more": (lambda x: sum(torch.func.jvp(torch.sin, (x,), (x,))) * 2, 0),
+    "jacfwd": (lambda x: torch.func.jacfwd(torch.sin)(x) * 2, 0),
+    "jacfwd of a lambda": (lambda x: torch.func.jacfwd(lambda y: y.sin() * 2)(x), 0),
     "jacrev": (lambda x: torch.func.jacrev(torch.sin)(x) * 2, 0),
     "jacrev of two": (lambda x: torch.func.jacrev(torch.mul, argnums=(0, 1))(x, x), 0),
     "vjp": (lambda x: torch.func.vjp(torch.sin, x)[1](x), 0),
-    "hessian": (lambda x: torch.func.hessian(cubed)(x), 1),
+    "hessian": (lambda x: torch.func.hessian(cubed)(x), 0),
+    "jvp of two": (lambda x: torch.func.jvp(torch.mul, (x, x * 2), (x, x)), 0),
+    "jvp with more": (lambda x: torch.func.jvp(lambda y: (y.sin(), {"more": y + x}), (x,), (x,), has_aux=True), 0),
+    "jvp of what does not depend": (lambda x: torch.func.jvp(lambda y: x * 2, (x,), (x,)), 0),
+    "jvp of jvp": (lambda x: torch.func.jvp(lambda y: torch.func.jvp(torch.sin, (y,), (y,))[1], (x,), (x,)), 0),
+    "jvp of grad": (lambda x: torch.func.jvp(torch.func.grad(cubed), (x,), (x,)), 0),
+    "grad of jvp": (lambda x: torch.func.grad(lambda y: torch.func.jvp(cubed, (y,), (y,))[1])(x), 0),
+    "jvp that writes": (lambda x: torch.func.jvp(lambda y: y.clone().mul_(y).add_(x), (x,), (x,)), 0),
+    "jvp of a view": (lambda x: torch.func.jvp(lambda y: y[1:].exp(), (x,), (x,)), 0),
+    "jvp of a matrix product": (lambda x: torch.func.jvp(lambda y: torch.outer(y, x) @ y, (x,), (x,)), 0),
+    "jvp of a layer": (lambda x: torch.func.jvp(lambda y: torch.nn.functional.layer_norm(y, (3,)).softmax(0), (x,), (x,)), 0),
+    "jacfwd with more": (lambda x: torch.func.jacfwd(lambda y: (y.sin(), y), has_aux=True)(x), 0),
+    "jacfwd of jacfwd": (lambda x: torch.func.jacfwd(torch.func.jacfwd(cubed))(x), 0),
+    "without gradients": (lambda x: torch.no_grad()(lambda y: torch.func.jvp(torch.sin, (y,), (y,)))(x), 0),
     "functionalize": (lambda x: torch.func.functionalize(lambda y: y.clone().add_(1))(x), 1),
-    "vmap of jacfwd": (lambda x: torch.func.vmap(torch.func.jacfwd(torch.sin))(x.expand(2, 3)), 1),
-    "jacfwd of jacrev": (lambda x: torch.func.jacfwd(torch.func.jacrev(cubed))(x), 1),
+    "vmap of jacfwd": (lambda x: torch.func.vmap(torch.func.jacfwd(torch.sin))(x.expand(2, 3)), 0),
+    "jacfwd of jacrev": (lambda x: torch.func.jacfwd(torch.func.jacrev(cubed))(x), 0),
 }
 
 
@@ -438,3 +451,68 @@ TRANSFORMS = {
 def test_derivatives_of_other_kinds_cost_one_break_at_most(name):
     f, breaks = TRANSFORMS[name]
     check(f, vec(3), graphs=None, breaks=("unknown-call",) * breaks)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("name", ["jvp of two", "hessian", "jvp that writes"])
+def test_forward_derivatives_under_other_backends(name, backend):
+    check(TRANSFORMS[name][0], vec(3), graphs=None, backend=backend)
+
+
+def test_gradients_through_a_forward_derivative():
+    def f(x, w):
+        return torch.func.jvp(lambda y: (y * w).tanh(), (x,), (w,))
+
+    check(f, vec(3, grad=True), vec(3, grad=True), backward=True)
+
+
+def test_a_break_inside_of_a_forward_derivative_comes_before_it():
+    def f(x):
+        def inner(y):
+            print("inside")
+            return y * y
+
+        return torch.func.jvp(inner, (x + 1,), (x,))[1] * 2
+
+    check(f, vec(3), graphs=None, breaks=None)
+    assert torch.autograd.forward_ad._current_level == -1 and torch._C._is_fwd_grad_enabled()
+
+
+def test_an_error_in_a_graph_with_a_forward_derivative_leaves_no_level():
+    def f(x, i):
+        return torch.func.jvp(lambda y: y[i] * 2, (x,), (x,))
+
+    handle = strict_compile(f, backend="eager")
+    handle(vec(3), torch.tensor([1, 2]))
+    with pytest.raises(IndexError):
+        handle(vec(3), torch.tensor([1, 7]))
+    assert torch._C._functorch.maybe_current_level() is None and torch._C._is_fwd_grad_enabled()
+    assert torch._C._enter_dual_level() == 0
+    torch._C._exit_dual_level(level=0)
+    for mine, its in zip(handle(vec(3), torch.tensor([0, 2])), f(vec(3), torch.tensor([0, 2])), strict=True):
+        assert torch.equal(mine, its)
+
+
+def test_a_forward_derivative_strict_or_refused():
+    def strict(x):
+        try:
+            return torch.func.jvp(lambda y: x * 2, (x,), (x,), strict=True)
+        except RuntimeError as error:
+            return str(error), x + 1
+
+    def refused(x, y):
+        try:
+            return torch.func.jvp(torch.sin, (x,), (x, y))
+        except RuntimeError as error:
+            return str(error), x + 1
+
+    check(strict, vec(3), graphs=None, breaks=None)
+    check(refused, vec(3), vec(3), graphs=None, breaks=None)
+    assert torch.autograd.forward_ad._current_level == -1
+
+
+def test_forward_derivatives_that_torch_has_to_see_numbers_for():
+    def f(x):
+        return torch.func.jacfwd(torch.mul, argnums=(0, 1))(x, x + 1), torch.func.vmap(torch.func.hessian(cubed))(x.expand(2, 3))
+
+    check(f, vec(3), graphs=None, breaks=None)

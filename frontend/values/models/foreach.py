@@ -1,0 +1,41 @@
+"""What torch's optimizers and clipping ask before they work on lists of tensors."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ....errors import GraphBreak
+from ..base import Value
+from ..constant import Constant
+from ..registry import models
+from ..sequence import ListValue, TupleValue
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(torch._C._group_tensors_by_device_and_dtype)
+def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None = None) -> Value:
+    """By what is known of the first column's tensors; the order of the groups is torch's own."""
+    lists = [tx.unpack(column) for column in tx.unpack(columns)]
+    if not lists or not lists[0] or any(len(column) not in (0, len(lists[0])) for column in lists):
+        raise GraphBreak("exception-leaves", "RuntimeError of _group_tensors_by_device_and_dtype")
+    first = [tx.look(item) for item in lists[0]]
+    others = [tx.look(item) for column in lists[1:] for item in column]
+    absent = [other.is_constant() and other.constant() is None for other in others]
+    if not all(isinstance(item, TensorValue) for item in first) or not all(
+        none or isinstance(other, TensorValue) for none, other in zip(absent, others, strict=True)
+    ):
+        raise GraphBreak("unknown-call", "_group_tensors_by_device_and_dtype() of these")
+    fakes = [item.fake for item in first if isinstance(item, TensorValue)]
+    groups = torch._C._group_tensors_by_device_and_dtype([fakes], True)
+    indexed = with_indices is not None and with_indices.truth(tx)
+    pairs = []
+    for (device, dtype), (_, where) in groups.items():
+        parts: list[Value] = [ListValue([column[i] for i in where] if column else []) for column in lists]
+        indices: list[Value] = [Constant(i) for i in where] if indexed else []
+        pairs.append((TupleValue([Constant(device), Constant(dtype)]), TupleValue([ListValue(parts), ListValue(indices)])))
+    made: Value = tx.build_dict(list(pairs))
+    return made

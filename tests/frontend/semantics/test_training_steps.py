@@ -1,0 +1,257 @@
+"""Whole training steps compiled: gradients stored and reset, clipped and scaled, optimizers' methods."""
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from .harness import check, strict_compile, vec
+
+OPTIMIZERS = {
+    "SGD": {"lr": 0.01}, "SGD,momentum": {"lr": 0.01, "momentum": 0.9, "nesterov": True}, "Adam": {"lr": 0.01, "amsgrad": True},
+    "AdamW": {"lr": 0.01, "weight_decay": 0.1}, "AdamW,foreach": {"lr": 0.01, "foreach": True}, "RMSprop": {"lr": 0.01},
+}  # fmt: skip
+
+
+class Trained(nn.Sequential):
+    """Its copies have the gradients, too."""
+
+    def __deepcopy__(self, memo):
+        made = copy._reconstruct(self, memo, *self.__reduce_ex__(2), deepcopy=copy.deepcopy)
+        for mine, its in zip(self.parameters(), made.parameters(), strict=True):
+            its.grad = copy.deepcopy(mine.grad, memo)
+        return made
+
+
+def leaf(*shape, grad=True, dtype=torch.float32):
+    made = vec(*shape, dtype=dtype).requires_grad_()
+    if grad:
+        made.grad = vec(*shape, dtype=dtype) + 1
+    return made
+
+
+def net():
+    torch.manual_seed(0)
+    return Trained(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def test_a_gradient_set_to_none():
+    def f(p):
+        before = p.grad
+        p.grad = None
+        return p.grad is None, before, p * 2
+
+    check(f, leaf(3))
+    check(f, leaf(3, grad=False))
+
+
+def test_a_gradient_deleted():
+    def f(p):
+        del p.grad
+        return p.grad, p + 1
+
+    check(f, leaf(3))
+
+
+def test_a_gradient_made_in_the_graph():
+    def f(p, x):
+        p.grad = x * 2
+        p.grad += 1
+        return p.grad * 3, p.grad
+
+    check(f, leaf(3), vec(3))
+
+
+def test_gradients_exchanged():
+    def f(p, q):
+        p.grad, q.grad = q.grad, p.grad
+        return p.grad + 1, q.grad is p.grad
+
+    check(f, leaf(3), leaf(3))
+
+
+def test_a_gradient_that_is_another_tensors_storage():
+    def f(p, flat):
+        p.grad = flat[:3]
+        p.grad.mul_(2)
+        return flat.sum()
+
+    check(f, leaf(3), vec(5))
+
+
+def test_stored_and_then_a_break_and_a_rollback():
+    def f(p, x):
+        y = x + 1
+        p.grad = y
+        print(p.grad.shape)
+        p.grad = None
+        return p * y
+
+    check(f, leaf(3), vec(3), graphs=2, breaks=("output",))
+
+
+def test_a_break_in_the_statement_that_stores():
+    def f(p, x):
+        p.grad, n = x * 2, (x.sum().item(), setattr(p, "grad", None))[0]
+        return p.grad * n
+
+    check(f, leaf(3), vec(3), graphs=2, breaks=("data-dependent-value",))
+
+
+@pytest.mark.parametrize("make", [lambda x: x[:2], lambda x: x.double(), lambda x: 3])
+def test_gradients_that_torch_refuses_are_refused_by_torch(make):
+    def f(p, x):
+        try:
+            p.grad = make(x)
+        except (RuntimeError, TypeError) as error:
+            return str(error).partition("\n")[0], p * 2
+        return p * 3
+
+    check(f, leaf(3), vec(3), graphs=None, breaks=None, again=False)
+
+
+def test_a_tensor_as_its_own_gradient():
+    def f(p):
+        y = p * 2
+        p.grad = p
+        return y
+
+    check(f, leaf(3), graphs=None, breaks=None)
+
+
+def test_one_tensor_under_two_names():
+    def f(p, q):
+        p.grad = None
+        return q.grad is None, q * 2
+
+    one, other = leaf(3), leaf(3)
+    handle = strict_compile(f, backend="eager")
+    assert handle(one, other)[0] is False
+    assert handle(other, other)[0] is True
+    one.grad = vec(3)
+    assert handle(one, other)[0] is True and one.grad is None
+
+
+def test_the_other_tensor_is_looked_at_for_its_gradient_only():
+    def f(p, q):
+        p.grad = None
+        return q.grad is None
+
+    one, other = leaf(3), leaf(3)
+    handle = strict_compile(f, backend="eager")
+    assert handle(one, other) is False
+    one.grad = vec(3)
+    assert handle(one, one) is True
+
+
+def test_a_hook_sees_what_was_stored_before():
+    def f(p, seen):
+        p.grad = None
+        (p * 2).sum().backward()
+        seen.append(p.grad.clone())
+        p.grad = p.grad * 0.5
+        return p.grad
+
+    check(f, leaf(3), [], graphs=2, breaks=("unknown-call",))
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_zero_grad_of_a_module(to_none):
+    def f(m, x):
+        m.zero_grad(set_to_none=to_none)
+        return m(x)
+
+    model = net()
+    model(vec(3, 4)).sum().backward()
+    check(f, model, vec(3, 4))
+
+
+@pytest.mark.parametrize(("name", "backend"), [*((name, "eager") for name in OPTIMIZERS), ("SGD", "aot_eager"), ("AdamW", "native")])
+def test_a_training_step_breaks_at_backward_only(name, backend):
+    def train(compile_it):
+        model = net()
+        optimizer = getattr(torch.optim, name.partition(",")[0])(model.parameters(), **OPTIMIZERS[name])
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+            return loss, norm
+
+        function = strict_compile(step, backend=backend) if compile_it else step
+        results = [function(vec(3, 4) + i) for i in range(4)]
+        return results, [p.detach() for p in model.parameters()], [p.grad for p in model.parameters()], function
+
+    eager, mine = train(False), train(True)
+    torch.testing.assert_close(mine[:3], eager[:3], rtol=1e-4, atol=1e-5)
+    assert mine[3].framejit.compiles <= (6 if backend == "aot_eager" else 4)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW"])
+def test_zero_grad_of_an_optimizer_has_no_break(name):
+    model = net()
+    model(vec(3, 4)).sum().backward()
+
+    def f(optimizer, model, x):
+        optimizer.zero_grad()
+        return model(x), [p.grad for p in model.parameters()]
+
+    check(f, getattr(torch.optim, name)(model.parameters(), lr=0.1), model, vec(3, 4))
+
+
+CLIPPERS = {
+    "norm": lambda ps: nn.utils.clip_grad_norm_(ps, 0.5),
+    "largest": lambda ps: nn.utils.clip_grad_norm_(ps, 0.5, norm_type=float("inf"), foreach=True),
+    "value": lambda ps: nn.utils.clip_grad_value_(ps, 1.2),
+    "one by one": lambda ps: nn.utils.clip_grad_norm_(ps, 0.5, foreach=False),
+    "total": lambda ps: nn.utils.get_total_norm([p.grad for p in ps if p.grad is not None]),
+}
+
+
+@pytest.mark.parametrize("how", CLIPPERS)
+def test_gradients_clipped(how):
+    clip = CLIPPERS[how]
+
+    def f(ps):
+        return clip(ps), [p.grad for p in ps]
+
+    check(f, [leaf(3), leaf(2, grad=False), leaf(2, 2, dtype=torch.float64), leaf(4), leaf(1, dtype=torch.bfloat16)])
+
+
+def test_tensors_in_groups_as_torch_orders_them():
+    group = torch.utils._foreach_utils._group_tensors_by_device_and_dtype
+
+    def f(a, b):
+        found = group([a, b, []], with_indices=True)
+        bare = group([a, b])
+        return [(key, lists, where) for key, (lists, where) in found.items()], list(bare.items()), a[0] * 2
+
+    a = [vec(1), vec(2, dtype=torch.float64), vec(3), vec(2, dtype=torch.bfloat16), vec(2, dtype=torch.float64)]
+    check(f, a, [vec(2), None, vec(1), None, vec(3)])
+
+
+def test_lists_that_do_not_go_together():
+    def f(a, b):
+        try:
+            return torch._C._group_tensors_by_device_and_dtype([a, b], False)
+        except RuntimeError:
+            return a[0] + 1
+
+    check(f, [vec(1), vec(2)], [vec(1)], graphs=None, breaks=1)
+
+
+def test_what_is_compiled_leaves_the_model_to_be_copied():
+    def f(m):
+        for p in m.parameters():
+            p.grad = torch.zeros_like(p)
+        return None
+
+    model = net()
+    strict_compile(f, backend="eager")(model)
+    copied = copy.deepcopy(model)
+    assert all(torch.equal(p.grad, torch.zeros_like(p)) for p in copied.parameters())
+    assert len({id(p.grad) for p in model.parameters()}) == 4
