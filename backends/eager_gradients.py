@@ -80,6 +80,11 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
     results: Any = gm.graph.output_node().args[0]
     outputs = list(results)
     wanted = [index for index, node in enumerate(placeholders) if comes_with_gradient(node)]
+    memory = {_memory(placeholders[index]) for index in wanted} - {None}
+    made = [(number, node) for number, node in enumerate(outputs) if isinstance(node, torch.fx.Node) and node.op != "placeholder"]
+    windows = [number for number, node in made if not needs_gradient(node) and _memory(node) in memory]
+    if windows:
+        compiled = detaching(compiled, windows)
     if not wanted or not wants_gradients(gm):
         return compiled
     starts = Starts({index: placeholders[index] for index in wanted})
@@ -90,10 +95,11 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:
-    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing made inside is a leaf."""
-    if not any(node.target == "requires_grad_" for node in gm.graph.nodes):
-        return False
-    return any(needs_gradient(node) and _fake(node).is_leaf for node in gm.graph.output_node().all_input_nodes)
+    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing made inside is a leaf. A view that
+    no history was kept of is one, too."""
+    leaves = [node for node in gm.graph.output_node().all_input_nodes if needs_gradient(node) and _fake(node).is_leaf]
+    made = any(node.op != "placeholder" for node in leaves)
+    return made or bool(leaves and gm.graph.find_nodes(op="call_method", target="requires_grad_"))
 
 
 def spreads_out(gm: torch.fx.GraphModule) -> bool:
@@ -113,6 +119,25 @@ def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
 
 def _fake(node: Any) -> Any:
     return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+
+
+def _memory(node: torch.fx.Node) -> int | None:
+    fake = _fake(node)
+    plain = isinstance(fake, torch.Tensor) and fake.layout == torch.strided
+    return fake.untyped_storage()._cdata if plain else None
+
+
+def detaching(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:
+    """A compiled graph, some of its results without a history: a view made while none was kept, say, which aot_autograd makes anew."""
+
+    def call(*args: Any) -> Any:
+        results = list(compiled(*args))
+        for number in numbers:
+            if results[number].requires_grad:
+                results[number] = results[number].detach()
+        return tuple(results)
+
+    return call
 
 
 def needs_gradient(node: Any) -> bool:

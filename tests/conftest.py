@@ -3,6 +3,7 @@ captured where a test asks for no backend, or on what FRAMEJIT_BACKEND says; dec
 from __future__ import annotations
 
 import os
+import sys
 
 import framejit
 import pytest
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(config, items):
 def _strict():
     with strict():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_exception_goes_on_being_handled():
+    yield
+    assert sys.exc_info()[1] is None
 
 
 @pytest.fixture(autouse=True)

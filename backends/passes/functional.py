@@ -22,12 +22,15 @@ RESHAPES_IN_PLACE = (
     "requires_grad_", "sparse_resize_",
 )  # fmt: skip
 
+OVERLAPPING = "refers to a single memory location"  # torch says so of what is written to
+
 # Functorch's levels do not nest in functionalize's.
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
 def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]) -> torch.fx.GraphModule:
-    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else."""
+    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else. Raises NotImplementedError where there is
+    none."""
 
     def trace(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         def run(*args: Any) -> Any:  # functionalize wants to look into it
@@ -38,8 +41,13 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
 
     examples = fakes(gm)
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
-    with torch.no_grad(), mode, enable_python_dispatcher():
-        return by_operator(gm, trace) or trace(gm.forward, examples)
+    try:
+        with torch.no_grad(), mode, enable_python_dispatcher():
+            return by_operator(gm, trace) or trace(gm.forward, examples)
+    except RuntimeError as error:
+        if OVERLAPPING not in str(error):
+            raise
+        raise NotImplementedError("a write into a tensor whose elements share memory") from error
 
 
 def fakes(gm: torch.fx.GraphModule) -> list[Any]:

@@ -16,7 +16,7 @@ from .assemble import GENERATORS, VARARGS, VARKEYWORDS, Encoder, Position, Unit,
 from .completion import AS_IS, Completion
 from .decode import Region, raw_instructions, regions
 from .dialect import current
-from .instr import DecodedCode, Instr
+from .instr import DecodedCode, Instr, Op
 from .through import Through, handing_on
 
 OPTIMIZED = 0x1
@@ -244,10 +244,13 @@ class Prologue:
             self.emit("SWAP", 2)
 
     def _raise(self, error: BaseException, instr: Instr) -> None:
-        """In place of the original instruction. Its traceback will name this code, into which the garbage collector does not look: so
-        the code must not name the error for long."""
+        """In place of the original instruction; where that begins a handler, behind it, for what ends the handler takes it that it has
+        begun. The error's traceback will name this code, into which the garbage collector does not look: so the code must not name
+        the error for long."""
         dialect, first = current(), self._position
         self._position = list(self._code.co_positions())[instr.offset // 2]
+        if instr.op is Op.PUSH_EXC_INFO:
+            self.emit("PUSH_EXC_INFO")
         self._called = (len(self._units), instr)
         self.emit("NOP")
         if dialect.null_below:

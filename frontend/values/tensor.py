@@ -153,6 +153,7 @@ class TensorValue(Value):
         # Two values of one node are one object: in-place methods return the node they were called on.
         return isinstance(other, TensorValue) and self.node is other.node
 
+
 class Gradient(Mutable):
     """The .grad of a tensor that existed before the frame; `stored` is what the program put there, None while it is as it was."""
 

@@ -99,6 +99,29 @@ def in_a_handler(x, step, log):
             return step(x)
 
 
+class Slotted:
+    __slots__ = ()
+
+
+def where_a_handler_begins(x, step, log):
+    y = x.sin()
+    try:
+        Slotted().text = log
+    except AttributeError:
+        return step(y)
+
+
+def where_an_inner_handler_begins(x, step, log):
+    y = x.sin()
+    try:
+        raise KeyError("first")
+    except KeyError:
+        try:
+            Slotted().text = log
+        except AttributeError:
+            return step(y)
+
+
 def caught(x, step, log):
     x = x.sin()
     try:
@@ -120,7 +143,8 @@ def with_cells(x, step, log):
     return later
 
 
-PROGRAMS = [in_modes, in_inference_mode, with_a_finally, in_a_called_frame, in_a_loop, in_a_handler, caught, with_cells]
+PROGRAMS = [in_modes, in_inference_mode, with_a_finally, in_a_called_frame, in_a_loop, in_a_handler, where_a_handler_begins,
+            where_an_inner_handler_begins, caught, with_cells]  # fmt: skip
 
 
 def outcome(fn, step):

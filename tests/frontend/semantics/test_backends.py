@@ -332,3 +332,28 @@ def test_a_backward_pass_whose_values_are_written_over_raises_when_it_runs(backe
     assert torch.equal(result, f(x))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.sum().backward()
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+def test_a_view_of_which_no_history_is_kept(backend):
+    def f(x):
+        with torch.no_grad():
+            y = x.float().t().t()
+        return y, x * 2
+
+    x = vec(2, 3, grad=True)
+    (mine, _), (view, _) = f(x), strict_compile(f, backend=backend)(x)
+    assert (view.is_leaf, view.requires_grad, view.grad_fn) == (mine.is_leaf, mine.requires_grad, mine.grad_fn)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("backend", [*BACKENDS, "native"])
+def test_writes_into_elements_that_share_memory(backend, grad):
+    def f(x, out):
+        y = (x * 2).sum(0, keepdim=True).expand(2, 3)
+        y[0] = x[1]
+        z = out.expand(2, 3)
+        z[1] = x.detach()[0]
+        return y * 1, z * 1
+
+    check(f, vec(2, 3, grad=grad), vec(1, 3), backend=backend, backward=grad)
