@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from .gradients.pieces import AUTOGRAD, InPieces, Piece, Whole, cut
+from .passes.memory import memory_of
 from .value_errors import draws_random_numbers, may_write, name_of
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
@@ -124,7 +125,7 @@ def _fake(node: Any) -> Any:
 def _memory(node: torch.fx.Node) -> int | None:
     fake = _fake(node)
     plain = isinstance(fake, torch.Tensor) and fake.layout == torch.strided
-    return fake.untyped_storage()._cdata if plain else None
+    return memory_of(fake) if plain else None
 
 
 def detaching(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:

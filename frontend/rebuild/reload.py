@@ -250,7 +250,12 @@ def make_dict(r: Reloader, value: DictValue) -> None:
     else:
         r.call(value.cls, [lambda: _pairs(r, value)])
     if value.attributes:
-        r.keep(value)
+        _give_attributes(r, value)
+
+
+def _give_attributes(r: Reloader, value: Any) -> None:
+    """To the new object on top of the stack, those that the program has stored in it."""
+    r.keep(value)
     for name, attribute in value.attributes.items():
         r.b.copy(1)
         r.reload(attribute)
@@ -287,12 +292,7 @@ def make_function(r: Reloader, value: FunctionValue) -> None:
         _make_here(r, value)
     else:
         _make_elsewhere(r, value)
-    r.keep(value)
-    for name, attribute in value.attributes.items():
-        r.b.copy(1)
-        r.reload(attribute)
-        r.b.swap(2)
-        r.b.store_attr(name)
+    _give_attributes(r, value)
 
 
 def _make_here(r: Reloader, value: FunctionValue) -> None:
@@ -389,12 +389,7 @@ def make_bound(r: Reloader, value: Any) -> None:
 def make_partial(r: Reloader, value: PartialValue) -> None:
     arguments = [r.push(v) for v in (value.function, *value.args, *value.kwargs.values())]
     r.call(functools.partial, arguments, tuple(value.kwargs))
-    r.keep(value)
-    for name, attribute in value.attributes.items():
-        r.b.copy(1)
-        r.reload(attribute)
-        r.b.swap(2)
-        r.b.store_attr(name)
+    _give_attributes(r, value)
 
 
 @makes(GetterValue)
