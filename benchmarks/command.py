@@ -198,7 +198,9 @@ def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
 def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
     counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
     hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
-    return [*map(tables.guards_table, counts.values()), tables.hits_table(hits, tuple(guards.WAYS))], [], False
+    growth = measured(chosen, progress, guards.GROWING, lambda name, say: measure.in_child(chosen.limit, guards.measure_growth, name))
+    all_tables = [*map(tables.guards_table, counts.values()), tables.hits_table(hits, tuple(guards.WAYS)), tables.growth_table(growth, guards.SIZES)]
+    return all_tables, [], False
 
 
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {

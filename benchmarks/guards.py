@@ -18,6 +18,7 @@ from torch import nn
 
 from . import dispatch, zoo
 
+Case = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 COUNTS = (10, 100, 1000)
 WAYS = {"watched": None, "looked at again": "values"}  # see guards/native/watching.py
 DEPTH = 3  # attributes on the way to each thing that is guarded
@@ -62,40 +63,86 @@ def measure_counts() -> dict[int, dict[str, float]]:
     return rows
 
 
-def modules_200() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+def modules_200() -> Case:
     model, inputs = dispatch.modules_200()
     assert isinstance(model, nn.Module)
     return model, inputs, {}
 
 
-def bert() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+def bert() -> Case:
     model, (args, kwargs) = zoo.build("hf:bert", zoo.Scale.named("small", "cpu", torch.float32))
     return model, args, kwargs
 
 
-MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]] = {"200 modules": modules_200, "hf:bert": bert}
+MODELS: dict[str, Callable[[], Case]] = {"200 modules": modules_200, "hf:bert": bert}
+
+
+class Sum(nn.Module):
+    """As many parameters, all of this one module."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.terms = nn.ParameterList([nn.Parameter(torch.ones(2)) for _ in range(count)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for term in self.terms:
+            x = x + term
+        return x
+
+
+class Stack(nn.Module):
+    """As many modules of one class."""
+
+    def __init__(self, count: int, make: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([make() for _ in range(count)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+SIZES = (10, 110, 210)
+GROWING: dict[str, Callable[[int], nn.Module]] = {
+    "a parameter": Sum,
+    "a module": lambda count: Stack(count, nn.Tanh),
+    "a module with two parameters": lambda count: Stack(count, partial(nn.Linear, 2, 2)),
+}
 
 
 @torch.no_grad()
+def check_of(case: Case, forced: str | None) -> tuple[int, float]:
+    """Of a compiled model: how many guards it has, and nanoseconds of the check of a call that hits."""
+    watching.force(forced)
+    model, args, kwargs = case
+    framejit.compile(model)
+    model(*args, **kwargs)
+    model(*args, **kwargs)
+    (control,) = cast(Any, model).framejit._controls
+    function = control.cache.handle.function
+    slots = slots_of(function, (model, *args), kwargs)
+    entry = control.cache.root.entries[0]
+    assert entry.program.check(slots, function)
+    watching.force(None)
+    return len(entry.data.guards), best(partial(entry.program.check, slots, function))
+
+
 def measure_hit(name: str) -> dict[str, float]:
     """Of a compiled model: its modules and parameters, and nanoseconds of the check of a call that hits, by way of watching."""
     row: dict[str, float] = {}
     torch.set_num_threads(1)
     for way, forced in WAYS.items():
-        watching.force(forced)
-        model, args, kwargs = MODELS[name]()
-        framejit.compile(model)
-        model(*args, **kwargs)
-        model(*args, **kwargs)
-        (control,) = cast(Any, model).framejit._controls
-        function = control.cache.handle.function
-        slots = slots_of(function, (model, *args), kwargs)
-        entry = control.cache.root.entries[0]
-        assert entry.program.check(slots, function)
-        row |= {"modules": len(list(model.modules())), "parameters": len(list(model.parameters())), "guards": len(entry.data.guards)}
-        row[way] = best(partial(entry.program.check, slots, function))
-    watching.force(None)
+        case = MODELS[name]()
+        row["guards"], row[way] = check_of(case, forced)
+        row |= {"modules": len(list(case[0].modules())), "parameters": len(list(case[0].parameters()))}
     return row
+
+
+def measure_growth(name: str) -> dict[int, float]:
+    """Nanoseconds of the check of a call that hits, by how many there are of what the name says."""
+    torch.set_num_threads(1)
+    return {count: check_of((GROWING[name](count), (torch.ones(2),), {}), None)[1] for count in SIZES}
 
 
 def slots_of(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -174,12 +174,24 @@ def guards_table(counts: Mapping[int, Mapping[str, float]]) -> str:
 
 
 def hits_table(models: Mapping[str, Mapping[str, float] | str], ways: Sequence[str]) -> str:
-    """A row a model: what there is to guard, and microseconds of a check that hits, also by parameter."""
+    """A row a model: what there is to guard, and microseconds of a check that hits."""
     rows = []
     for name, row in models.items():
         if isinstance(row, str):
             rows.append([name, row, *[""] * (2 + len(ways))])
             continue
-        cells = [f"{row[way] / 1e3:.2f} us, {row[way] / max(row['parameters'], 1):.1f} ns a parameter" for way in ways]
+        cells = [f"{row[way] / 1e3:.2f} us" for way in ways]
         rows.append([name, *(f"{row[what]:.0f}" for what in ("modules", "parameters", "guards")), *cells])
     return table(["hit of", "modules", "parameters", "guards", *ways], rows)
+
+
+def growth_table(found: Mapping[str, Mapping[int, float] | str], sizes: Sequence[int]) -> str:
+    """A row a thing that models have many of: nanoseconds of a check that hits by their number, and what one more costs."""
+    rows = []
+    for name, row in found.items():
+        if isinstance(row, str):
+            rows.append([name, row, *[""] * len(sizes)])
+            continue
+        more = (row[sizes[-1]] - row[sizes[0]]) / (sizes[-1] - sizes[0])
+        rows.append([name, *(f"{row[size]:.0f} ns" for size in sizes), f"{more:.1f} ns"])
+    return table(["a hit grows with", *map(str, sizes), "one more"], rows)

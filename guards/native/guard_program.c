@@ -303,12 +303,13 @@ static PyObject *lift(Program *program, PyObject *const *temps) {
     return objects;
 }
 
-#define SMALL 96
+enum { SMALL = 96 };
 
-/* Places of one run: temps, and references to drop at its end. */
+/* Places of one run: temps, and references to drop at its end. `temps` has room for the fresh ones alone until `all` holds them. */
 typedef struct {
     PyObject **temps, **owns;
     Py_ssize_t owned;
+    PyObject **all;
 } Run;
 
 static Py_ssize_t run_on(Program *program, Frame frame, Run *run, Py_ssize_t from, Py_ssize_t to) {
@@ -340,6 +341,14 @@ static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Ru
     return run_rest(program, frame, run, temps, lifted);
 }
 
+/* An arming has the stable steps' temps; without one they need places of their own. */
+static int with_all_temps(const Program *program, Run *run) {
+    if ((run->all = PyMem_New(PyObject *, program->temps)) == NULL) return 0;
+    memcpy(run->all, run->temps, program->fresh * sizeof *run->all);
+    run->temps = run->all;
+    return 1;
+}
+
 static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **lifted) {
     Py_ssize_t failed = run_on(program, frame, run, 0, program->stable);
     if (failed != PASSED) return failed;
@@ -350,6 +359,7 @@ static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **li
             fj_arming_leave(program, arming);
             return failed;
         }
+        if (!with_all_temps(program, run)) return program->stable;
         failed = run_on(program, frame, run, program->stable, program->held);
         if (failed != PASSED) return failed;
         fj_arm(program, run->temps);
@@ -360,16 +370,17 @@ static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **li
 /* As fj_run_steps for all of them; on success *lifted, where it is asked for and there is something to lift, is a new
  * tuple. */
 static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
-    PyObject *small[SMALL], **temps = small;
+    PyObject *small[SMALL], **places = small;
     if (lifted) *lifted = NULL;
     if (program->steps == NULL) return 0;
-    if (program->temps + program->owned > SMALL) temps = PyMem_New(PyObject *, program->temps + program->owned);
-    if (temps == NULL) return 0;
+    if (program->fresh + program->owned > SMALL) places = PyMem_New(PyObject *, program->fresh + program->owned);
+    if (places == NULL) return 0;
     Py_INCREF(program); /* a check may run Python, which may drop the cache that holds it */
-    Run run = {temps, temps + program->temps, 0};
+    Run run = {places, places + program->fresh, 0, NULL};
     Py_ssize_t failed = run_all(program, frame, &run, lifted);
     while (run.owned) Py_DECREF(run.owns[--run.owned]);
-    if (temps != small) PyMem_Free(temps);
+    PyMem_Free(run.all);
+    if (places != small) PyMem_Free(places);
     Py_DECREF(program);
     return failed;
 }

@@ -113,6 +113,8 @@ def test_what_guards_cost():
     assert all(float(row[column].split()[0]) > 0 for row in counts for column in (1, 2))
     assert [row[:3] for row in hits][0] == ["200 modules", "202", "2"]
     assert all(float(hits[0][column].split()[0]) > 0 for column in (4, 5))
+    assert [row[0] for row in rows[-3:]] == list(guards.GROWING)
+    assert all(float(row[column].split()[0]) > 0 for row in rows[-3:] for column in (1, 2, 3))
 
 
 def test_what_makes_no_sense_is_refused(capsys, monkeypatch):
