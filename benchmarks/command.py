@@ -199,8 +199,8 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
     counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
     hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
     growth = measured(chosen, progress, guards.GROWING, lambda name, say: measure.in_child(chosen.limit, guards.measure_growth, name))
-    all_tables = [*map(tables.guards_table, counts.values()), tables.hits_table(hits, tuple(guards.WAYS)), tables.growth_table(growth, guards.SIZES)]
-    return all_tables, [], False
+    of_models = [tables.hits_table(hits, tuple(guards.WAYS)), tables.growth_table(growth, guards.SIZES)]
+    return [*map(tables.guards_table, counts.values()), *of_models], [], False
 
 
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from framejit.__main__ import main
-from framejit.benchmarks import compiling, graphs, launches, measure, plots, tables
+from framejit.benchmarks import compiling, graphs, guards, launches, measure, plots, tables
 
 ROOT = Path(__file__).parents[2]
 
