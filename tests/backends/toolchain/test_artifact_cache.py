@@ -107,3 +107,11 @@ def test_kernels_are_compiled_once(monkeypatch):
         framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(torch.randn(4, 5))
         framejit.reset()
     assert len(built) == 1
+
+
+def test_a_processors_whole_vectors_are_used(tmp_path):
+    command, identity, vector = compile_c.compiler()
+    assert compile_c.flags_for("#define __AVX2__ 1") == compile_c.FLAGS
+    compile_c._compile(command, compile_c.flags_for(identity), compile_c.PROBE, tmp_path / "probe.so", vector)
+    widest = "e" if "#define __AVX512F__ " in identity else "d" if "#define __AVX2__ " in identity else "b"
+    assert not vector or f"_ZGV{widest}N".encode() in (tmp_path / "probe.so").read_bytes()
