@@ -9,6 +9,7 @@
     framejit bench compiling                          # seconds of a first call, by phase
     framejit bench graphs                             # graphs a model, share of its operators in them
     framejit bench launches                           # microseconds of one small kernel among many
+    framejit bench kernels                            # fused kernels one by one, beside the memory's speed
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
     framejit bench background                         # calls while candidates are tried in another thread
 
@@ -31,10 +32,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from . import background, compiling, dispatch, graphs, guards, launches, measure, memory, plots, systems, tables, trace, zoo
+from . import background, compiling, dispatch, graphs, guards, kernels, launches, measure, memory, plots, systems, tables, trace, zoo
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
-PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "memory", "background")
+PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
@@ -195,6 +196,13 @@ def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.dispatch_table(cases, DISPATCH)], [plots.dispatch(cases, DISPATCH)], False
 
 
+def run_kernels(chosen: argparse.Namespace, progress: Progress) -> Told:
+    found = measured(
+        chosen, progress, kernels.CASES, lambda name, say: measure.in_child(chosen.limit, kernels.measure_case, name, chosen.device)
+    )
+    return [tables.kernels_table(found, kernels.SYSTEMS)], [], False
+
+
 def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
     counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
     hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
@@ -205,5 +213,5 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
-    "graphs": run_graphs, "launches": run_launches, "memory": run_memory, "background": run_background,
+    "graphs": run_graphs, "launches": run_launches, "kernels": run_kernels, "memory": run_memory, "background": run_background,
 }  # fmt: skip

@@ -132,6 +132,25 @@ def launches_table(found: Mapping[str, Mapping[str, float] | str]) -> str:
     return figures_table("launches", {"a small kernel": found}, told)
 
 
+def kernels_table(cases: Mapping[str, Mapping[str, float] | str], wanted: Sequence[str]) -> str:
+    """A row a case: the megabytes it moves, and by system microseconds and the share of a copy's speed; at the end the worst and
+    the geometric mean of the last system's speed over the one before it."""
+    found = {name: row for name, row in cases.items() if not isinstance(row, str)}
+    rows = []
+    for name, row in cases.items():
+        if isinstance(row, str):
+            rows.append([name, row.replace("|", "/"), *[""] * len(wanted)])
+            continue
+        cells = [f"{row[system]:.0f} us, {row['copy'] / row[system]:.0%}" for system in wanted]
+        rows.append([name, f"{row['bytes'] / 1e6:.0f}, {row['bytes'] / row['copy'] / 1e3:.0f} GB/s", *cells])
+    other, ours = wanted[-2:]
+    ratios = [row[other] / row[ours] for row in found.values()]
+    if ratios:
+        summary = f"x{statistics.geometric_mean(ratios):.2f}, worst x{min(ratios):.2f}"
+        rows.append([f"{ours} beside {other}", *[""] * len(wanted), summary])
+    return table(["kernel", "MB moved, a copy's speed", *wanted], rows)
+
+
 def figures_table(
     what: str, models: Figures, told: Callable[[Mapping[str, float]], str], more: Sequence[Sequence[str]] = ()
 ) -> str:

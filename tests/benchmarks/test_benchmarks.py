@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from framejit.__main__ import main
-from framejit.benchmarks import compiling, graphs, guards, launches, measure, plots, tables
+from framejit.benchmarks import compiling, graphs, guards, kernels, launches, measure, plots, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,6 +97,15 @@ def test_what_a_launch_costs(monkeypatch):
     found = {system: launches.measure_system(system, "cpu") for system in ("eager", "framejit-native")}
     assert all(figures["link"] > 0 for figures in found.values())
     assert tables.launches_table(found | {"other": "no | result"}).count(" us a call") == 2
+
+
+def test_kernels_one_by_one(monkeypatch):
+    for name, value in (("SYSTEMS", ("eager", "framejit-native")), ("ROUNDS", 1), ("SECONDS", 0.0), ("ELEMENTS", {"cpu": 1 << 16})):
+        monkeypatch.setattr(kernels, name, value)
+    found = {name: kernels.measure_case(name, "cpu") for name in ("softmax, 1024", "mean and variance")}
+    assert found["softmax, 1024"]["bytes"] == 2 * 4 * (1 << 16)
+    table = tables.kernels_table(found | {"other": "no | result"}, kernels.SYSTEMS)
+    assert table.count(" GB/s") == 2 and "framejit-native beside eager" in table
 
 
 def test_training():

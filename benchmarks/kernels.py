@@ -1,0 +1,123 @@
+"""Fused kernels one by one, and how far each is from the memory's speed.
+
+A case reads and writes so much that launching does not show. The bytes of a case are what it cannot do without: its inputs once and its
+results once. The limit is a copy of a large tensor in the same run, so a share may pass 100 %: a copy is not the fastest way to read.
+"""
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from . import systems
+
+SYSTEMS = ("eager", "torch-inductor", "framejit-native")
+ELEMENTS = {"cuda": 1 << 26, "cpu": 1 << 22}  # of the main input
+ROUNDS = 9
+SECONDS = 0.02  # a round of one system
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function, and the shapes of its inputs for so many elements."""
+
+    function: Callable[..., Any]
+    shapes: Callable[[int], tuple[tuple[int, ...], ...]]
+    dtype: torch.dtype = torch.float32
+
+    def inputs(self, elements: int, device: str) -> list[Tensor]:
+        return [torch.randn(shape, device=device).to(self.dtype) for shape in self.shapes(elements)]
+
+
+def rows(width: int, *others: tuple[int, ...]) -> Callable[[int], tuple[tuple[int, ...], ...]]:
+    """One input of rows so wide, and others as they are."""
+    return lambda elements: ((elements // width, width), *others)
+
+
+def pairs(width: int) -> Callable[[int], tuple[tuple[int, ...], ...]]:
+    return lambda elements: ((elements // width, width),) * 2
+
+
+def square(elements: int) -> tuple[tuple[int, ...], ...]:
+    side = int(elements**0.5)
+    return ((side, side),) * 2
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias)
+
+
+def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * weight
+
+
+def normalized_image(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    return torch.relu(F.batch_norm(x, mean, variance.abs()))
+
+
+def cross_entropy(x: Tensor) -> Tensor:
+    return -F.log_softmax(x, -1)[:, 0].mean()
+
+
+CASES: dict[str, Case] = {
+    "pointwise": Case(lambda x, y: torch.tanh(x) * torch.sigmoid(y) + x * 0.5, pairs(1024)),
+    "bias and gelu, bf16": Case(lambda x, bias: F.gelu(x + bias), rows(4096, (4096,)), torch.bfloat16),
+    "add and layer norm, 768": Case(lambda x, y, w, b: layer_norm(x + y, w, b), lambda n: ((n // 768, 768),) * 2 + ((768,),) * 2),
+    "layer norm, 4096": Case(layer_norm, rows(4096, (4096,), (4096,))),
+    "rms norm, bf16, 4096": Case(rms_norm, rows(4096, (4096,)), torch.bfloat16),
+    "softmax, 1024": Case(lambda x: torch.softmax(x * 0.125, -1), rows(1024)),
+    "softmax, 16384": Case(lambda x: torch.softmax(x * 0.125, -1), rows(16384)),
+    "softmax, 65536": Case(lambda x: torch.softmax(x * 0.125, -1), rows(65536)),
+    "cross entropy, 32000": Case(cross_entropy, rows(32000)),
+    "sums of rows": Case(lambda x: (x * x).sum(-1), rows(2048)),
+    "sums of columns": Case(lambda x: (x * x).sum(0), rows(2048)),
+    "sum of all": Case(lambda x: (x * x).sum(), rows(2048)),
+    "mean and variance": Case(lambda x: torch.var_mean(x, -1), rows(2048)),
+    "transposed and added": Case(lambda x, y: x.t() + y, square),
+    "flipped and added": Case(lambda x, y: x.flip(-1) + y, pairs(1024)),
+    "two side by side": Case(lambda x, y: torch.cat([x.exp(), y * 2], -1), pairs(1024)),
+    "batch norm and relu": Case(normalized_image, lambda n: ((n // (64 * 56 * 56), 64, 56, 56), (64,), (64,))),
+}
+
+
+def moved_bytes(inputs: list[Tensor], results: Any) -> int:
+    results = [results] if isinstance(results, Tensor) else list(results)
+    return sum(one.numel() * one.element_size() for one in [*inputs, *results])
+
+
+def microseconds(call: Callable[[], Any], count: int, wait: Callable[[], Any]) -> float:
+    wait()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    wait()
+    return (time.perf_counter() - start) / count * 1e6
+
+
+@torch.no_grad()
+def measure_case(name: str, device: str) -> dict[str, float]:
+    """Microseconds of a call by system, the median of rounds in which they take turns; the bytes moved, and microseconds of a
+    copy of as many ("copy"). Runs in a process of its own."""
+    case, wait = CASES[name], torch.cuda.synchronize if device == "cuda" else int
+    inputs = case.inputs(ELEMENTS[device], device)
+    moved = moved_bytes(inputs, case.function(*inputs))
+    source = torch.empty(moved // 2, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    calls: dict[str, Callable[[], Any]] = {"copy": lambda: target.copy_(source)}
+    for system in SYSTEMS:
+        made = systems.make(system, case.function)[0]
+        calls[system] = lambda made=made: made(*inputs)  # type: ignore[misc] # bound now
+        torch.testing.assert_close(calls[system](), case.function(*inputs), rtol=2e-2, atol=2e-2)
+    counts = {system: max(2, int(SECONDS * 1e6 / microseconds(call, 5, wait))) for system, call in calls.items()}
+    times: dict[str, list[float]] = {system: [] for system in calls}
+    for _ in range(ROUNDS):
+        for system, call in calls.items():
+            times[system].append(microseconds(call, counts[system], wait))
+    return {"bytes": float(moved)} | {system: statistics.median(each) for system, each in times.items()}
