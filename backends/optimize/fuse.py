@@ -35,14 +35,15 @@ from ..loops.ir import (
 from ..loops.ir import scalar as s
 from ..loops.patterns import Patterns
 from ..loops.scalar_ops import SCALAR_OPS
+from .pick import pick
+from .places import coordinates, is_dense, other_name, serial
 from .simplify import simplify
 
 MOST_BUFFERS = 24
 MOST_NODES = 400
 CHEAP = 8  # cost of what is rather computed again than kept
+MASKED = 48  # additions for each element that is read once: points where the value is not wanted may compute it too
 SHORT = 1 << 14  # additions that cost less than another kernel
-LONG_ROW = 1 << 15
-FEW_ROWS = 64
 
 
 class Fusion:
@@ -239,36 +240,7 @@ def too_large(bound: Bound) -> bool:
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
     """One kernel of both. needed: buffers of the producer that others read."""
-    return merge(producer, consumer, needed) or inline(producer, consumer, bool(needed))
-
-
-def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
-    """The point of the loops `outer` at which an element was stored, given its place in the buffer."""
-    mapping: dict[Atom, Index] = {}
-    for variable in outer:
-        stride = store.index.coefficient(variable)
-        if stride is None or not stride.terms:
-            return None
-        mapping[variable] = place // stride % variable.size
-    return mapping if store.index.substitute(mapping) == place else None
-
-
-def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
-    """Whether a place runs through 0 .. count-1, each once, as the variables run through their values."""
-    steps = []
-    for variable in variables:
-        step = place.coefficient(variable)
-        if step is None:
-            return False
-        steps.append((step, variable.size))
-    expected = Index({(): 1})
-    while steps:
-        following = [item for item in steps if item[0] == expected]
-        if len(following) != 1:
-            return False
-        steps.remove(following[0])
-        expected = expected * following[0][1]
-    return expected == count and not place.substitute({variable: Index({}) for variable in variables}).terms
+    return merge(producer, consumer, needed) or inline(producer, consumer, bool(needed)) or (None if needed else pick(producer, consumer))
 
 
 def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
@@ -325,7 +297,7 @@ def common_loops(
             outer, inner = tuple(rows), tuple(used)
         return None if serial(outer, inner) else (outer, inner, mapping | columns)
     if not inner and rows == by_row:
-        inner = tuple(Var(_other(variable.name, consumer), variable.size) for variable in producer.inner)
+        inner = tuple(Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner)
         return outer, inner, mapping | {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
     if not inner:
         outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
@@ -361,19 +333,6 @@ def _used(mapping: Mapping[Atom, Index], variables: Sequence[Var]) -> list[Var]:
     return [variable for variable in variables if variable in found]
 
 
-def _other(name: str, consumer: Kernel) -> str:
-    names = {variable.name for variable in consumer.variables}
-    while name in names:
-        name += "_"
-    return name
-
-
-def serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
-    """Whether few rows of great length would leave processors idle."""
-    rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
-    return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW
-
-
 def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
     """The consumer computing the producer's values itself where it reads them; the producer's stores are left out."""
     if producer.inner:
@@ -382,7 +341,7 @@ def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
     passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
     if any(isinstance(item, Hole) for node in passed for item in node.attr.index.atoms()):
         return None
-    if not worth_repeating(producer, consumer, {node.attr for node in passed}, needed):
+    if not worth_repeating(producer, consumer, passed, needed):
         return None
     values: dict[tuple[Access, int], Scalar] = {}
     for node in passed:
@@ -423,7 +382,8 @@ def guarded(value: Scalar, mask: Scalar) -> Scalar:
     return rewrite([value], change)[0]
 
 
-def worth_repeating(producer: Kernel, consumer: Kernel, accesses: set[Access], needed: bool) -> bool:
+def worth_repeating(producer: Kernel, consumer: Kernel, passed: Sequence[Scalar], needed: bool) -> bool:
+    accesses = {node.attr for node in passed}
     price = cost(producer.roots())
     read = {node.attr for node in loads(producer.roots())}
     if not read:
@@ -433,7 +393,14 @@ def worth_repeating(producer: Kernel, consumer: Kernel, accesses: set[Access], n
     times = consumer.rows * consumer.columns * len(accesses)
     if _at_most(times, producer.rows) or (times.value is not None and times.value * price < SHORT):
         return True
+    if all(reads_once(node, consumer) for node in passed) and _at_most(times * price, producer.rows * MASKED):
+        return True
     return price <= CHEAP and len(read) <= 2 or price == 0
+
+
+def reads_once(node: Scalar, consumer: Kernel) -> bool:
+    """Whether a load is made at some points only, at each of another element, as those of what cat() puts side by side are."""
+    return node.args[0] is not TRUE and {variable for variable in consumer.variables if variable.size != 1} <= node.attr.index.variables()
 
 
 def _at_most(left: Index, right: Index) -> bool:

@@ -9,7 +9,8 @@ from ..loops.ir import LOAD, Kernel
 from ..loops.scalar_ops import SCALAR_OPS
 from .base import Plan
 
-LONGEST_PERSISTENT = 8192
+LONGEST_PERSISTENT = 32768
+MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel loads along it
 TINY, FEW = 1 << 17, 1 << 20  # elements of kernels without reductions: larger tiles would leave processors idle
 MANY_ROWS = 1 << 12
 DEAR = 256  # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
@@ -91,7 +92,7 @@ def choose_tiles(plan: Plan) -> Tiles:
     """Tile sizes by shape: small tables, measured on an H200."""
     if not plan.kernel.inner:
         return _without_reductions(plan)
-    return _across_rows(plan.kernel) if plan.across() else _along_rows(plan.kernel)
+    return _across_rows(plan.kernel) if plan.across() else _along_rows(plan)
 
 
 def _without_reductions(plan: Plan) -> Tiles:
@@ -107,12 +108,15 @@ def _without_reductions(plan: Plan) -> Tiles:
     return Tiles(1024 if halves else 512, 1, 4, False)  # 16 bytes a thread
 
 
-def _along_rows(kernel: Kernel) -> Tiles:
+def _along_rows(plan: Plan) -> Tiles:
     """Neighbours in memory are in one row."""
-    rows, columns = kernel.rows.value or 1 << 20, kernel.columns.value
-    if columns is None or columns > LONGEST_PERSISTENT:
-        return Tiles(1, 2048, 8, False) if columns is None else Tiles(1, 4096, 16, False)
+    rows, columns = plan.kernel.rows.value or 1 << 20, plan.kernel.columns.value
+    if columns is None:
+        return Tiles(1, 2048, 8, False)
     rblock = power_of_two(columns)
+    wide = sum(node.op == LOAD and not plan.in_rows(node) for node in plan.nodes)
+    if columns > LONGEST_PERSISTENT or wide * rblock > MOST_HELD * 512:
+        return Tiles(1, 4096, 32, False)
     most = 2048 if rows >= MANY_ROWS and rblock >= 512 else 1024
     xblock = max(1, min(power_of_two(rows), most // rblock, 64))
     return Tiles(xblock, rblock, max(1, min(16, max(2, rblock // 512), xblock * rblock // 64)), True)
@@ -125,6 +129,8 @@ def _across_rows(kernel: Kernel) -> Tiles:
         rblock = power_of_two(columns)
         xblock = max(1, min(power_of_two(rows), 4096 // rblock, 64))
         return Tiles(xblock, rblock, max(1, min(8, xblock * rblock // 256)), True)
+    if rows >= 8192:
+        return Tiles(32, 256, 16, False)
     xblock = min(16 if rows >= 2048 else 8, power_of_two(rows))
     rblock = min(512, power_of_two(columns))
     return Tiles(xblock, rblock, 16 if xblock * rblock >= 2048 else 8, False)
@@ -156,7 +162,7 @@ def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
     sides += [(min(rows, first.xblock * x // 4), max(16, first.rblock * r // 4)) for x, r in ((8, 4), (8, 2), (4, 2), (4, 8), (16, 1))]
     more = [Tiles(max(1, x), r, warps, False, stages=stages) for x, r in sides for warps in (8, 16) for stages in (1, 2)]
     if columns is not None and columns <= 2 * LONGEST_PERSISTENT and first.xblock == 1:
-        more.append(Tiles(1, power_of_two(columns), 16, True))
+        more.append(Tiles(1, power_of_two(columns), 32, True))
     return more
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, product
-from ..loops.ir import CAST, INDEX, LOAD, TRUE, Buffer, Kernel, Scalar, Store
+from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
 from .base import Emitter, Parameters, Scope
 from .tiles import Tiles, axes, choose_tiles, second_side
 
@@ -98,6 +98,19 @@ def place_of_largest(a, i, b, j):
 def place_of_smallest(a, i, b, j):
     left = (a < b) | ((a == b) & (i < j)) | ((a != a) & ((b == b) | (i < j)))
     return tl.where(left, a, b), tl.where(left, i, j)
+
+
+@triton.jit
+def with_exponential(top, total, value, mask):
+    higher = tl.where(mask, largest(top, value), top)
+    base = tl.where(higher == float("-inf"), 0, higher)
+    return higher, total * tl.exp(top - base) + tl.where(mask, tl.exp(value - base), 0)
+
+
+@triton.jit
+def sum_of_exponentials(tops, totals, top):
+    total = tl.sum(totals * tl.exp(tops - tl.where(top == float("-inf"), 0, top)), 1)[:, None]
+    return tl.where(top == float("-inf"), float("nan"), total)
 
 
 @triton.jit
@@ -244,8 +257,9 @@ class Function(Emitter):
         top.lines += scope.lines
 
     def looped(self, top: Scope) -> None:
+        beside = self.sums_of_exponentials()
         for stage in range(self.plan.stages + 1):
-            reductions = self.plan.reductions(stage)
+            reductions = [node for node in self.plan.reductions(stage) if node not in beside.values()]
             inside = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns("roffset + "))
             before = len(inside.lines)
             accumulators = []
@@ -258,7 +272,11 @@ class Function(Emitter):
                 top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {identity(node)}, {kind})")
                 if node.attr.startswith("arg"):
                     top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
-                inside.lines += self.accumulated(node, name, value)
+                if node in beside:
+                    top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
+                    inside.lines.append(f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)")
+                else:
+                    inside.lines += self.accumulated(node, name, value)
             self.stores(inside, stage, True)
             if len(inside.lines) > before:
                 top.lines.append(f"for roffset in range(0, {self.index(self.kernel.columns)}, RBLOCK):")
@@ -268,9 +286,24 @@ class Function(Emitter):
                 self.counter += 1
                 top.lines += self.reduced(node, result, name, f"{name}_at")
                 top.names[id(node)] = result
+                if node in beside:
+                    top.lines.append(f"{result}_sum = sum_of_exponentials({name}, {name}_sum, {result})")
+                    top.names[id(beside[node])] = f"{result}_sum"
             self.stores(top, stage, False)
 
     # --- reductions ---
+
+    def sums_of_exponentials(self) -> dict[Scalar, Scalar]:
+        """By a row's maximum, the sum of exp(value - maximum): both are found in one pass, as in Milakov and Gimelshein, "Online
+        normalizer calculation for softmax" (2018)."""
+        found = {}
+        for node in self.plan.nodes:
+            if node.op != REDUCE or node.attr != "sum" or node.args[0].op != "exp" or node.args[0].args[0].op != "sub":
+                continue
+            value, maximum = node.args[0].args[0].args
+            if maximum.op == REDUCE and maximum.attr == "max" and maximum.args[0] is value and node.dtype in (torch.float32, torch.float64):
+                found[maximum] = node
+        return found
 
     def spread(self, value: str) -> str:
         return f"tl.broadcast_to({value}, [XBLOCK, RBLOCK])"

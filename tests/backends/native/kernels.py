@@ -123,6 +123,16 @@ def softmax() -> Case:
     return Case(Kernel((x, y), (r,), (Store("out", row * 70 + atom(r), value), Store("rows", row, total)), ("softmax",)), memory)
 
 
+def extreme_softmax() -> Case:
+    """Rows of nothing but -inf, with inf, with NaN, and numbers whose exponentials are too large."""
+    case = softmax()
+    rows = case.memory["in0"].view(15, 70)
+    rows[0], rows[1, 69], rows[2, 0], rows[3, 30], rows[4, ::2] = -torch.inf, torch.inf, torch.nan, -torch.inf, -torch.inf
+    rows[5] += 1000
+    rows[6, 40:] = torch.inf
+    return case
+
+
 def masked() -> Case:
     """A pad: nothing is read where the mask is false."""
     x, y = loops([index(6), index(9)], "x")
@@ -218,7 +228,7 @@ def tiles_of(case: Case) -> tuple[Tiles | None, ...]:
 
 
 def all_cases() -> dict[str, Case]:
-    named = {"softmax": softmax(), "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
+    named = {"softmax": softmax(), "softmax of extremes": extreme_softmax(), "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
     sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
     sizes |= {f"grown {rows}": grown(rows) for rows in (0, 1, 9)}
     sizes |= {f"transposed {rows}x{columns}": transposed(rows, columns) for rows, columns in ((40, 50), (64, 32), (5, 90), (90, 5))}

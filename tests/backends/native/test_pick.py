@@ -1,0 +1,102 @@
+"""Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel that stores only what the reader makes."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends.loops.evaluate import evaluate
+from framejit.backends.loops.index import Hole, Index, atom, index
+from framejit.backends.loops.ir import LOAD, Kernel, Scalar, Store, load, loads, loops, position, reduce, scalar
+from framejit.backends.optimize.pick import pick
+from framejit.backends.optimize.simplify import simplify
+from framejit.backends.printers.triton import print_triton
+
+from .kernels import Case
+
+ROWS, WIDTH = 6, 40
+
+
+def log_softmax() -> Kernel:
+    (x,), (r,) = loops([index(ROWS)], "x"), loops([index(WIDTH)], "r")
+    read = load("in0", atom(x) * WIDTH + atom(r), torch.float32)
+    shifted = scalar("sub", read, reduce("max", read))
+    value = scalar("sub", shifted, scalar("log", reduce("sum", scalar("exp", shifted))))
+    return Kernel((x,), (r,), (Store("all", atom(x) * WIDTH + atom(r), value),), ("log_softmax",))
+
+
+def chosen(place: Index, row: Scalar, size: int | None) -> Kernel:
+    """A reader of one element for each row's target; `size`: what the check says that the target is below."""
+    (y,) = loops([index(ROWS)], "y")
+    check = None if size is None else scalar("and", scalar("ge", row, position(index(0))), scalar("lt", row, position(index(size))))
+    value = scalar("neg", load("all", place, torch.float32, subscripts=(row,), check=check))
+    return Kernel((y,), (), (Store("out", atom(y), value),), ("gather",))
+
+
+def target() -> Scalar:
+    (y,) = loops([index(ROWS)], "y")
+    return load("in1", atom(y), torch.int64)
+
+
+def by_row() -> Index:
+    (y,) = loops([index(ROWS)], "y")
+    return atom(y) * WIDTH + atom(Hole(0))
+
+
+def memory() -> dict[str, torch.Tensor]:
+    targets = torch.tensor([3, 39, 0, 1, 1, 7])
+    return {"in0": torch.randn(ROWS * WIDTH), "in1": targets, "all": torch.zeros(ROWS * WIDTH), "out": torch.zeros(ROWS)}
+
+
+def test_of_each_row_the_targets_element():
+    kernel = pick(log_softmax(), chosen(by_row(), target(), WIDTH))
+    assert kernel is not None and [store.buffer for store in kernel.stores] == ["out"] and "all" not in kernel.read
+    data = memory()
+    evaluate(kernel, data)
+    want = torch.nn.functional.cross_entropy(data["in0"].view(ROWS, WIDTH), data["in1"], reduction="none")
+    torch.testing.assert_close(data["out"], want)
+    assert any(node.op == LOAD and node.attr.checked for node in loads(kernel.roots()))
+    case = Case(kernel, {name: tensor for name, tensor in data.items() if name != "all"})
+    assert "index out of range" in print_triton(simplify(kernel), case.buffers).text
+
+
+@pytest.mark.parametrize("size", [None, WIDTH + 1, ROWS * WIDTH])
+def test_a_place_that_may_lie_in_another_row_is_refused(size):
+    assert pick(log_softmax(), chosen(by_row(), target(), size)) is None
+
+
+def test_places_without_rows_are_refused():
+    assert pick(log_softmax(), chosen(atom(Hole(0)), target(), WIDTH)) is None
+
+
+def first_of_rows(x):
+    return torch.softmax(x * 2, -1)[:, 3] + x[:, 1]
+
+
+def two_of_rows(x):
+    logarithms = torch.log_softmax(x, -1)
+    return logarithms[:, 0] + logarithms[:, 1]
+
+
+def last_after_layer_norm(x):
+    return torch.nn.functional.layer_norm(x, (x.shape[-1],))[:, -1].exp()
+
+
+def turned(x):
+    return torch.softmax(x.view(4, 16, -1), -1)[:, :, 2].t().contiguous()
+
+
+@pytest.mark.parametrize("function", [first_of_rows, two_of_rows, last_after_layer_norm, turned])
+def test_only_what_is_read_is_stored(function, reports):
+    x = torch.randn(64, 300)
+    torch.testing.assert_close(framejit.compile(function, backend="native")(x), function(x))
+    assert [len(report.kernels) for report in reports] == [1]
+
+
+def test_what_others_read_is_stored(reports):
+    def both(x):
+        rows = torch.softmax(x, -1)
+        return rows[:, 0] * 2, rows
+
+    x = torch.randn(64, 300)
+    torch.testing.assert_close(framejit.compile(both, backend="native")(x), both(x))
+    assert len(reports) == 1
