@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ..loops.index import Division, Hole, Quotient, Sym, Var, linear, nonnegative, product
-from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, topological
+from ..loops.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
+from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Access, Buffer, Kernel, Scalar, topological
 from ..loops.scalar_ops import SCALAR_OPS
 from .base import Emitter, Parameters, Scope
+from .tiles import second_side
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16", torch.bfloat16: "bf16", torch.bool: "bool8",
@@ -22,6 +23,10 @@ TYPES = {
 }  # fmt: skip
 COLUMNS = 64  # of a block of rows that are reduced together
 LONGEST_KEPT = 4096  # elements of a row of which a value is kept
+SIDE = 16  # of a tile over two loops
+PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different parts of the cache
+SIMD = "#pragma omp simd"
+WORTH_TILES = 1 << 12  # points: all of less stays in the cache
 DEAR = 10  # cost from which on a value is rather kept
 LONG_SUM = 1 << 14  # longer sums of float are added up in double
 
@@ -116,6 +121,7 @@ static inline float erf_f(float x) { return erff(x); }
 #endif"""
 
 _INTEGER_HELPERS = """\
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t floordivi(int64_t a, int64_t b) { int64_t q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 static inline int64_t remainder_i(int64_t a, int64_t b) { int64_t m = a % b; return m + (((m != 0) & ((m < 0) != (b < 0))) ? b : 0); }
 static inline int64_t fmod_i(int64_t a, int64_t b) { return a % b; }
@@ -125,6 +131,35 @@ static inline bf16 to_bf16(float x) {
     union { float f; uint32_t i; } u; u.f = x;
     return x != x ? 0x7fc0 : (bf16)((u.i + 0x7fff + ((u.i >> 16) & 1)) >> 16);
 }"""
+
+
+class Turned:
+    """What lies along `second` where other buffers lie along `last`. It goes through arrays of a tile's size, so that all of a cache
+    line is used at once, however many such lines have one place in the cache. `near`: arrays by what is loaded into them; `far`: what is
+    stored from arrays; `kinds`: types of these."""
+
+    def __init__(self, second: Var, last: Var) -> None:
+        self.second, self.last = second, last
+        self.near: dict[Access, str] = {}
+        self.far: dict[str, str] = {}
+        self.kinds: list[torch.dtype] = []
+
+    @property
+    def place(self) -> str:
+        return f"({self.last.name} - {self.last.name}_from) * {PITCH} + {self.second.name} - {self.second.name}_from"
+
+    def holds(self, index: Index) -> bool:
+        return index.coefficient(self.second) == 1 and index.coefficient(self.last) != 1
+
+    def loaded(self, access: Access) -> str:
+        name = self.near.setdefault(access, f"near{len(self.near)}")
+        return f"{name}[{self.place}]"
+
+    def stored(self, target: str, kind: torch.dtype) -> str:
+        name = f"far{len(self.far)}"
+        self.far[name] = target
+        self.kinds.append(kind)
+        return f"{name}[{self.place}]"
 
 
 class Function(Emitter):
@@ -137,6 +172,7 @@ class Function(Emitter):
         self.stored: set[int] = set()  # ids of those that lie there already
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
         self.pointers = {name: self.targets.get(name, f"in{n}") for n, name in enumerate(self.parameters.loaded)}
+        self.turned: Turned | None = None
 
     # --- the whole ---
 
@@ -160,16 +196,28 @@ class Function(Emitter):
     def nest(self, top: Scope) -> None:
         """Loops over rows and what is in them."""
         outer = self.kernel.outer
+        second = second_side(self.plan)
+        if second is not None and (self.work is None or self.work >= WORTH_TILES):
+            return self.tiles(top, second)
         column = self.column_mode()
         looped = outer[:-1] if column or not self.kernel.inner else outer
         shared = self.shared(looped if looped or column else outer)
         inside = self.parallel(top, shared) if shared else (top, [])
         self.rows(inside, looped[len(shared) :] if len(shared) <= len(looped) else (), column, bool(shared), shared)
 
+    @property
+    def work(self) -> int | None:
+        """Points of all loops, where it is known."""
+        return product([variable.size for variable in self.kernel.variables]).value
+
+    @property
+    def divided(self) -> bool:
+        """Whether there is work for several threads."""
+        return self.threads > 1 and (self.work is None or self.work * max(1, len(self.plan.nodes) // 4) >= 1 << 15)
+
     def shared(self, variables: Sequence[Var]) -> Sequence[Var]:
         """The leading loops that are divided among threads: as few as keep all threads busy."""
-        work = product([variable.size for variable in self.kernel.variables]).value
-        if self.threads == 1 or (work is not None and work * max(1, len(self.plan.nodes) // 4) < 1 << 15):
+        if not self.divided:
             return ()
         taken: list[Var] = []
         count: int | None = 1
@@ -193,17 +241,20 @@ class Function(Emitter):
         else:
             total = self.index(product([variable.size for variable in shared]))
             top_line = f"for (int64_t row = 0; row < {total}; row++) {{"
-            first = []
-            rest = "row"
-            for variable in reversed(shared[1:]):
-                first.append(f"const int64_t {variable.name} = ({rest}) % ({self.index(variable.size)});")
-                rest = f"({rest}) / ({self.index(variable.size)})"
-            first.append(f"const int64_t {shared[0].name} = {rest};")
+            first = self.of_flat("row", shared)
         inside.lines += first
         pragma = (
             "#pragma omp parallel for simd schedule(static)" if last and len(shared) == 1 else "#pragma omp parallel for schedule(static)"
         )
         return inside, [pragma, top_line]
+
+    def of_flat(self, number: str, variables: Sequence[Var]) -> list[str]:
+        """The loop variables of a flat number."""
+        lines = []
+        for variable in reversed(variables[1:]):
+            lines.append(f"const int64_t {variable.name} = ({number}) % ({self.index(variable.size)});")
+            number = f"({number}) / ({self.index(variable.size)})"
+        return [*lines, *(f"const int64_t {variable.name} = {number};" for variable in variables[:1])]
 
     def rows(self, opened: tuple[Scope, list[str]], rest: Sequence[Var], column: bool, is_parallel: bool, shared: Sequence[Var]) -> None:
         scope, header = opened
@@ -219,6 +270,47 @@ class Function(Emitter):
             top = scope.parent
             assert top is not None
             top.lines += [*header, *_indented(scope.lines), "}"]
+
+    def tiles(self, top: Scope, second: Var) -> None:
+        """Square tiles over the last loop and another one, along which some buffers are contiguous."""
+        last = self.kernel.outer[-1]
+        turned = self.turned = Turned(second, last)
+        others = [variable for variable in self.kernel.outer if variable not in (second, last)]
+        outside = Scope(frozenset(others), top)
+        line = Scope(frozenset([*others, second]), outside)
+        inside = Scope(frozenset(self.kernel.outer), line)
+        self.stores(inside, 0)
+        near = {name: f"{self.pointers[access.buffer]}[{self.index(access.index)}]" for access, name in turned.near.items()}
+        fill = [f"{name}[{turned.place}] = {source};" for name, source in near.items()]
+        empty = [f"{target} = {name}[{turned.place}];" for name, target in turned.far.items()]
+        kinds = [self.buffers[access.buffer].dtype for access in turned.near] + turned.kinds
+        arrays = [f"{TYPES[kind]} {name}[{SIDE * PITCH}];" for kind, name in zip(kinds, [*near, *turned.far], strict=True)]
+        width, height = self.index(last.size), self.index(second.size)
+        count = f"(({height} + {SIDE - 1}) / {SIDE})"
+        total = " * ".join([*(f"({self.index(variable.size)})" for variable in others), count])
+        along, across = (f"for (int64_t {v} = {v}_from; {v} < {v}_to; {v}++) {{" for v in (last.name, second.name))
+        tile = [
+            self.end_of_tile(last),
+            *(_block(along, [SIMD, *_block(across, fill)]) if fill else []),
+            *_block(across, [*line.lines, SIMD, *_block(along, inside.lines)]),
+            *(_block(along, [SIMD, *_block(across, empty)]) if empty else []),
+        ]
+        start = f"for (int64_t {last.name}_from = 0; {last.name}_from < {width}; {last.name}_from += {SIDE}) {{"
+        body = [
+            *self.of_flat(f"tile / {count}", others),
+            *outside.lines,
+            f"const int64_t {second.name}_from = tile % {count} * {SIDE};",
+            self.end_of_tile(second),
+            *_block(start, [*arrays, *tile]),
+        ]
+        top.lines += [*(["#pragma omp parallel for schedule(static)"] if self.divided else [])]
+        top.lines += _block(f"for (int64_t tile = 0; tile < {total}; tile++) {{", body)
+
+    def end_of_tile(self, variable: Var) -> str:
+        """Where all tiles are whole, the C compiler knows how long their loops are."""
+        end, size = f"{variable.name}_from + {SIDE}", variable.size
+        whole = size.value is not None and size.value % SIDE == 0
+        return f"const int64_t {variable.name}_to = {end if whole else f'least({end}, {self.index(size)})'};"
 
     def plain(self, scope: Scope, variables: Sequence[Var], body: object) -> None:
         """Nested loops over variables around body(scope)."""
@@ -243,8 +335,10 @@ class Function(Emitter):
         for store in self.kernel.stores:
             wide = not self.plan.in_rows(store.value) or bool(store.index.variables() & set(self.kernel.inner))
             if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
-                value = self.value(store.value, scope)
-                scope.lines.append(f"{self.targets[store.buffer]}[{self.index(store.index)}] = {value};")
+                value, target = self.value(store.value, scope), f"{self.targets[store.buffer]}[{self.index(store.index)}]"
+                if self.turned and self.turned.holds(store.index):
+                    target = self.turned.stored(target, store.value.dtype)
+                scope.lines.append(f"{target} = {value};")
 
     # --- a row after the other ---
 
@@ -426,6 +520,8 @@ class Function(Emitter):
 
     def expression(self, node: Scalar, args: Sequence[str]) -> str:
         if node.op == LOAD:
+            if self.turned and node.args == (TRUE,) and self.turned.holds(node.attr.index):
+                return self.turned.loaded(node.attr)
             read = f"{self.pointers[node.attr.buffer]}[{self.index(node.attr.index, args[1:])}]"
             masks = [args[0]] * (node.args[0] is not TRUE and args[0] != "1") + [args[-1]] * node.attr.checked
             return f"{' && '.join(masks)} ? {read} : ({TYPES[node.dtype]})0" if masks else read
@@ -452,6 +548,10 @@ def print_c(kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> tupl
     """The text of a function named NAME, and what it is called with."""
     function = Function(kernel, buffers, threads)
     return function.text("NAME"), function.parameters
+
+
+def _block(header: str, lines: Sequence[str]) -> list[str]:
+    return [header, *_indented(lines), "}"]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Kernels as C against the meaning of the loop IR."""
 from __future__ import annotations
 
+import framejit
 import pytest
 import torch
 from framejit.backends.loops.evaluate import evaluate
@@ -15,10 +16,13 @@ from . import kernels
 CASES = kernels.all_cases()
 
 
-@pytest.fixture(scope="module", params=[1, 8], ids=["one thread", "eight threads"])
+@pytest.fixture(scope="module", params=[(1, c.WORTH_TILES), (8, 0)], ids=["one thread", "eight threads, tiles"])
 def compiled(request):
     """All cases printed and compiled at once: by name, the function's address and its parameters."""
-    printed = {name: c.print_c(simplify(case.kernel), case.buffers, request.param) for name, case in CASES.items()}
+    threads, worth_tiles = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(c, "WORTH_TILES", worth_tiles)
+        printed = {name: c.print_c(simplify(case.kernel), case.buffers, threads) for name, case in CASES.items()}
     addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
     return {name: (address, parameters) for (name, (_, parameters)), address in zip(printed.items(), addresses, strict=True)}
 
@@ -66,3 +70,14 @@ def test_erf_is_precise_and_ends_at_one():
     run(address, x, y, len(x))
     torch.testing.assert_close(y, torch.erf(x), rtol=5e-7, atol=1e-45, equal_nan=True)
     assert y.signbit().equal(torch.erf(x).signbit()) and (y[x.abs() > 3.92].abs() == 1).all() and not (y.abs() > 1).any()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shape", [(256, 128), (200, 300), (3, 70, 90), (1, 4099)])
+def test_tiles_over_two_loops(shape, dynamic):
+    def turned(x, y):
+        both = x.transpose(-1, -2) + y
+        return both, (both * 2).transpose(-1, -2).contiguous()
+
+    x, y = torch.randn(shape), torch.randn(shape).transpose(-1, -2).contiguous()
+    torch.testing.assert_close(framejit.compile(turned, backend="native", dynamic=dynamic)(x, y), turned(x, y))
