@@ -82,11 +82,11 @@ def picked(
     producer: Kernel, consumer: Kernel, places: Mapping[int, Mapping[Atom, Index]], stored: Mapping[int, Scalar], passed: Sequence[Scalar]
 ) -> list[Scalar]:
     """What the loads would have read, in terms of the consumer's loops and of new ones along the producer's rows."""
-    rows = [{variable: place[variable] for variable in producer.outer} for place in places.values()]
+    rows: list[dict[Atom, Index]] = [{variable: place[variable] for variable in producer.outer} for place in places.values()]
     points = [variable for variable in consumer.outer if variable.size != 1]
     if any(row != rows[0] for row in rows) or not is_dense(linear(producer.outer).substitute(rows[0]), points, producer.rows):
         raise NoPick
-    along = {old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner}
+    along: dict[Atom, Index] = {old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner}
     reductions = [node for node in topological(stored.values()) if node.op == REDUCE]
     reduced = dict(zip(map(id, reductions), substitute(reductions, rows[0] | along), strict=True))
     return [element(stored[id(node)], reduced, places[id(node)], node) for node in passed]
