@@ -1,11 +1,14 @@
 """What the printers share: the order in which a kernel's values come, and its parameters in canonical order."""
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..loops.index import Index, Sym, Var
 from ..loops.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
+
+SHORTEST_SIDE = 16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,24 @@ class Plan:
             for variable in expression.variables():
                 symbols |= {item.name for item in variable.size.atoms() if isinstance(item, Sym)}
         return Parameters(loaded, stored, tuple(sorted(symbols)))
+
+
+def second_side(plan: Plan) -> Var | None:
+    """The loop along which some buffers are contiguous where others are along the last one: a tile over both reads and writes whole
+    cache lines on either side. None where all agree, or where one of the two is short."""
+    kernel = plan.kernel
+    if kernel.inner or len(kernel.outer) < 2 or _short(kernel.outer[-1]):
+        return None
+    every, votes = set(kernel.outer), Counter[Var]()
+    for place in plan.places():
+        if place.variables() == every:  # others are read again and again, and stay in the cache
+            votes.update(variable for variable in kernel.outer if place.coefficient(variable) == 1)
+    found = [variable for variable, _ in votes.most_common() if variable != kernel.outer[-1] and not _short(variable)]
+    return found[0] if found and votes[kernel.outer[-1]] else None
+
+
+def _short(variable: Var) -> bool:
+    return variable.size.value is not None and variable.size.value < SHORTEST_SIDE
 
 
 @dataclass

@@ -14,8 +14,7 @@ import torch
 from ..loops.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
 from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Access, Buffer, Kernel, Scalar, topological
 from ..loops.scalar_ops import SCALAR_OPS
-from .base import Emitter, Parameters, Scope
-from .tiles import second_side
+from .base import Emitter, Parameters, Scope, second_side
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16", torch.bfloat16: "bf16", torch.bool: "bool8",

@@ -1,20 +1,18 @@
 """How a kernel is cut into tiles for the GPU: which loops make a tile's sides, how long these are, and what else is worth trying."""
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..loops.index import Index, Var, product
 from ..loops.ir import LOAD, Kernel
 from ..loops.scalar_ops import SCALAR_OPS
-from .base import Plan
+from .base import Plan, second_side
 
 LONGEST_PERSISTENT = 32768
 MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel loads along it
 TINY, FEW = 1 << 17, 1 << 20  # elements of kernels without reductions: larger tiles would leave processors idle
 MANY_ROWS = 1 << 12
 DEAR = 256  # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
-SHORTEST_SIDE = 16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
 
 
 @dataclass(frozen=True)
@@ -58,24 +56,6 @@ class Axis:
 def power_of_two(number: int) -> int:
     """The next power of two, at least 1."""
     return 1 << max(0, (number - 1).bit_length())
-
-
-def second_side(plan: Plan) -> Var | None:
-    """The loop along which some buffers are contiguous where others are along the last one: a tile over both reads and writes whole
-    cache lines on either side. None where all agree, or where one of the two is short."""
-    kernel = plan.kernel
-    if kernel.inner or len(kernel.outer) < 2 or _short(kernel.outer[-1]):
-        return None
-    every, votes = set(kernel.outer), Counter[Var]()
-    for place in plan.places():
-        if place.variables() == every:  # others are read again and again, and stay in the cache
-            votes.update(variable for variable in kernel.outer if place.coefficient(variable) == 1)
-    found = [variable for variable, _ in votes.most_common() if variable != kernel.outer[-1] and not _short(variable)]
-    return found[0] if found and votes[kernel.outer[-1]] else None
-
-
-def _short(variable: Var) -> bool:
-    return variable.size.value is not None and variable.size.value < SHORTEST_SIDE
 
 
 def axes(kernel: Kernel, second: Var | None) -> tuple[Axis, ...]:

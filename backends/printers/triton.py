@@ -14,8 +14,8 @@ import torch
 
 from ..loops.index import Claimed, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ..loops.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
-from .base import Emitter, Parameters, Scope
-from .tiles import Tiles, axes, choose_tiles, second_side
+from .base import Emitter, Parameters, Scope, second_side
+from .tiles import Tiles, axes, choose_tiles
 
 TYPES = {
     torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16", torch.bfloat16: "tl.bfloat16",

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.base import Plan
-from framejit.backends.printers.tiles import choose_tiles, second_side, tiles_to_try
+from framejit.backends.printers.base import Plan, second_side
+from framejit.backends.printers.tiles import choose_tiles, tiles_to_try
 
 from . import kernels
 
