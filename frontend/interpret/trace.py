@@ -39,8 +39,9 @@ from ..values.comparison_key import ComparisonKey
 from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
+from ..values.existing_iterator import ExistingIterator
 from ..values.function import CellValue, FunctionValue, MethodValue
-from ..values.iterator import ExistingIterator, ItemIterator, take
+from ..values.iterator import ItemIterator, take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy

@@ -16,18 +16,19 @@ from ..values.constant import Constant
 from ..values.context_manager import ModeManager
 from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
-from ..values.function import CellValue, FunctionValue
-from ..values.iterator import ExistingEnumerate, ExistingIterator
-from ..values.mapping import DictValue, SetValue
-from ..values.models.itertools import (
+from ..values.existing_iterator import (
     ExistingChain,
     ExistingCount,
     ExistingDropWhile,
+    ExistingEnumerate,
+    ExistingIterator,
     ExistingPairwise,
     ExistingProduct,
     ExistingSlice,
     ExistingTakeWhile,
 )
+from ..values.function import CellValue, FunctionValue
+from ..values.mapping import DictValue, SetValue
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue

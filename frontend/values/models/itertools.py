@@ -5,11 +5,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
-from ....guards.source import IteratorPart, Source
-from ..base import Lazy, Value
+from ....guards.source import Source
+from ..base import Value
 from ..constant import Constant
 from ..facts import Facts
-from ..iterator import Iterator, SequenceIterator
+from ..iterator import Iterator
 from ..operate import binary
 from ..registry import models
 from ..sequence import ListValue, TupleValue
@@ -35,24 +35,6 @@ class Count(Iterator):
         tx.effects.change(self)
         given, self.value = self.value, self.value + self.step
         return Constant(given)
-
-
-class ExistingCount(Iterator):
-    """A count of ints that existed before the frame: its numbers are read off it, the real one moves at the end."""
-
-    __slots__ = ("value", "step", "taken")
-    cls = itertools.count
-    moves = ("taken",)
-
-    def __init__(self, value: int, step: int, source: Source) -> None:
-        super().__init__(source)
-        self.value, self.step, self.taken = value, step, 0
-
-    def next(self, tx: TraceContext) -> Value:
-        tx.effects.change(self)
-        ahead = self.taken * self.step
-        self.taken += 1
-        return Lazy(self.value + ahead, IteratorPart(self.source, 0, ahead))
 
 
 class Cycle(Iterator):
@@ -128,29 +110,6 @@ class Pooled(Iterator):
         return TupleValue(list(items))
 
 
-class ExistingProduct(Iterator):
-    """A product that existed before the frame, of sequences; where it stands is relied on, the real one moves at the end."""
-
-    __slots__ = ("pools", "ahead", "taken", "exhausted")
-    cls = itertools.product
-    moves = ("taken", "exhausted")
-
-    def __init__(self, pools: list[list[Value]], last: Any, source: Source) -> None:
-        super().__init__(source)
-        numbers = list(itertools.product(*(range(len(pool)) for pool in pools)))
-        begun = 0 if last is None else len(numbers) if last is False else numbers.index(last) + 1
-        self.pools, self.ahead = pools, numbers[begun:]
-        self.taken, self.exhausted = 0, False
-
-    def next(self, tx: TraceContext) -> Value | None:
-        tx.effects.change(self)
-        if self.taken == len(self.ahead):
-            self.exhausted = True
-            return None
-        self.taken += 1
-        return tx.build_tuple([tx.look(pool[at]) for pool, at in zip(self.pools, self.ahead[self.taken - 1], strict=True)])
-
-
 class Slice(Iterator):
     """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
 
@@ -188,43 +147,6 @@ class Slice(Iterator):
         self.at += 1
         if item is None:
             self.inner = None
-        return item
-
-
-class ExistingSlice(Iterator):
-    """An islice of step 1 that existed before the frame: its inner iterator moves for itself, the counts are set at the end."""
-
-    __slots__ = ("inner", "skipped", "left", "read", "given", "ended")
-    cls = itertools.islice
-    moves = ("read", "given", "ended")
-
-    def __init__(self, inner: Value, skipped: int, left: int, source: Source) -> None:
-        super().__init__(source)
-        self.inner, self.skipped, self.left = inner, skipped, left
-        self.read, self.given, self.ended = 0, 0, False
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.ended:
-            return None
-        while self.read < self.skipped:
-            if self._read(tx) is None:
-                return None
-        if self.given == self.left:
-            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
-            tx.effects.change(self)
-            self.ended = True
-            return None
-        tx.guard_remaining(self.source, self.given + 1, self.cls, exactly=False)
-        item = self._read(tx)
-        self.given += item is not None
-        return item
-
-    def _read(self, tx: TraceContext) -> Value | None:
-        item = self.inner.next(tx)
-        tx.effects.change(self)
-        tx.count_instruction()
-        self.ended = item is None
-        self.read += item is not None
         return item
 
 
@@ -318,20 +240,6 @@ class Pairwise(Iterator):
         return pair
 
 
-class ExistingPairwise(Pairwise):
-    """A pairwise that existed before the frame, with the item before, if it has begun."""
-
-    __slots__ = ()
-
-    def __init__(self, held: list[Value], source: Source) -> None:
-        super().__init__(held[0] if held else Constant(None))
-        self.source = source
-        if held:
-            self.old = held[1] if len(held) > 1 else None
-        else:
-            self.inner = None
-
-
 class Batches(Iterator):
     """itertools.batched."""
 
@@ -384,17 +292,6 @@ class Flat(Iterator):
             tx.count_instruction()
             self.current = None
         return None
-
-
-class ExistingChain(Flat):
-    """A chain that existed before the frame, with the iterator of iterables and the open one, if there is any."""
-
-    __slots__ = ("opened",)
-
-    def __init__(self, held: list[Value], source: Source) -> None:
-        super().__init__(held[0] if held else SequenceIterator(TupleValue([])))
-        self.source = source
-        self.current = self.opened = held[1] if len(held) > 1 else None
 
 
 @models(itertools.count)
@@ -545,24 +442,6 @@ class DropWhile(ByFunction):
 def bool_of_none(item: Any) -> bool:
     """The function of a dropwhile that has started."""
     return False
-
-
-class ExistingTakeWhile(TakeWhile):
-    """A takewhile that existed before the frame."""
-
-    __slots__ = ()
-
-    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
-        super().__init__(held[0], SequenceIterator(TupleValue([])) if done else held[1], source)
-
-
-class ExistingDropWhile(DropWhile):
-    """A dropwhile that existed before the frame."""
-
-    __slots__ = ()
-
-    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
-        super().__init__(Facts(bool_of_none) if done else held[0], held[1], source)
 
 
 class FilterFalse(ByFunction):
