@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from ...guards.iterators import advance
+from ...guards.iterators import GROUP, advance
+from ...guards.native import new_group, set_ahead, set_group
 from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder, dummy_closure
 from ..pycode.resume import ResumePoint, Unresumable, generator_code
@@ -49,6 +50,8 @@ from ..values.models.itertools import (
     DropWhile,
     FilterFalse,
     Flat,
+    Group,
+    GroupBy,
     Pairwise,
     Pooled,
     Repeat,
@@ -684,7 +687,7 @@ def make_compress(r: Reloader, value: Compress) -> None:
 
 @makes(Count)
 def make_count(r: Reloader, value: Count) -> None:
-    r.call(itertools.count, [r.const(value.value), r.const(value.step)])
+    r.call(itertools.count, [r.push(value.value), r.push(value.step)])
 
 
 @makes(Flat)
@@ -746,7 +749,7 @@ def make_slice_iterator(r: Reloader, value: Slice) -> None:
     if value.inner is None:
         r.call(itertools.islice, [r.const(()), r.const(0)])
         return
-    stop = None if value.stop is None else value.stop - value.at
+    stop = None if value.stop is None else max(0, value.stop - value.at)
     r.call(itertools.islice, [r.push(value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
 
 
@@ -783,7 +786,27 @@ def make_pairwise(r: Reloader, value: Pairwise) -> None:
 
 @makes(Batches)
 def make_batches(r: Reloader, value: Batches) -> None:
-    r.call(value.cls, [r.const(()) if value.inner is None else r.push(value.inner), r.const(value.size)])
+    inner = r.const(()) if value.inner is None else r.push(value.inner)
+    options = {"strict": r.const(True)} if value.strict else {}
+    r.call(value.cls, [inner, r.const(value.size), *options.values()], tuple(options))
+
+
+@makes(GroupBy)
+def make_groups(r: Reloader, value: GroupBy) -> None:
+    r.call(itertools.groupby, [r.push(value.inner), r.push(value.key or Constant(None))])
+    r.keep(value)
+    if value.at is not None or value.ahead is not None:
+        r.call(set_ahead, [r.push(value), *map(r.push, (value.at or value, *(value.ahead or (value, value))))])
+        r.b.pop_top()
+
+
+@makes(Group)
+def make_group(r: Reloader, value: Group) -> None:
+    r.call(new_group, [r.const(GROUP), r.push(value.of), r.push(value.key)])
+    if value.is_current():
+        r.keep(value)
+        r.call(set_group, [r.push(value.of), r.push(value)])
+        r.b.pop_top()
 
 
 def is_untouched(value: Value, source: Source) -> bool:

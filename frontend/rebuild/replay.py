@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...guards.iterators import advance
-from ...guards.native import move_index, move_slice, set_done, set_old, set_open
+from ...guards.native import move_cycle, move_index, move_slice, set_ahead, set_done, set_ended, set_group, set_old, set_open, set_total
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
@@ -17,15 +17,22 @@ from ..values.context_manager import ModeManager
 from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
 from ..values.existing_iterator import (
+    ExistingAccumulate,
+    ExistingBatches,
+    ExistingCallIterator,
     ExistingChain,
+    ExistingChoice,
     ExistingCount,
+    ExistingCycle,
     ExistingDropWhile,
     ExistingEnumerate,
+    ExistingGroupBy,
     ExistingIterator,
+    ExistingNumbers,
     ExistingPairwise,
-    ExistingProduct,
     ExistingSlice,
     ExistingTakeWhile,
+    ExistingZipLongest,
 )
 from ..values.function import CellValue, FunctionValue
 from ..values.mapping import DictValue, SetValue
@@ -189,7 +196,7 @@ def replay_enumerate(r: Reloader, value: ExistingEnumerate) -> None:
     r.b.pop_top()
 
 
-def replay_count(r: Reloader, value: ExistingCount) -> None:
+def replay_count(r: Reloader, value: ExistingCount | ExistingNumbers) -> None:
     r.call(advance, [r.push(value), r.const(value.taken), r.const(False)])
     r.b.pop_top()
 
@@ -209,7 +216,7 @@ def replay_slice(r: Reloader, value: ExistingSlice) -> None:
     r.b.pop_top()
 
 
-def replay_product(r: Reloader, value: ExistingProduct) -> None:
+def replay_choice(r: Reloader, value: ExistingChoice) -> None:
     r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
     r.b.pop_top()
 
@@ -222,6 +229,36 @@ def replay_while(r: Reloader, value: ExistingTakeWhile | ExistingDropWhile) -> N
 def replay_pairwise(r: Reloader, value: ExistingPairwise) -> None:
     r.call(set_old, [r.push(value), r.push(value if value.old is None else value.old)])
     r.b.pop_top()
+
+
+def replay_cycle(r: Reloader, value: ExistingCycle) -> None:
+    r.call(move_cycle, [r.push(value), r.const(value.taken), r.const(value.has_ended)])
+    r.b.pop_top()
+
+
+def replay_zip_longest(r: Reloader, value: ExistingZipLongest) -> None:
+    for place in value.ended:
+        r.call(set_ended, [r.push(value), r.const(place)])
+        r.b.pop_top()
+
+
+def replay_end(r: Reloader, value: ExistingBatches | ExistingCallIterator) -> None:
+    r.call(set_ended, [r.push(value), r.const(0)])
+    r.b.pop_top()
+
+
+def replay_total(r: Reloader, value: ExistingAccumulate) -> None:
+    assert value.total is not None
+    r.call(set_total, [r.push(value), r.push(value.total)])
+    r.b.pop_top()
+
+
+def replay_groups(r: Reloader, value: ExistingGroupBy) -> None:
+    r.call(set_ahead, [r.push(value), *map(r.push, (value.at or value, *(value.ahead or (value, value))))])
+    r.b.pop_top()
+    if not value.untouched:
+        r.call(set_group, [r.push(value), r.push(value.current or value)])
+        r.b.pop_top()
 
 
 def replay_function(r: Reloader, value: FunctionValue) -> None:
@@ -261,9 +298,16 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ExistingEnumerate: replay_enumerate,
     ExistingCount: replay_count,
     ExistingChain: replay_chain,
-    ExistingProduct: replay_product,
+    ExistingNumbers: replay_count,
+    ExistingChoice: replay_choice,
     ExistingSlice: replay_slice,
     ExistingTakeWhile: replay_while,
     ExistingDropWhile: replay_while,
     ExistingPairwise: replay_pairwise,
+    ExistingCycle: replay_cycle,
+    ExistingZipLongest: replay_zip_longest,
+    ExistingBatches: replay_end,
+    ExistingCallIterator: replay_end,
+    ExistingAccumulate: replay_total,
+    ExistingGroupBy: replay_groups,
 }
