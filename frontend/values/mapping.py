@@ -91,6 +91,10 @@ class DictValue(BuiltinContainer):
                 self.entries[key_value.key()] = (key_value, value)
         return self.entries
 
+    def is_plain(self) -> bool:
+        """Whether it is a dict and of no class below that."""
+        return self.cls is dict and self.outer is None
+
     def has_plain_keys(self) -> bool:
         """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
         if self.plain_keys is None:
@@ -278,6 +282,10 @@ class DictIterator(Iterator):
         return self._item(tx, self.keys[self.index - 1])
 
 
+class OtherDict(dict):
+    """A class below dict: what C does for a dict alone it does not do for this one."""
+
+
 class ViewValue(Value):
     """dict.keys(), .values() or .items(): read when asked, as CPython does."""
 
@@ -311,6 +319,12 @@ class ViewValue(Value):
             return self.of.contains(tx, item)
         return Constant(any(tx.equal(candidate, item) for candidate in self.list(tx)))
 
+    def real(self, tx: TraceContext) -> Any:
+        """A real view, of a dictionary of keys."""
+        whole = self.of.pairs(tx) if self.what == "items" else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
+        keys = {key.key(): value.key() for key, value in whole}
+        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
+
     def as_set(self, tx: TraceContext) -> SetValue:
         return SetValue({value.key(): value for value in self.list(tx)})
 
@@ -324,7 +338,7 @@ class SetValue(BuiltinContainer):
     def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set, order: Any = None) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
-        self.order = cls(members) if order is None else order
+        self.order = cls(list(members)) if order is None else order  # one by one: from a dictionary a set is made at once
         self.initial = tuple(self.order)
 
     def python_type(self) -> type:
@@ -602,7 +616,7 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     if isinstance(other, SetValue):
         return other.order, other.members
     members = {item.key(): item for item in tx.unpack(other)}
-    return list(members), members
+    return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
 
 
 def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]) -> tuple[Any, Any, dict[Any, Value]]:

@@ -183,18 +183,33 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
     if op == "*" and isinstance(right, Sequence) and left.is_constant():
         return one_of(type(right)(repeated(tx, right, left), None, right.default_class), [right])
     if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
-        first = left.as_set(tx) if isinstance(left, ViewValue) else left
-        second = right.as_set(tx) if isinstance(right, ViewValue) else right
-        if in_place and isinstance(left, SetValue) and left.cls is set:
-            SET_UPDATES[op](tx, left, second)
+        if isinstance(left, ViewValue) or isinstance(right, ViewValue):  # in place, too, a view makes another set
+            return combined_with_view(tx, BINARY[op][0], left, right)
+        if in_place and left.cls is set:
+            SET_UPDATES[op](tx, left, right)
             return left
-        return SET_OPERATORS[op](tx, first, second)
+        return SET_OPERATORS[op](tx, left, right)
     if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
         if in_place:
             dict_update(tx, left, right)
             return left
         return merge(tx, left, right)
     return None
+
+
+def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: SetValue | ViewValue, right: SetValue | ViewValue) -> Value:
+    """A set operator of which a side is a dictionary's view: views have an order of their own of making the new set."""
+    sides = []
+    pool: dict[Any, Value] = {}
+    for side in (left, right):
+        members = side.members if isinstance(side, SetValue) else {value.key(): value for value in side.list(tx)}
+        sides.append(side.order if isinstance(side, SetValue) else side.real(tx))
+        pool = members | pool
+    try:
+        made = function(*sides)
+    except TypeError as error:
+        raise tx.throw(TypeError, *error.args) from None
+    return SetValue({key: pool[key] for key in made}, None, set, made)
 
 
 LONGEST_REPETITION = 1 << 16  # items

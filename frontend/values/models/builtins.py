@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -460,6 +461,11 @@ def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = N
     return tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(keys)])
 
 
+@models(collections.OrderedDict.fromkeys)
+def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
+    return DictValue(tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(iterable)]).entries, cls=collections.OrderedDict)
+
+
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
     members: dict[Any, Value] = {}
     for item in [] if items is None else tx.unpack(items):
@@ -471,14 +477,19 @@ def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
 def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
         return SetValue(dict(items.members), None, set, set(items.order))
-    return SetValue(_members(tx, items))
+    return _made_of(set, items, _members(tx, items))
 
 
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
         return items if items.cls is frozenset else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
-    return SetValue(_members(tx, items), None, frozenset)
+    return _made_of(frozenset, items, _members(tx, items))
+
+
+def _made_of(cls: type, items: Value | None, members: dict[Any, Value]) -> Value:
+    """A new set; its order is another one where it is made of a dictionary."""
+    return SetValue(members, None, cls, cls(members) if isinstance(items, DictValue) and items.is_plain() else None)
 
 
 @models(slice)
