@@ -24,7 +24,7 @@ class GetterValue(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return Identity(self)
 
     def truth(self, tx: TraceContext) -> bool:

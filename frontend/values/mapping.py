@@ -88,7 +88,7 @@ class DictValue(BuiltinContainer):
                 else:
                     key_value = seen_whole(tx, tx.wrap(key, None if self.source is None else DictKey(self.source, index)))
                     value = Lazy(obj, DictItem(self.source, key))
-                self.entries[key_value.key()] = (key_value, value)
+                self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
     def is_plain(self) -> bool:
@@ -103,7 +103,7 @@ class DictValue(BuiltinContainer):
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
         """The item under a key, or None."""
-        hashed = key.key()
+        hashed = key.key(tx)
         if self.entries is not None:
             entry = self.entries.get(hashed)
             if entry is not None and type(entry[1]) is Lazy:
@@ -123,7 +123,7 @@ class DictValue(BuiltinContainer):
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
         entries = self.whole(tx)
-        hashed = key.key()
+        hashed = key.key(tx)
         tx.effects.change(self)
         entries = self.entries
         old = entries.get(hashed)
@@ -136,8 +136,8 @@ class DictValue(BuiltinContainer):
         if value is not None:
             tx.effects.change(self)
             self.deletions += 1
-            self.dropped.add(key.key())
-            del self.entries[key.key()]
+            self.dropped.add(key.key(tx))
+            del self.entries[key.key(tx)]
         return value
 
     def clear(self, tx: TraceContext) -> None:
@@ -222,7 +222,7 @@ class DictValue(BuiltinContainer):
             raise tx.throw_value(KeyError, [key])
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        hashed = item.key()
+        hashed = item.key(tx)
         if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
             present = hashed in self.real
             tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
@@ -322,11 +322,11 @@ class ViewValue(Value):
     def real(self, tx: TraceContext) -> Any:
         """A real view, of a dictionary of keys."""
         whole = self.of.pairs(tx) if self.what == "items" else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
-        keys = {key.key(): value.key() for key, value in whole}
+        keys = {key.key(tx): value.key(tx) for key, value in whole}
         return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
 
     def as_set(self, tx: TraceContext) -> SetValue:
-        return SetValue({value.key(): value for value in self.list(tx)})
+        return SetValue({value.key(tx): value for value in self.list(tx)})
 
 
 class SetValue(BuiltinContainer):
@@ -350,10 +350,10 @@ class SetValue(BuiltinContainer):
     def restore(self, state: Any) -> None:
         self.members, self.order = state
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         if self.cls is frozenset:
             return frozenset(self.members)
-        return super().key()
+        return super().key(tx)
 
     def is_constant(self) -> bool:
         return self.cls is frozenset and self.is_known()
@@ -386,7 +386,7 @@ class SetValue(BuiltinContainer):
         return SetIterator(self, self.ordered(tx))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(item.key() in self.members)
+        return Constant(item.key(tx) in self.members)
 
 
 class SetIterator(ListedIterator):
@@ -553,7 +553,7 @@ def ordered_dict_move_to_end(tx: TraceContext, self: DictValue, key: Value, last
     if last is None or last.truth(tx):
         self.put(tx, key, value)
     else:
-        self.entries = {key.key(): (key, value), **self.entries}
+        self.entries = {key.key(tx): (key, value), **self.entries}
     return Constant(None)
 
 
@@ -564,7 +564,7 @@ def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
 
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    key = item.key()
+    key = item.key(tx)
     tx.effects.change(self)
     self.members.setdefault(key, item)
     self.order.add(key)
@@ -573,7 +573,7 @@ def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
 
 @method(set, "discard")
 def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    key = item.key()
+    key = item.key(tx)
     tx.effects.change(self)
     self.members.pop(key, None)
     self.order.discard(key)
@@ -582,7 +582,7 @@ def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
 
 @method(set, "remove")
 def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    if item.key() not in self.members:
+    if item.key(tx) not in self.members:
         raise tx.throw_value(KeyError, [item])
     return set_discard(tx, self, item)
 
@@ -615,7 +615,7 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     """An operand's keys, in the form that Python would meet, and its members."""
     if isinstance(other, SetValue):
         return other.order, other.members
-    members = {item.key(): item for item in tx.unpack(other)}
+    members = {item.key(tx): item for item in tx.unpack(other)}
     return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
 
 

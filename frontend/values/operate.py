@@ -202,7 +202,7 @@ def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: Set
     sides = []
     pool: dict[Any, Value] = {}
     for side in (left, right):
-        members = side.members if isinstance(side, SetValue) else {value.key(): value for value in side.list(tx)}
+        members = side.members if isinstance(side, SetValue) else {value.key(tx): value for value in side.list(tx)}
         sides.append(side.order if isinstance(side, SetValue) else side.real(tx))
         pool = members | pool
     try:
@@ -316,7 +316,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
             return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
         if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
-            return Constant((left.key() == right.key()) == (op == "=="))
+            return Constant((left.key(tx) == right.key(tx)) == (op == "=="))
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
             same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))

@@ -32,7 +32,7 @@ class BoundBuiltin(Value):
     def python_type(self) -> type:
         return type([].append)
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return (Identity(self.receiver), self.name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -165,8 +165,8 @@ class TupleValue(Sequence):
         super().__init__(items, source, cls)
         self.real = real
 
-    def key(self) -> Any:
-        return tuple(item.key() for item in self.items)
+    def key(self, tx: TraceContext) -> Any:
+        return tuple(item.key(tx) for item in self.items)
 
     def is_constant(self) -> bool:
         return all(item.is_constant() for item in self.items) and (self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make"))

@@ -15,7 +15,6 @@ from .iterator import ItemIterator
 from .klass import MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
-from .tensor import Identity
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -50,10 +49,10 @@ class UserObject(Mutable):
     def restore(self, state: Any) -> None:
         self.attrs, self.renewed = state
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         if lookup(self.cls, "__hash__")[1] is not object.__hash__:
             raise self.unsupported("as a dictionary key")
-        return Identity(self.real if self.real is not None else self)
+        return tx.identity(self, self.real)
 
     # attributes
 

@@ -263,7 +263,7 @@ def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
     if isinstance(obj, collections.defaultdict):
         factory = tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
     if source is None:
-        entries = {(k := tx.wrap(key, None)).key(): (k, tx.wrap(item, None)) for key, item in obj.items()}
+        entries = {(k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()}
         return DictValue(entries, cls=type(obj), default_factory=factory)
     tx.guard(source, Kind.TYPE, type(obj))
     return tx.remember(obj, DictValue(None, source, obj, type(obj), factory))
@@ -284,7 +284,7 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
     if source is not None:
         tx.guard(source, Kind.TYPE, type(obj))
         tx.guard(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
-    members = {value.key(): value for value in (tx.wrap(item, None) for item in obj)}
+    members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial = tuple(obj)
     return tx.remember(obj, value) if source is not None and type(obj) is set else value

@@ -469,7 +469,7 @@ def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
     members: dict[Any, Value] = {}
     for item in [] if items is None else tx.unpack(items):
-        members.setdefault(item.key(), item)
+        members.setdefault(item.key(tx), item)
     return members
 
 
