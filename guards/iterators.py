@@ -58,12 +58,16 @@ LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a lo
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator (of cycles, one that reads no more) would still give, or that a deque holds. Raises when there
-    are fewer."""
+    """The index-th item that the iterator (of cycles, one that reads no more) would still give, or that a deque, set or dictionary (of its
+    values) holds. Raises when there are fewer."""
     if isinstance(iterator, deque):
         return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
         return held(iterator)[0]
+    if isinstance(iterator, dict):
+        return next(islice(dict.values(iterator), index, None))
+    if isinstance(iterator, set | frozenset):
+        return next(islice(iterator, index, None))
     if type(iterator) is cycle:
         _, saved, at, _ = held_state(iterator)
         return saved[(at + index) % len(saved)]

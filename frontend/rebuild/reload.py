@@ -269,8 +269,11 @@ def _give_attributes(r: Reloader, value: Any) -> None:
 @makes(SetValue)
 def make_set(r: Reloader, value: SetValue) -> None:
     def members() -> None:
-        r.all(list(value.members.values()))
-        r.b.build_set(len(value.members))
+        order = value.making() if value.has_order() else list(value.members)
+        if order is None:
+            raise Unreloadable(value)
+        r.all([value.members[key] for key in order])
+        r.b.build_set(len(order))
 
     if value.is_known():  # a copy iterates in the same order
         r.call(set.copy, [r.const(set(value.order))]) if value.cls is set else r.b.load_const(value.order)

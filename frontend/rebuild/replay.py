@@ -111,6 +111,9 @@ def replay_deque(r: Reloader, value: DequeValue) -> None:
 
 def replay_dict(r: Reloader, value: DictValue) -> None:
     """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
+    if value.compared is not None:
+        replay_compared(r, value, value.compared)
+        return
     real, entries = value.real or {}, value.entries or {}
     kept = [key for key in real if key in entries and key not in value.dropped]
     if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
@@ -128,6 +131,27 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
         r.b.pop_top()
 
 
+def replay_compared(r: Reloader, value: DictValue, before: dict[Any, tuple[Value, Value]]) -> None:
+    """The same, where keys are compared in Python: here by what they are, not by what they are equal to."""
+    entries = value.entries or {}
+    there, stay = set(map(id, before)), set(map(id, entries))
+    kept = [key for key in before if id(key) in stay]
+    if [*map(id, kept), *(id(key) for key in entries if id(key) not in there)] != [*map(id, entries)]:
+        r.call(value.cls.clear, [r.push(value)])
+        r.b.pop_top()
+        kept = []
+    else:
+        for key, (named, _) in before.items():
+            if id(key) not in stay:
+                r.call(value.cls.__delitem__, [r.push(value), r.push(named)])
+                r.b.pop_top()
+    was = {id(key): before[key][1].source for key in kept}
+    for key, (named, item) in entries.items():
+        if id(key) not in was or item.source is None or item.source != was[id(key)]:
+            r.call(value.cls.__setitem__, [r.push(value), r.push(named), r.push(item)])
+            r.b.pop_top()
+
+
 def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
     if key not in (value.real or {}):
         return False
@@ -138,10 +162,10 @@ def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
 
 
 def replay_set(r: Reloader, value: SetValue) -> None:
-    before = set(value.initial)
-    for key in value.initial:
+    before = value.compared if value.compared is not None else dict.fromkeys(value.initial)
+    for key, member in before.items():
         if key not in value.members:
-            r.call(set.discard, [r.push(value), r.const(key)])
+            r.call(set.discard, [r.push(value), r.const(key) if member is None else r.push(member)])
             r.b.pop_top()
     for key, member in value.members.items():
         if key not in before:

@@ -49,6 +49,11 @@ class BuiltinContainer(Mutable):
         super().__init__(source)
         self.outer: Value | None = None
 
+    def key(self, tx: TraceContext) -> Any:
+        if self.python_type().__hash__ is None:
+            raise tx.throw(TypeError, f"unhashable type: '{self.python_type().__name__}'")
+        return super().key(tx)
+
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__":
             return tx.wrap(self.python_type(), None)

@@ -11,6 +11,7 @@ from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
+from .hashed import key_of
 from .iterator import ItemIterator
 from .klass import MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
@@ -50,14 +51,21 @@ class UserObject(Mutable):
         self.attrs, self.renewed = state
 
     def key(self, tx: TraceContext) -> Any:
-        if lookup(self.cls, "__hash__")[1] is not object.__hash__:
+        found = lookup(self.cls, "__hash__")[1]
+        if found is None:
+            raise tx.throw(TypeError, f"unhashable type: '{self.cls.__name__}'")
+        if found is object.__hash__:
+            return tx.identity(self, self.real)
+        method = self.special(tx, "__hash__")
+        if type(found) is not types.FunctionType or method is None:
             raise self.unsupported("as a dictionary key")
-        return tx.identity(self, self.real)
+        return key_of(tx, self, method)
 
     # attributes
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
         """What the instance dictionary holds, or None."""
+        tx.effects.note_read(self, name)
         if name in self.attrs:
             return self.attrs[name]
         if name in self.seen:
@@ -153,6 +161,7 @@ class UserObject(Mutable):
         return bind(tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source)
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
+        tx.effects.note_read(self, name)
         if name in self.attrs:
             value = self.attrs[name]
         elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
@@ -202,6 +211,7 @@ class UserObject(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         """Binds a name in the instance dictionary (or a slot)."""
+        tx.effects.note_store(self, name)
         tx.effects.change(self)
         if name in self.attrs and self.attrs[name] is None:
             del self.attrs[name]
@@ -210,6 +220,7 @@ class UserObject(Mutable):
 
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
+        tx.effects.note_store(self, name)
         tx.effects.change(self)
         if self._was_bound(name):
             self.attrs[name] = None

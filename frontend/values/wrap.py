@@ -27,9 +27,10 @@ from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
+from .hashed import guard_hashes, is_compared
 from .iterator import ListedIterator
 from .klass import ClassValue, lookup, note_path
-from .mapping import DictValue, SetValue
+from .mapping import MOST_COMPARED, DictValue, SetValue
 from .models import torch_policy
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
@@ -279,6 +280,8 @@ NAMED = (type, enum.Enum, types.FunctionType)  # objects that stay what they are
 
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
+    if source is not None and len(obj) <= MOST_COMPARED and any(map(is_compared, obj)):
+        return compared_set(tx, obj, source)
     if not all(_literal(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
@@ -288,6 +291,23 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial = tuple(obj)
     return tx.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
+    """A set of objects that are compared in Python, and of literals."""
+    if not all(_literal(item) or isinstance(item, NAMED) or is_compared(item) for item in obj):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    tx.guard(source, Kind.TYPE, type(obj))
+    tx.guard(source, Kind.LENGTH, len(obj))
+    values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    keys = [value.key(tx) for value in values]
+    guard_hashes(tx, source, obj, keys)
+    if list(type(obj)(keys)) != keys:
+        raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
+    members = dict(zip(keys, values, strict=True))
+    made = SetValue(members, source, type(obj), type(obj)(keys))
+    made.compared = dict(members)
+    return tx.remember(obj, made) if type(obj) is set else made
 
 
 def _equals(expected: frozenset) -> Callable[[Any], bool]:

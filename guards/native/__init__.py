@@ -14,7 +14,8 @@ from ._guards import (
     set_old,
     set_open,
     set_total,
+    stored_hashes,
 )
 
 __all__ = ["UNBOUND", "Program", "held_state", "move_cycle", "move_index", "move_slice", "new_group", "set_ahead", "set_done", "set_ended",
-           "set_group", "set_old", "set_open", "set_total"]  # fmt: skip
+           "set_group", "set_old", "set_open", "set_total", "stored_hashes"]  # fmt: skip

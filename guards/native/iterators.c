@@ -356,6 +356,34 @@ static PyObject *set_old(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static int append_hash(PyObject *list, Py_hash_t hash) {
+    PyObject *number = PyLong_FromSsize_t(hash);
+    int failed = number == NULL || PyList_Append(list, number) < 0;
+    Py_XDECREF(number);
+    return failed;
+}
+
+/* The hashes under which a dictionary or set holds its keys, in the order of its table; the keys are not asked. */
+static PyObject *stored_hashes(PyObject *Py_UNUSED(module), PyObject *object) {
+    if (!PyDict_Check(object) && !PyAnySet_Check(object)) return PyErr_Format(PyExc_TypeError, "neither a dictionary nor a set: %R", object);
+    PyObject *found = PyList_New(0);
+    int failed = found == NULL;
+    if (PyAnySet_Check(object)) {
+        const PySetObject *set = (PySetObject *)object;
+        for (Py_ssize_t i = 0; i <= set->mask && !failed; i++) /* what was taken out has left a mark with this hash */
+            if (set->table[i].key && set->table[i].hash != -1) failed = append_hash(found, set->table[i].hash);
+    } else if (((PyDictObject *)object)->ma_keys->dk_kind == DICT_KEYS_GENERAL) {
+        PyDictKeysObject *keys = ((PyDictObject *)object)->ma_keys;
+        for (Py_ssize_t i = 0; i < keys->dk_nentries && !failed; i++)
+            if (DK_ENTRIES(keys)[i].me_value) failed = append_hash(found, DK_ENTRIES(keys)[i].me_hash);
+    } else { /* strings alone */
+        PyObject *key, *value;
+        for (Py_ssize_t at = 0; !failed && PyDict_Next(object, &at, &key, &value);) failed = append_hash(found, PyObject_Hash(key));
+    }
+    if (failed) Py_CLEAR(found);
+    return found;
+}
+
 PyObject *fj_peek(PyObject *iterator, Py_ssize_t ahead) {
     if (fj_is_dict_iterator(iterator)) {
         const fj_dict_iterator *of = (fj_dict_iterator *)iterator;
@@ -384,6 +412,7 @@ PyMethodDef fj_iterator_methods[] = {
      "it is a copy. zip_longest: filling, iterators or None. accumulate: iterator, function or None, start or None, total. groupby: iterator,\n"
      "function, key of the group, key and item ahead. A group: its groupby, key, whether it is the current one. batched: iterator or None,\n"
      "size, whether it is strict. iter(function, sentinel): both, if it has not ended. The object itself stands for what is not there."},
+    {"stored_hashes", stored_hashes, METH_O, "stored_hashes(dict or set): the hashes under which it holds its keys, in order."},
     {"move_cycle", move_cycle, METH_VARARGS, "move_cycle(cycle, steps, ended): it goes on so many items later; ended: it reads no more."},
     {"set_ended", set_ended, METH_VARARGS, "set_ended(iterator, place): the iterator at this place has nothing more for this one."},
     {"set_total", set_total, METH_VARARGS, "set_total(accumulate, total): the total given last."},

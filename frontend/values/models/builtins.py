@@ -14,6 +14,7 @@ from ....errors import GraphBreak
 from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ..hashed import has_true_hash, hash_of
 from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
 from ..klass import ClassValue, lookup
 from ..mapping import DictValue, SetValue, ViewValue
@@ -160,7 +161,11 @@ def builtin_id(tx: TraceContext, obj: Value) -> Value:
 def builtin_hash(tx: TraceContext, obj: Value) -> Value:
     found = obj.special(tx, "__hash__") if isinstance(obj, UserObject) else None
     if isinstance(found, MethodValue) and isinstance(found.function, FunctionValue):
-        return fold(tx, int, [found.call(tx, [], {})], {})
+        return Constant(hash_of(found.call(tx, [], {})))
+    if isinstance(obj, TupleValue) and not obj.is_constant():
+        key = obj.key(tx)
+        if has_true_hash(key):
+            return Constant(hash(key))
     return fold(tx, hash, [obj], {})
 
 
