@@ -20,7 +20,7 @@ from ..values.annotation import Annotation
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
-from ..values.deque import DequeValue
+from ..values.deque import DequeIterator, DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
@@ -519,7 +519,7 @@ def make_annotation(r: Reloader, value: Annotation) -> None:
 # iterators
 
 
-@makes(SequenceIterator)
+@makes(SequenceIterator, DequeIterator)
 def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     if value.step == 1:
         r.reload(value.sequence) if value.index >= 0 else r.b.load_const(()) if value.sequence.cls is tuple else r.b.build_list(0)
@@ -529,6 +529,8 @@ def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     r.b.copy(1)
     temp = r.b.temp()
     r.b.store_slot(temp)
+    if isinstance(value, DequeIterator) and not value.is_current:
+        raise Unreloadable(value)
     if isinstance(value.sequence, DequeValue):  # its iterators can only be walked
         walked = value.index if value.step == 1 else len(value.sequence.items) - 1 - value.index
         r.call(advance, [lambda: r.b.load_slot(temp), r.const(walked), r.const(False)])

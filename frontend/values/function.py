@@ -433,6 +433,8 @@ class CachedFunction(Value):
         return True
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("cache_info", "cache_clear", "cache_parameters"):
+            raise self.unsupported(f"attribute {name}")
         return self.inner if name == "__wrapped__" else self.inner.attribute(tx, name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:

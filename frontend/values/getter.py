@@ -34,6 +34,8 @@ class GetterValue(Value):
         if len(args) != 1 or kwargs:
             raise tx.throw(TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}")
         if self.cls is operator.methodcaller:
+            if args[0].is_constant():
+                return args[0].attribute(tx, self.args[0].constant()).call(tx, self.args[1:], self.kwargs)
             return args[0].method(tx, self.args[0].constant(), self.args[1:], self.kwargs)
         get = item if self.cls is operator.itemgetter else attribute
         found = [get(tx, args[0], key) for key in self.args]

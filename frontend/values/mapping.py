@@ -532,7 +532,7 @@ def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | Non
 def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
     pairs = self.pairs(tx)
     if not pairs:
-        raise tx.throw(KeyError, "popitem(): dictionary is empty")
+        raise tx.throw(KeyError, "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty")
     key, value = pairs[-1 if last is None or last.truth(tx) else 0]
     self.drop(tx, key)
     return TupleValue([key, value])

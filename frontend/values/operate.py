@@ -13,6 +13,7 @@ import torch
 from ...errors import GraphBreak
 from .base import Observed, Value
 from .constant import Constant, fold
+from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
@@ -166,6 +167,8 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
 
 def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
     """Concatenation, repetition, set algebra and dictionary merge; None for anything else."""
+    if isinstance(left, DequeValue) or isinstance(right, DequeValue):
+        return deques(tx, op, in_place, left, right)
     if op == "+" and isinstance(left, ListValue) and in_place:
         list_extend(tx, left, right)
         return left
@@ -194,6 +197,20 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
             dict_update(tx, left, right)
             return left
         return merge(tx, left, right)
+    return None
+
+
+def deques(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
+    """The same of deques, which keep to their maxlen."""
+    if op == "+" and isinstance(left, DequeValue) and (in_place or isinstance(right, DequeValue)):
+        if not in_place:
+            return added(tx, left, right)  # type: ignore[arg-type]
+        left.method(tx, "extend", [right], {})
+        return left
+    if op == "*" and isinstance(left, DequeValue) and right.is_constant():
+        return multiplied(tx, left, repeated(tx, left, right), in_place=in_place)
+    if op == "*" and isinstance(right, DequeValue) and left.is_constant():
+        return multiplied(tx, right, repeated(tx, right, left), in_place=False)
     return None
 
 

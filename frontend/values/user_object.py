@@ -329,6 +329,8 @@ class UserObject(Mutable):
             raise
 
     def length(self, tx: TraceContext) -> Value:
+        if self.special(tx, "__len__") is None:
+            raise tx.throw(TypeError, f"object of type '{self.cls.__name__}' has no len()")
         return self._call_special(tx, "__len__", [], "has no len()")
 
     def item(self, tx: TraceContext, key: Value) -> Value:
@@ -344,6 +346,8 @@ class UserObject(Mutable):
         found = self.special(tx, "__contains__")
         if found is not None:
             return Constant(found.call(tx, [item], {}).truth(tx))
+        if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
+            raise tx.throw(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
         return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import operator
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -169,12 +170,19 @@ def builtin_hash(tx: TraceContext, obj: Value) -> Value:
     return fold(tx, hash, [obj], {})
 
 
+def attribute_name(name: Value) -> str:
+    found = name.constant()
+    if not isinstance(found, str):
+        raise GraphBreak("exception-leaves", "TypeError: attribute name must be string")
+    return found
+
+
 @models(getattr)
 def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | None = None) -> Value:
     if default is not None and isinstance(obj, TensorValue) and not builtin_hasattr(tx, obj, name).truth(tx):
         return default
     try:
-        return obj.attribute(tx, name.constant())
+        return obj.attribute(tx, attribute_name(name))
     except Observed as error:
         if default is None or not issubclass(error.cls, AttributeError):
             raise
@@ -183,10 +191,10 @@ def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | 
 
 @models(hasattr)
 def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
-    if isinstance(obj, TensorValue) and hasattr(obj.cls, name.constant()):
-        return Constant(hasattr(obj.fake, name.constant()))
+    if isinstance(obj, TensorValue) and hasattr(obj.cls, attribute_name(name)):
+        return Constant(hasattr(obj.fake, attribute_name(name)))
     try:
-        obj.attribute(tx, name.constant())
+        obj.attribute(tx, attribute_name(name))
     except Observed as error:
         if not issubclass(error.cls, AttributeError):
             raise
@@ -196,18 +204,20 @@ def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
 
 @models(setattr)
 def builtin_setattr(tx: TraceContext, obj: Value, name: Value, value: Value) -> Value:
-    obj.set_attribute(tx, name.constant(), value)
+    obj.set_attribute(tx, attribute_name(name), value)
     return Constant(None)
 
 
 @models(delattr)
 def builtin_delattr(tx: TraceContext, obj: Value, name: Value) -> Value:
-    obj.del_attribute(tx, name.constant())
+    obj.del_attribute(tx, attribute_name(name))
     return Constant(None)
 
 
 @models(vars)
 def builtin_vars(tx: TraceContext, obj: Value) -> Value:
+    if obj.is_constant() and not hasattr(obj.constant(), "__dict__"):
+        raise tx.throw(TypeError, "vars() argument must have __dict__ attribute")
     return obj.attribute(tx, "__dict__")
 
 
@@ -216,7 +226,11 @@ def builtin_vars(tx: TraceContext, obj: Value) -> Value:
 
 @models(iter)
 def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) -> Value:
-    return obj.iterator(tx) if sentinel is None else CallIterator(obj, sentinel)
+    if sentinel is None:
+        return obj.iterator(tx)
+    if lookup(obj.python_type(), "__call__")[0] is None:
+        raise GraphBreak("exception-leaves", "TypeError of iter()")
+    return CallIterator(obj, sentinel)
 
 
 @models(next)
@@ -236,7 +250,7 @@ def builtin_range(tx: TraceContext, *args: Value) -> Value:
 
 @models(enumerate)
 def builtin_enumerate(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
-    return Enumerate(iterable.iterator(tx), 0 if start is None else start.constant())
+    return Enumerate(iterable.iterator(tx), 0 if start is None else fold(tx, operator.index, [start], {}).constant())
 
 
 @models(zip)
@@ -246,6 +260,8 @@ def builtin_zip(tx: TraceContext, *iterables: Value, strict: Value | None = None
 
 @models(map)
 def builtin_map(tx: TraceContext, function: Value, *iterables: Value) -> Value:
+    if not iterables:
+        raise tx.throw(TypeError, "map() must have at least two arguments.")
     return Map(function, [i.iterator(tx) for i in iterables])
 
 
@@ -269,6 +285,8 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
         if obj.base is not None or obj.special(tx, "__getitem__") is None:
             raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
         return BackwardItems(tx, obj)
+    if not any(hasattr(obj.python_type(), name) for name in ("__reversed__", "__getitem__")):
+        raise tx.throw(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
     return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
 
@@ -301,6 +319,8 @@ def builtin_all(tx: TraceContext, iterable: Value) -> Value:
 @models(sum)
 def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
     total: Value = Constant(0) if start is None else start
+    if issubclass(total.python_type(), str | bytes | bytearray):
+        raise GraphBreak("exception-leaves", "TypeError: sum() can't sum strings")
     for item in tx.unpack(iterable):
         total = binary(tx, "+", total, item)
     return total
@@ -324,11 +344,15 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
 
 @models(max)
 def builtin_max(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    if not args:
+        raise tx.throw(TypeError, "max expected at least 1 argument, got 0")
     return _extreme(tx, ">", args, key, default)
 
 
 @models(min)
 def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    if not args:
+        raise tx.throw(TypeError, "min expected at least 1 argument, got 0")
     return _extreme(tx, "<", args, key, default)
 
 
@@ -500,6 +524,8 @@ def _made_of(cls: type, items: Value | None, members: dict[Any, Value]) -> Value
 @models(slice)
 def builtin_slice(tx: TraceContext, *parts: Value) -> Value:
     none = Constant(None)
+    if not 1 <= len(parts) <= 3:
+        raise GraphBreak("exception-leaves", "TypeError: slice expected 1 to 3 arguments")
     return SliceValue({1: [none, *parts, none], 2: [*parts, none], 3: list(parts)}[len(parts)])
 
 

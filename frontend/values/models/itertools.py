@@ -640,6 +640,8 @@ def groupby(tx: TraceContext, iterable: Value, key: Value | None = None) -> Valu
 
 @models(itertools.tee)
 def tee(tx: TraceContext, iterable: Value, n: Value | None = None) -> Value:
+    if n is not None and number(tx, n) < 0:
+        raise tx.throw(ValueError, "n must be >= 0")
     inner, read, born = iterable.iterator(tx), ListValue([]), tx.place()
     return TupleValue([Tee(inner, read, born) for _ in range(2 if n is None else n.constant())])
 
