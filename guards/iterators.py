@@ -3,12 +3,32 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import operator
 import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from itertools import chain, compress, count, dropwhile, filterfalse, islice, pairwise, product, repeat, starmap, takewhile
+from itertools import (
+    accumulate,
+    chain,
+    combinations,
+    combinations_with_replacement,
+    compress,
+    count,
+    cycle,
+    dropwhile,
+    filterfalse,
+    groupby,
+    islice,
+    pairwise,
+    permutations,
+    product,
+    repeat,
+    starmap,
+    takewhile,
+    zip_longest,
+)
 from typing import Any
 
 from .native import held_state
@@ -25,7 +45,12 @@ COPIED: tuple[type, ...] = (
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
 HOLDING = (chain, starmap, filterfalse, compress)  # these hold their parts and nothing else
-OPENED = (islice, takewhile, dropwhile, pairwise, product)  # what is in these only C can see
+CHOOSING = (product, combinations, combinations_with_replacement, permutations)
+GROUP = type(next(groupby([1]))[1])
+CALLS = type(iter(int, 1))
+BATCHED = (getattr(itertools, "batched", None),)  # since 3.12
+# What is in these only C can see.
+OPENED = (islice, takewhile, dropwhile, pairwise, *CHOOSING, cycle, zip_longest, accumulate, groupby, GROUP, CALLS, *filter(None, BATCHED))
 MADE_OF_PARTS = (enumerate, zip, map, filter, count, *HOLDING, *OPENED)
 COUNT = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 CHANGED = -1  # no number of items: the next one is an error
@@ -33,11 +58,19 @@ LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a lo
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator would still give, or that a deque holds. Raises when there are fewer."""
+    """The index-th item that the iterator (of cycles, one that reads no more) would still give, or that a deque, set or dictionary (of its
+    values) holds. Raises when there are fewer."""
     if isinstance(iterator, deque):
         return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
         return held(iterator)[0]
+    if isinstance(iterator, dict):
+        return next(islice(dict.values(iterator), index, None))
+    if isinstance(iterator, set | frozenset):
+        return next(islice(iterator, index, None))
+    if type(iterator) is cycle:
+        _, saved, at, _ = held_state(iterator)
+        return saved[(at + index) % len(saved)]
     return next(islice(copy.copy(iterator), index, None))
 
 
@@ -87,12 +120,25 @@ def held(iterator: Any) -> list[Any]:
 def parts(iterator: Any) -> tuple[Any, ...]:
     """What an iterator is made of, in the order of its type: others, a function, a number that grows."""
     if type(iterator) is count:  # it says where it is in no other way
-        text = COUNT.fullmatch(repr(iterator)) if all(type(number) is int for number in held(iterator)) else None
-        return () if text is None else tuple(map(int, text.groups("1")))
+        return numbers(iterator)
     if type(iterator) in OPENED:
         state = held_state(iterator)
-        return state[:1] if type(iterator) is islice else state[:2]
+        if type(iterator) is cycle and state[0] is None:
+            return tuple(state[1][:1])  # whether there are items; they are peeked at
+        return tuple(item for item in state[: PARTS.get(type(iterator), 2)] if item is not iterator)
     return tuple(held(iterator)) if type(iterator) in HOLDING else iterator.__reduce__()[1]
+
+
+PARTS: dict[Any, int] = {islice: 1, zip_longest: sys.maxsize, accumulate: 4, groupby: 5, BATCHED[0]: 1}  # how much of the state; else 2
+
+
+def numbers(counting: Any) -> tuple[Any, ...]:
+    """The next number of a count and its step, if they are ints or floats."""
+    found = held(counting)
+    text = COUNT.fullmatch(repr(counting)) if all(type(number) is int for number in found) else None
+    if text is not None:
+        return tuple(map(int, text.groups("1")))
+    return tuple(found) if len(found) == 2 and all(type(number) in (int, float) for number in found) else ()
 
 
 def part(iterator: Any, place: int, ahead: int) -> Any:
@@ -104,11 +150,33 @@ def part(iterator: Any, place: int, ahead: int) -> Any:
 
 
 def shape(iterator: Any) -> tuple[type, int, Any]:
-    """The type of such an iterator, how many parts it has, and how it goes: whether a zip is strict, the steps of a count, what a
-    slice skips and its step, whether a takewhile has stopped or a dropwhile started."""
-    if type(iterator) in OPENED:
-        state = held_state(iterator)
-        return type(iterator), len(parts(iterator)), (state[0] is None, *state[1:3]) if type(iterator) is islice else state[2:]
-    if type(iterator) is count:
-        return count, len(parts(iterator)), parts(iterator)[1:]
-    return type(iterator), len(parts(iterator)), type(iterator) is zip and len(iterator.__reduce__()) > 2
+    """The type of such an iterator, how many parts it has, and how it goes on; see FORMS."""
+    found = parts(iterator)
+    form = FORMS.get(type(iterator))
+    return type(iterator), len(found), form and form(iterator)
+
+
+def _missing(iterator: Any) -> tuple[bool, ...]:
+    """Which parts of its state are not there."""
+    return tuple(item is iterator or item is None for item in held_state(iterator))
+
+
+def _going(inner: Any, saved: list[Any], index: int, copied: int) -> tuple[bool, bool, bool]:
+    """Of a cycle: whether it reads no more, whether it then has items, whether it is a copy."""
+    return inner is None, inner is None and bool(saved), bool(copied)
+
+
+FORMS: dict[Any, Callable[[Any], Any]] = {
+    zip: lambda zipped: len(zipped.__reduce__()) > 2,  # whether it is strict
+    count: lambda counting: tuple((type(number), number) for number in parts(counting)[1:]),  # its step
+    islice: lambda part: (held_state(part)[0] is None, *held_state(part)[1:3]),  # what it skips and its step
+    takewhile: lambda walk: held_state(walk)[2:],  # whether it has stopped
+    dropwhile: lambda walk: held_state(walk)[2:],  # whether it has started
+    **dict.fromkeys(CHOOSING, lambda choice: held_state(choice)[2:]),  # how many items each has
+    cycle: lambda round: _going(*held_state(round)),
+    zip_longest: lambda zipped: _missing(zipped)[1:],
+    accumulate: _missing,
+    groupby: lambda groups: _missing(groups)[2:],
+    GROUP: lambda group: held_state(group)[2:],  # whether it is the current one
+    BATCHED[0]: lambda batches: (held_state(batches)[0] is None, *held_state(batches)[1:]),
+}

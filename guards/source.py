@@ -241,7 +241,8 @@ class SequenceItem(Source):
 
 @path
 class IteratorItem(Source):
-    """The index-th item that the range, list or tuple iterator `of` would still give, or that the deque `of` holds."""
+    """The index-th item that the range, list or tuple iterator `of` would still give, or that the deque, set or dictionary (of its
+    values) `of` holds."""
 
     of: Source
     index: int

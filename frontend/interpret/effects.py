@@ -5,12 +5,16 @@ epoch; nothing is ever copied twice in one.
 """
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch.fx
 
+from ...errors import GraphBreak
 from ..values.base import Value
+from ..values.iterator import Iterator
 from ..values.mutable import Mutable
 from ..values.output import Output
 
@@ -32,32 +36,64 @@ class EffectLog:
         self.epoch = 1
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[tuple[int, str], tuple[Namespace, Value | None]] = {}  # (id, name): (namespace or class, value or deleted)
+        self.keys_read: set[tuple[Mutable, str]] = set()  # attributes of which the hashes of keys were made
         self.outputs: list[Output] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
+        self.forbidden: str | None = None  # what must not change anything
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
+        if self.forbidden is not None and not (isinstance(value, Iterator) and value.source is None):
+            self._refuse()
         if value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
             value.epoch = self.epoch
             self.changed.setdefault(value, None)
 
+    @contextmanager
+    def unchanged(self, what: str) -> Generator[None]:
+        """Under this the program may change nothing but what it makes and walks itself: else a break."""
+        outer, self.forbidden = self.forbidden, what
+        try:
+            yield
+        finally:
+            self.forbidden = outer
+
+    def _refuse(self) -> None:
+        if self.forbidden is not None:
+            raise GraphBreak("unsupported-mutation", f"of an object in {self.forbidden}")
+
+    def note_read(self, value: Mutable, name: str) -> None:
+        """An attribute is read; where a key's hash may come of it, it has to stay what it is."""
+        if self.forbidden is not None:
+            if value.source is not None and value in self.changed and name in getattr(value, "attrs", ()):
+                raise GraphBreak("unsupported-value", f"a key whose attribute '{name}' was changed before")
+            self.keys_read.add((value, name))
+
+    def note_store(self, value: Mutable, name: str) -> None:
+        """An attribute is about to change."""
+        if (value, name) in self.keys_read:
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {value.describe()}, a key")
+
     def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
         """A global variable, or an attribute of a class, is bound, or deleted (None)."""
+        self._refuse()
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
 
     def output(self, output: Output) -> None:
         """The program tells the outside world something."""
+        self._refuse()
         self.outputs.append(output)
 
     def expect(self, fact: torch.fx.Node, place: int) -> None:
         """What follows holds only if a tensor that the graph makes is true."""
+        self._refuse()
         self.expected.append(Expectation(fact, place))
 
     def next_epoch(self) -> None:

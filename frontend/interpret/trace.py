@@ -39,8 +39,9 @@ from ..values.comparison_key import ComparisonKey
 from ..values.constant import Constant
 from ..values.context_manager import Modes
 from ..values.exception import ExceptionValue
+from ..values.existing_iterator import ExistingIterator
 from ..values.function import CellValue, FunctionValue, MethodValue
-from ..values.iterator import ExistingIterator, ItemIterator, take
+from ..values.iterator import ItemIterator, take
 from ..values.klass import ClassValue, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
@@ -49,7 +50,7 @@ from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.registry import accepts, method_of
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
-from ..values.tensor import TensorValue
+from ..values.tensor import Identity, TensorValue
 from ..values.tensor_subclass import SubclassMethod, TensorObject
 from ..values.user_object import UserObject
 from ..values.wrap import wrap
@@ -132,6 +133,7 @@ class Trace:
         self.turns: dict[tuple[Interpreter, int], Turns] = {}
         self.representing: list[tuple[Value, Value]] = []  # calls of recursive_repr's wrappers: function and object
         self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
+        self.keyed: dict[type, set[int]] = {}  # by type, ids of the objects that were keys by their identity
         self._known: dict[int, tuple[Any, Value]] = {}
         self._globals_paths: dict[int, Source | None] = {}
         self.guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
@@ -308,6 +310,12 @@ class Trace:
         self._known[id(obj)] = (obj, value)
         return value
 
+    def identity(self, value: Value, real: Any) -> Identity:
+        """The key of an object that is equal to itself alone."""
+        if real is not None:
+            self.keyed.setdefault(value.python_type(), set()).add(id(real))
+        return Identity(value if real is None else real)
+
     def misplaced(self) -> Restart | None:
         """The break to be made before the first output that may end in a list which the program uses itself, so that its time counts;
         or before the first expectation, where the graph writes into its inputs, which then could not start over."""
@@ -332,9 +340,10 @@ class Trace:
         return truth
 
     def apart(self) -> list[list[Source]]:
-        """Paths to existing objects that must not be one object: a change of one would be a change of the other. One list
-        a type of which something was changed."""
-        by_type: dict[type, list[Source]] = {value.python_type(): [] for value in self.effects.changed if value.source is not None}
+        """Paths to existing objects that must not be one object: a change of one would be a change of the other, or as keys they
+        would be one. One list a type of which something was changed, or several were keys."""
+        types_ = [value.python_type() for value in self.effects.changed if value.source is not None]
+        by_type: dict[type, list[Source]] = {cls: [] for cls in (*types_, *(cls for cls, keys in self.keyed.items() if len(keys) > 1))}
         for _, value in list(self._known.values()):
             if value.source is not None and value.python_type() in by_type:
                 by_type[value.python_type()].append(value.source)
@@ -564,8 +573,9 @@ class Trace:
     def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
         entries: dict[Any, tuple[Value, Value]] = {}
         for key, value in pairs:  # of equal keys the first stays, with the last value
-            old = entries.get(key.key())
-            entries[key.key()] = (old[0] if old else key, value)
+            hashed = key.key(self)
+            old = entries.get(hashed)
+            entries[hashed] = (old[0] if old else key, value)
         return DictValue(entries)
 
     def namespace(self, of: UserObject | FunctionValue) -> Value:

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from ...guards.iterators import advance
+from ...guards.iterators import GROUP, advance
+from ...guards.native import new_group, set_ahead, set_group
 from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder, dummy_closure
 from ..pycode.resume import ResumePoint, Unresumable, generator_code
@@ -19,7 +20,7 @@ from ..values.annotation import Annotation
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
-from ..values.deque import DequeValue
+from ..values.deque import DequeIterator, DequeValue
 from ..values.exception import ExceptionValue
 from ..values.facts import Facts
 from ..values.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
@@ -49,6 +50,8 @@ from ..values.models.itertools import (
     DropWhile,
     FilterFalse,
     Flat,
+    Group,
+    GroupBy,
     Pairwise,
     Pooled,
     Repeat,
@@ -266,8 +269,11 @@ def _give_attributes(r: Reloader, value: Any) -> None:
 @makes(SetValue)
 def make_set(r: Reloader, value: SetValue) -> None:
     def members() -> None:
-        r.all(list(value.members.values()))
-        r.b.build_set(len(value.members))
+        order = value.making() if value.has_order() else list(value.members)
+        if order is None:
+            raise Unreloadable(value)
+        r.all([value.members[key] for key in order])
+        r.b.build_set(len(order))
 
     if value.is_known():  # a copy iterates in the same order
         r.call(set.copy, [r.const(set(value.order))]) if value.cls is set else r.b.load_const(value.order)
@@ -513,7 +519,7 @@ def make_annotation(r: Reloader, value: Annotation) -> None:
 # iterators
 
 
-@makes(SequenceIterator)
+@makes(SequenceIterator, DequeIterator)
 def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     if value.step == 1:
         r.reload(value.sequence) if value.index >= 0 else r.b.load_const(()) if value.sequence.cls is tuple else r.b.build_list(0)
@@ -523,6 +529,8 @@ def make_sequence_iterator(r: Reloader, value: SequenceIterator) -> None:
     r.b.copy(1)
     temp = r.b.temp()
     r.b.store_slot(temp)
+    if isinstance(value, DequeIterator) and not value.is_current:
+        raise Unreloadable(value)
     if isinstance(value.sequence, DequeValue):  # its iterators can only be walked
         walked = value.index if value.step == 1 else len(value.sequence.items) - 1 - value.index
         r.call(advance, [lambda: r.b.load_slot(temp), r.const(walked), r.const(False)])
@@ -684,7 +692,7 @@ def make_compress(r: Reloader, value: Compress) -> None:
 
 @makes(Count)
 def make_count(r: Reloader, value: Count) -> None:
-    r.call(itertools.count, [r.const(value.value), r.const(value.step)])
+    r.call(itertools.count, [r.push(value.value), r.push(value.step)])
 
 
 @makes(Flat)
@@ -746,7 +754,7 @@ def make_slice_iterator(r: Reloader, value: Slice) -> None:
     if value.inner is None:
         r.call(itertools.islice, [r.const(()), r.const(0)])
         return
-    stop = None if value.stop is None else value.stop - value.at
+    stop = None if value.stop is None else max(0, value.stop - value.at)
     r.call(itertools.islice, [r.push(value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
 
 
@@ -783,7 +791,27 @@ def make_pairwise(r: Reloader, value: Pairwise) -> None:
 
 @makes(Batches)
 def make_batches(r: Reloader, value: Batches) -> None:
-    r.call(value.cls, [r.const(()) if value.inner is None else r.push(value.inner), r.const(value.size)])
+    inner = r.const(()) if value.inner is None else r.push(value.inner)
+    options = {"strict": r.const(True)} if value.strict else {}
+    r.call(value.cls, [inner, r.const(value.size), *options.values()], tuple(options))
+
+
+@makes(GroupBy)
+def make_groups(r: Reloader, value: GroupBy) -> None:
+    r.call(itertools.groupby, [r.push(value.inner), r.push(value.key or Constant(None))])
+    r.keep(value)
+    if value.at is not None or value.ahead is not None:
+        r.call(set_ahead, [r.push(value), *map(r.push, (value.at or value, *(value.ahead or (value, value))))])
+        r.b.pop_top()
+
+
+@makes(Group)
+def make_group(r: Reloader, value: Group) -> None:
+    r.call(new_group, [r.const(GROUP), r.push(value.of), r.push(value.key)])
+    if value.is_current():
+        r.keep(value)
+        r.call(set_group, [r.push(value.of), r.push(value)])
+        r.b.pop_top()
 
 
 def is_untouched(value: Value, source: Source) -> bool:

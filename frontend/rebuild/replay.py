@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...guards.iterators import advance
-from ...guards.native import move_index, move_slice, set_done, set_old, set_open
+from ...guards.native import move_cycle, move_index, move_slice, set_ahead, set_done, set_ended, set_group, set_old, set_open, set_total
 from ...guards.source import DictItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
@@ -16,18 +16,26 @@ from ..values.constant import Constant
 from ..values.context_manager import ModeManager
 from ..values.deque import DequeValue
 from ..values.exception import ExceptionValue
-from ..values.function import CellValue, FunctionValue
-from ..values.iterator import ExistingEnumerate, ExistingIterator
-from ..values.mapping import DictValue, SetValue
-from ..values.models.itertools import (
+from ..values.existing_iterator import (
+    ExistingAccumulate,
+    ExistingBatches,
+    ExistingCallIterator,
     ExistingChain,
+    ExistingChoice,
     ExistingCount,
+    ExistingCycle,
     ExistingDropWhile,
+    ExistingEnumerate,
+    ExistingGroupBy,
+    ExistingIterator,
+    ExistingNumbers,
     ExistingPairwise,
-    ExistingProduct,
     ExistingSlice,
     ExistingTakeWhile,
+    ExistingZipLongest,
 )
+from ..values.function import CellValue, FunctionValue
+from ..values.mapping import DictValue, SetValue
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
@@ -103,6 +111,9 @@ def replay_deque(r: Reloader, value: DequeValue) -> None:
 
 def replay_dict(r: Reloader, value: DictValue) -> None:
     """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
+    if value.compared is not None:
+        replay_compared(r, value, value.compared)
+        return
     real, entries = value.real or {}, value.entries or {}
     kept = [key for key in real if key in entries and key not in value.dropped]
     if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
@@ -120,6 +131,27 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
         r.b.pop_top()
 
 
+def replay_compared(r: Reloader, value: DictValue, before: dict[Any, tuple[Value, Value]]) -> None:
+    """The same, where keys are compared in Python: here by what they are, not by what they are equal to."""
+    entries = value.entries or {}
+    there, stay = set(map(id, before)), set(map(id, entries))
+    kept = [key for key in before if id(key) in stay]
+    if [*map(id, kept), *(id(key) for key in entries if id(key) not in there)] != [*map(id, entries)]:
+        r.call(value.cls.clear, [r.push(value)])
+        r.b.pop_top()
+        kept = []
+    else:
+        for key, (named, _) in before.items():
+            if id(key) not in stay:
+                r.call(value.cls.__delitem__, [r.push(value), r.push(named)])
+                r.b.pop_top()
+    was = {id(key): before[key][1].source for key in kept}
+    for key, (named, item) in entries.items():
+        if id(key) not in was or item.source is None or item.source != was[id(key)]:
+            r.call(value.cls.__setitem__, [r.push(value), r.push(named), r.push(item)])
+            r.b.pop_top()
+
+
 def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
     if key not in (value.real or {}):
         return False
@@ -130,10 +162,10 @@ def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
 
 
 def replay_set(r: Reloader, value: SetValue) -> None:
-    before = set(value.initial)
-    for key in value.initial:
+    before = value.compared if value.compared is not None else dict.fromkeys(value.initial)
+    for key, member in before.items():
         if key not in value.members:
-            r.call(set.discard, [r.push(value), r.const(key)])
+            r.call(set.discard, [r.push(value), r.const(key) if member is None else r.push(member)])
             r.b.pop_top()
     for key, member in value.members.items():
         if key not in before:
@@ -188,7 +220,7 @@ def replay_enumerate(r: Reloader, value: ExistingEnumerate) -> None:
     r.b.pop_top()
 
 
-def replay_count(r: Reloader, value: ExistingCount) -> None:
+def replay_count(r: Reloader, value: ExistingCount | ExistingNumbers) -> None:
     r.call(advance, [r.push(value), r.const(value.taken), r.const(False)])
     r.b.pop_top()
 
@@ -208,7 +240,7 @@ def replay_slice(r: Reloader, value: ExistingSlice) -> None:
     r.b.pop_top()
 
 
-def replay_product(r: Reloader, value: ExistingProduct) -> None:
+def replay_choice(r: Reloader, value: ExistingChoice) -> None:
     r.call(advance, [r.push(value), r.const(value.taken), r.const(value.exhausted)])
     r.b.pop_top()
 
@@ -221,6 +253,36 @@ def replay_while(r: Reloader, value: ExistingTakeWhile | ExistingDropWhile) -> N
 def replay_pairwise(r: Reloader, value: ExistingPairwise) -> None:
     r.call(set_old, [r.push(value), r.push(value if value.old is None else value.old)])
     r.b.pop_top()
+
+
+def replay_cycle(r: Reloader, value: ExistingCycle) -> None:
+    r.call(move_cycle, [r.push(value), r.const(value.taken), r.const(value.has_ended)])
+    r.b.pop_top()
+
+
+def replay_zip_longest(r: Reloader, value: ExistingZipLongest) -> None:
+    for place in value.ended:
+        r.call(set_ended, [r.push(value), r.const(place)])
+        r.b.pop_top()
+
+
+def replay_end(r: Reloader, value: ExistingBatches | ExistingCallIterator) -> None:
+    r.call(set_ended, [r.push(value), r.const(0)])
+    r.b.pop_top()
+
+
+def replay_total(r: Reloader, value: ExistingAccumulate) -> None:
+    assert value.total is not None
+    r.call(set_total, [r.push(value), r.push(value.total)])
+    r.b.pop_top()
+
+
+def replay_groups(r: Reloader, value: ExistingGroupBy) -> None:
+    r.call(set_ahead, [r.push(value), *map(r.push, (value.at or value, *(value.ahead or (value, value))))])
+    r.b.pop_top()
+    if not value.untouched:
+        r.call(set_group, [r.push(value), r.push(value.current or value)])
+        r.b.pop_top()
 
 
 def replay_function(r: Reloader, value: FunctionValue) -> None:
@@ -260,9 +322,16 @@ RULES: dict[type, Callable[[Reloader, Any], None]] = {
     ExistingEnumerate: replay_enumerate,
     ExistingCount: replay_count,
     ExistingChain: replay_chain,
-    ExistingProduct: replay_product,
+    ExistingNumbers: replay_count,
+    ExistingChoice: replay_choice,
     ExistingSlice: replay_slice,
     ExistingTakeWhile: replay_while,
     ExistingDropWhile: replay_while,
     ExistingPairwise: replay_pairwise,
+    ExistingCycle: replay_cycle,
+    ExistingZipLongest: replay_zip_longest,
+    ExistingBatches: replay_end,
+    ExistingCallIterator: replay_end,
+    ExistingAccumulate: replay_total,
+    ExistingGroupBy: replay_groups,
 }

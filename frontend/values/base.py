@@ -61,7 +61,7 @@ class Value:
         return GraphBreak("unsupported-value", f"{self.describe()} ({what})")
 
     # questions, in Python's own terms; each returns a Value unless said otherwise
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         """A hashable that is equal for equal dictionary keys."""
         raise self.unsupported("as a dictionary key")
 

@@ -48,7 +48,7 @@ class Constant(Value):
     def describe(self) -> str:
         return f"member of {type(self.object).__qualname__}" if isinstance(self.object, enum.Enum) else repr(self.object)
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return self.object
 
     def truth(self, tx: TraceContext) -> bool:

@@ -102,6 +102,9 @@ class TraceContext(Protocol):
     def remember(self, obj: Any, value: Value) -> Any:
         """Ties a mutable object to its value, so that every path to it meets the same one; returns the value."""
 
+    def identity(self, value: Value, real: Any) -> Any:
+        """The key of an object that is equal to itself alone; `real` is None for one that the trace has made."""
+
     def attr_source(self, source: Source | None, name: str) -> Source | None:
         """The path to an attribute of what lies at `source`, if there is a path."""
 

@@ -5,20 +5,21 @@ import collections
 from typing import TYPE_CHECKING
 
 from ...guards.source import Source
-from .base import Value
+from .base import Lazy, Value
 from .constant import Constant
+from .iterator import SequenceIterator
 from .registry import method
 from .sequence import (
     ListValue,
+    SliceValue,
+    find,
     list_clear,
     list_extend,
     list_insert,
     list_pop,
-    list_remove,
     list_reverse,
     sequence_contains,
     sequence_count,
-    sequence_index,
     sequence_iter,
     sequence_len,
 )
@@ -40,16 +41,94 @@ class DequeValue(ListValue):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         return Constant(self.maxlen) if name == "maxlen" else super().attribute(tx, name)
 
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        if isinstance(key, SliceValue):
+            raise tx.throw(TypeError, "sequence index must be integer, not 'slice'")
+        if key.is_constant() and isinstance(key.constant(), int) and not -len(self.items) <= key.constant() < len(self.items):
+            raise tx.throw(IndexError, "deque index out of range")
+        return super().item(tx, key)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return DequeIterator(tx, self)
+
     def trim(self, *, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:
             self.items = self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
 
 
+class DequeIterator(SequenceIterator):
+    """iter(deque): a change of what the deque holds is an error, but for an item set at its place."""
+
+    __slots__ = ("began", "born")
+    cls = type(iter(collections.deque()))
+
+    def __init__(self, tx: TraceContext, sequence: DequeValue) -> None:
+        super().__init__(sequence)
+        self.began, self.born = list(sequence.items), tx.place()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the deque holds what it held when this began."""
+        now = self.sequence.items
+        return len(now) == len(self.began) and all(a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True))
+
+    def next(self, tx: TraceContext) -> Value | None:
+        now = self.sequence.items
+        if len(now) != len(self.began):
+            raise tx.throw(RuntimeError, "deque mutated during iteration")
+        if not self.is_current:
+            raise self.unsupported("next() after items were exchanged")
+        return super().next(tx)
+
+
 for _name, _handler in {
-    "clear": list_clear, "insert": list_insert, "remove": list_remove, "reverse": list_reverse, "__contains__": sequence_contains,
-    "count": sequence_count, "index": sequence_index, "__iter__": sequence_iter, "__len__": sequence_len,
+    "clear": list_clear, "reverse": list_reverse, "__contains__": sequence_contains,
+    "count": sequence_count, "__iter__": sequence_iter, "__len__": sequence_len,
 }.items():  # fmt: skip
     method(collections.deque, _name)(_handler)
+
+
+def added(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeValue:
+    """left + right."""
+    made = DequeValue([*left.parts(tx), *right.parts(tx)], left.maxlen)
+    made.trim(left=True)
+    return made
+
+
+def multiplied(tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool) -> DequeValue:
+    """of * n, where its items so many times are these."""
+    made = of if in_place else DequeValue([], of.maxlen)
+    tx.effects.change(made)
+    made.items = items
+    made.trim(left=True)
+    return made
+
+
+@method(collections.deque, "remove")
+def remove(tx: TraceContext, self: DequeValue, item: Value) -> Value:
+    found = where(tx, self, item)
+    tx.effects.change(self)
+    del self.items[found : found + 1]
+    return Constant(None)
+
+
+@method(collections.deque, "index")
+def index(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> Value:
+    return Constant(where(tx, self, item, *bounds))
+
+
+def where(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> int:
+    found = find(tx, self, item, *bounds)
+    if found is None:
+        raise tx.throw(ValueError, f"{item.constant()!r} is not in deque")
+    return found
+
+
+@method(collections.deque, "insert")
+def insert(tx: TraceContext, self: DequeValue, index: Value, item: Value) -> Value:
+    if self.maxlen is not None and len(self.items) >= self.maxlen:
+        raise tx.throw(IndexError, "deque already at its maximum size")
+    return list_insert(tx, self, index, item)
 
 
 @method(collections.deque, "append")

@@ -33,7 +33,7 @@ class Facts(Value):
     def constant(self) -> Any:
         return self.real
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return Identity(self.real)
 
     def truth(self, tx: TraceContext) -> bool:

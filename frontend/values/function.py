@@ -79,8 +79,8 @@ class FunctionValue(Mutable):
     def describe(self) -> str:
         return f"function {self.name}"
 
-    def key(self) -> Any:
-        return Identity(self.real if self.real is not None else self)
+    def key(self, tx: TraceContext) -> Any:
+        return tx.identity(self, self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -273,8 +273,8 @@ class MethodValue(Value):
     def describe(self) -> str:
         return f"method {self.function.describe()}"
 
-    def key(self) -> Any:
-        return (self.receiver.key(), self.function.key())
+    def key(self, tx: TraceContext) -> Any:
+        return (self.receiver.key(tx), self.function.key(tx))
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -321,7 +321,7 @@ class BuiltinValue(Value):
         full = f"{module}.{name}" if module and module != "builtins" else str(name)
         return ".".join(part for part in full.split(".") if not part.startswith("pybind11_detail_"))  # classes that nobody has written
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
@@ -387,7 +387,7 @@ class PartialValue(Mutable):
     def truth(self, tx: TraceContext) -> bool:
         return True
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return Identity(self)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -426,13 +426,15 @@ class CachedFunction(Value):
     def describe(self) -> str:
         return f"cached function {self.real.__qualname__}"
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return Identity(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("cache_info", "cache_clear", "cache_parameters"):
+            raise self.unsupported(f"attribute {name}")
         return self.inner if name == "__wrapped__" else self.inner.attribute(tx, name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -24,7 +24,7 @@ class GetterValue(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return Identity(self)
 
     def truth(self, tx: TraceContext) -> bool:
@@ -34,6 +34,8 @@ class GetterValue(Value):
         if len(args) != 1 or kwargs:
             raise tx.throw(TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}")
         if self.cls is operator.methodcaller:
+            if args[0].is_constant():
+                return args[0].attribute(tx, self.args[0].constant()).call(tx, self.args[1:], self.kwargs)
             return args[0].method(tx, self.args[0].constant(), self.args[1:], self.kwargs)
         get = item if self.cls is operator.itemgetter else attribute
         found = [get(tx, args[0], key) for key in self.args]

@@ -4,9 +4,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ...guards.iterators import FORWARD_DICT, peek, remaining, walked
-from ...guards.source import IteratorItem, IteratorPart, SequenceItem, Source
-from .base import Lazy, Observed, Value
+from ...guards.source import Source
+from .base import Observed, Value
 from .constant import Constant
 from .mutable import Mutable
 from .registry import method
@@ -14,9 +13,6 @@ from .registry import method
 if TYPE_CHECKING:
     from .context import TraceContext
     from .sequence import Sequence
-
-
-KEYS, _, ITEMS = FORWARD_DICT
 
 
 class Iterator(Mutable):
@@ -77,43 +73,6 @@ class SequenceIterator(Iterator):
         return item
 
 
-class ExistingIterator(Iterator):
-    """A builtin container's iterator that existed before the frame. What the trace takes from it is peeked at; the real one
-    moves when the effects are replayed. Guarded is only that so many items are left, and the items looked at."""
-
-    __slots__ = ("real", "cls", "taken", "exhausted", "left")
-    moves = ("taken", "exhausted")
-
-    def __init__(self, real: Any, source: Source) -> None:
-        super().__init__(source)
-        self.real, self.cls = real, type(real)
-        self.taken, self.exhausted, self.left = 0, False, remaining(real)
-
-    def next(self, tx: TraceContext) -> Value | None:
-        replaced = None
-        if tx.changed_under(self.real):
-            replaced = tx.replaced_under(self.real) if self.cls in (KEYS, ITEMS) else None
-            if replaced is None:
-                raise self.unsupported("next() after what it walks was changed")
-        tx.effects.change(self)
-        if self.taken == self.left:
-            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
-            self.exhausted = True
-            return None
-        self.taken += 1
-        tx.guard_remaining(self.source, self.taken, self.cls, exactly=False)
-        item, at = peek(self.real, self.taken - 1), IteratorItem(self.source, self.taken - 1)
-        if replaced is None or self.cls is KEYS:
-            return Lazy(item, at)
-        key = Constant(tx.wrap(item[0], SequenceItem(at, 0)).constant())
-        return tx.build_tuple([key, replaced.item(tx, key)])
-
-    @property
-    def walked(self) -> Any:
-        """The container that the trace took something from; None if it took nothing."""
-        return walked(self.real) if self.taken or self.exhausted else None
-
-
 class RangeIterator(Iterator):
     """iter(range): the range of what is still to come."""
 
@@ -168,27 +127,6 @@ class Enumerate(Iterator):
         tx.effects.change(self)
         self.index += 1
         return tx.build_tuple([Constant(self.index - 1), item])
-
-
-class ExistingEnumerate(Iterator):
-    """An enumerate that existed before the frame: its inner iterator moves for itself, so only its number has to be set."""
-
-    __slots__ = ("inner", "number", "given")
-    cls = enumerate
-    moves = ("given",)
-
-    def __init__(self, inner: Value, number: int, source: Source) -> None:
-        super().__init__(source)
-        self.inner, self.number, self.given = inner, number, 0
-
-    def next(self, tx: TraceContext) -> Value | None:
-        item = self.inner.next(tx)
-        if item is None:
-            return None
-        tx.effects.change(self)
-        number = Lazy(self.number + self.given, IteratorPart(self.source, 1, self.given))
-        self.given += 1
-        return tx.build_tuple([number, item])
 
 
 class Zip(Iterator):

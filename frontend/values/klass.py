@@ -176,7 +176,7 @@ class ClassValue(Value):
     def constant(self) -> Any:
         return self.cls
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return self.cls
 
     def truth(self, tx: TraceContext) -> bool:

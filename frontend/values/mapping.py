@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
-from ...guards.source import DictItem, DictKey, Source
+from ...guards.source import DictItem, DictKey, IteratorItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
+from .hashed import guard_hashes, holds_hashed, is_compared
 from .iterator import Iterator, ListedIterator
 from .registry import method
 from .sequence import BuiltinContainer, TupleValue
@@ -21,17 +22,12 @@ if TYPE_CHECKING:
 
 PLAIN_METHODS = frozenset("get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split())
 LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
+MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each
 
 
 def key_is_literal(key: Any) -> bool:
     """Whether a dictionary key can be part of a source: a literal, or a tuple of literals."""
     return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
-
-
-def compares_in_python(cls: type) -> bool:
-    """Whether objects of a class, as keys, are compared by a function of the program's."""
-    compare = cls.__eq__
-    return type(compare) is types.FunctionType and compare.__module__.split(".")[0] != "torch"
 
 
 def seen_whole(tx: TraceContext, key: Value) -> Value:
@@ -46,7 +42,7 @@ class DictValue(BuiltinContainer):
     """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
     of it or changes it; then `entries` (key -> (key value, value)) takes over."""
 
-    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys", "attributes")
+    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys", "attributes", "compared")
 
     def __init__(
         self,
@@ -61,6 +57,7 @@ class DictValue(BuiltinContainer):
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
+        self.compared: dict[Any, tuple[Value, Value]] | None = None  # `entries` as they were, if keys are compared in Python
         self.attributes: dict[str, Value] = {}  # those that the program gave an OrderedDict it has made
         self.dropped: set[Any] = set()  # keys deleted at some time: a live iterator sees that, though they come back
 
@@ -79,6 +76,8 @@ class DictValue(BuiltinContainer):
             assert self.real is not None
             if len(self.real) > LARGEST:
                 raise self.unsupported(f"all of its {len(self.real)} items")
+            if not self.has_plain_keys():
+                return self._compared(tx)
             tx.guard(self.source, Kind.KEYS, tuple(self.real))
             self.entries = {}
             for index, (key, obj) in enumerate(self.real.items()):
@@ -88,18 +87,36 @@ class DictValue(BuiltinContainer):
                 else:
                     key_value = seen_whole(tx, tx.wrap(key, None if self.source is None else DictKey(self.source, index)))
                     value = Lazy(obj, DictItem(self.source, key))
-                self.entries[key_value.key()] = (key_value, value)
+                self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
+
+    def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+        """The same where keys are hashed and compared in Python: what is found is found by its place."""
+        if len(self.real) > MOST_COMPARED or self.source is None:
+            raise self.unsupported(f"{len(self.real)} keys of classes that compare in Python")
+        tx.guard(self.source, Kind.LENGTH, len(self.real))
+        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(self.real)]
+        hashed = [key.key(tx) for key in keys]
+        guard_hashes(tx, self.source, self.real, hashed)
+        self.entries = {}
+        for index, obj in enumerate(dict.values(self.real)):
+            self.entries[hashed[index]] = (keys[index], Lazy(obj, IteratorItem(self.source, index)))
+        self.compared = dict(self.entries)
+        return self.entries
+
+    def is_plain(self) -> bool:
+        """Whether it is a dict and of no class below that."""
+        return self.cls is dict and self.outer is None
 
     def has_plain_keys(self) -> bool:
         """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
         if self.plain_keys is None:
-            self.plain_keys = not any(compares_in_python(cls) for cls in set(map(type, self.real or ())))
+            self.plain_keys = not any(is_compared(key) for key in self.real or () if type(key) is not str)
         return self.plain_keys
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
         """The item under a key, or None."""
-        hashed = key.key()
+        hashed = key.key(tx)
         if self.entries is not None:
             entry = self.entries.get(hashed)
             if entry is not None and type(entry[1]) is Lazy:
@@ -119,7 +136,7 @@ class DictValue(BuiltinContainer):
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
         entries = self.whole(tx)
-        hashed = key.key()
+        hashed = key.key(tx)
         tx.effects.change(self)
         entries = self.entries
         old = entries.get(hashed)
@@ -132,8 +149,9 @@ class DictValue(BuiltinContainer):
         if value is not None:
             tx.effects.change(self)
             self.deletions += 1
-            self.dropped.add(key.key())
-            del self.entries[key.key()]
+            hashed = key.key(tx)
+            self.dropped.add(hashed)
+            del self.entries[hashed]
         return value
 
     def clear(self, tx: TraceContext) -> None:
@@ -218,7 +236,7 @@ class DictValue(BuiltinContainer):
             raise tx.throw_value(KeyError, [key])
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        hashed = item.key()
+        hashed = item.key(tx)
         if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
             present = hashed in self.real
             tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
@@ -278,6 +296,10 @@ class DictIterator(Iterator):
         return self._item(tx, self.keys[self.index - 1])
 
 
+class OtherDict(dict):
+    """A class below dict: what C does for a dict alone it does not do for this one."""
+
+
 class ViewValue(Value):
     """dict.keys(), .values() or .items(): read when asked, as CPython does."""
 
@@ -311,21 +333,40 @@ class ViewValue(Value):
             return self.of.contains(tx, item)
         return Constant(any(tx.equal(candidate, item) for candidate in self.list(tx)))
 
+    def real(self, tx: TraceContext) -> Any:
+        """A real view, of a dictionary of keys."""
+        whole = self.of.pairs(tx) if self.what == "items" else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
+        keys = {key.key(tx): value.key(tx) for key, value in whole}
+        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
+
     def as_set(self, tx: TraceContext) -> SetValue:
-        return SetValue({value.key(): value for value in self.list(tx)})
+        return SetValue({value.key(tx): value for value in self.list(tx)})
 
 
 class SetValue(BuiltinContainer):
     """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes its own, so it iterates
     in the same order; `initial` is what an existing one gave when it was met."""
 
-    __slots__ = ("members", "cls", "order", "initial")
+    __slots__ = ("members", "cls", "order", "initial", "compared")
 
     def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set, order: Any = None) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
-        self.order = cls(members) if order is None else order
+        self.order = cls(list(members)) if order is None else order  # one by one: from a dictionary a set is made at once
         self.initial = tuple(self.order)
+        self.compared: dict[Any, Value] | None = None  # `members` as they were, if they are compared in Python
+        if order is not None:
+            self.must_be_made_again()
+
+    def must_be_made_again(self) -> None:
+        """A set of objects is made of its members, in an order that leads to the one it has."""
+        if not self.is_known() and self.has_order() and self.making() is None:
+            raise self.unsupported("an operation that leaves an order of its own")
+
+    def making(self) -> list[Any] | None:
+        """Its keys in an order in which a new set of them gives them as this one does."""
+        orders = (list(self.members), list(self.order))
+        return next((order for order in orders if list(self.cls(order)) == list(self.order)), None)
 
     def python_type(self) -> type:
         return self.cls
@@ -336,10 +377,10 @@ class SetValue(BuiltinContainer):
     def restore(self, state: Any) -> None:
         self.members, self.order = state
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         if self.cls is frozenset:
             return frozenset(self.members)
-        return super().key()
+        return super().key(tx)
 
     def is_constant(self) -> bool:
         return self.cls is frozenset and self.is_known()
@@ -347,6 +388,10 @@ class SetValue(BuiltinContainer):
     def is_known(self) -> bool:
         """Whether all members are literals, classes and the like."""
         return all(m.is_constant() for m in self.members.values())
+
+    def has_order(self) -> bool:
+        """Whether the order of the members depends on no address."""
+        return all(m.is_constant() or holds_hashed(key) for key, m in self.members.items())
 
     def constant(self) -> Any:
         return self.order
@@ -363,16 +408,17 @@ class SetValue(BuiltinContainer):
     def ordered(self, tx: TraceContext) -> list[Value]:
         """The members as Python would give them; guarded for an existing set."""
         if len(self.members) > 1:
-            if not self.is_known():
+            if not self.has_order():
                 raise self.unsupported("iteration in an order that depends on addresses")
-            tx.guard(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
+            if self.is_known():
+                tx.guard(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:
         return SetIterator(self, self.ordered(tx))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(item.key() in self.members)
+        return Constant(item.key(tx) in self.members)
 
 
 class SetIterator(ListedIterator):
@@ -486,7 +532,7 @@ def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | Non
 def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
     pairs = self.pairs(tx)
     if not pairs:
-        raise tx.throw(KeyError, "popitem(): dictionary is empty")
+        raise tx.throw(KeyError, "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty")
     key, value = pairs[-1 if last is None or last.truth(tx) else 0]
     self.drop(tx, key)
     return TupleValue([key, value])
@@ -533,13 +579,15 @@ def dict_clear(tx: TraceContext, self: DictValue) -> Value:
 
 @method(OrderedDict, "move_to_end")
 def ordered_dict_move_to_end(tx: TraceContext, self: DictValue, key: Value, last: Value | None = None) -> Value:
+    entry = self.whole(tx).get(key.key(tx))
     value = self.drop(tx, key)
-    if value is None:
+    if value is None or entry is None:
         raise tx.throw_value(KeyError, [key])
+    key = entry[0]
     if last is None or last.truth(tx):
         self.put(tx, key, value)
     else:
-        self.entries = {key.key(): (key, value), **self.entries}
+        self.entries = {key.key(tx): (key, value), **self.entries}
     return Constant(None)
 
 
@@ -550,7 +598,7 @@ def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
 
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    key = item.key()
+    key = item.key(tx)
     tx.effects.change(self)
     self.members.setdefault(key, item)
     self.order.add(key)
@@ -559,7 +607,7 @@ def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
 
 @method(set, "discard")
 def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    key = item.key()
+    key = item.key(tx)
     tx.effects.change(self)
     self.members.pop(key, None)
     self.order.discard(key)
@@ -568,7 +616,7 @@ def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
 
 @method(set, "remove")
 def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    if item.key() not in self.members:
+    if item.key(tx) not in self.members:
         raise tx.throw_value(KeyError, [item])
     return set_discard(tx, self, item)
 
@@ -601,8 +649,8 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     """An operand's keys, in the form that Python would meet, and its members."""
     if isinstance(other, SetValue):
         return other.order, other.members
-    members = {item.key(): item for item in tx.unpack(other)}
-    return list(members), members
+    members = {item.key(tx): item for item in tx.unpack(other)}
+    return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
 
 
 def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]) -> tuple[Any, Any, dict[Any, Value]]:
@@ -631,6 +679,7 @@ def _updating(name: str) -> Callable[..., Value]:
         tx.effects.change(self)
         kept = {key: item for key, item in self.members.items() if key in order}
         self.members, self.order = kept | {key: pool[key] for key in order if key not in kept}, order
+        self.must_be_made_again()
         return Constant(None)
 
     return update

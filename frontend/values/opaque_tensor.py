@@ -9,7 +9,6 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import Source
 from .base import Value
-from .tensor import Identity
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -42,8 +41,8 @@ class OpaqueTensor(Value):
     def python_type(self) -> type:
         return type(self.real)
 
-    def key(self) -> Any:
-        return Identity(self.real)
+    def key(self, tx: TraceContext) -> Any:
+        return tx.identity(self, self.real)
 
     def unsupported(self, what: str) -> GraphBreak:
         return GraphBreak("subclass", f"{self.why} ({what})")

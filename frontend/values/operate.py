@@ -13,6 +13,7 @@ import torch
 from ...errors import GraphBreak
 from .base import Observed, Value
 from .constant import Constant, fold
+from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
@@ -166,6 +167,8 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
 
 def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
     """Concatenation, repetition, set algebra and dictionary merge; None for anything else."""
+    if isinstance(left, DequeValue) or isinstance(right, DequeValue):
+        return deques(tx, op, in_place, left, right)
     if op == "+" and isinstance(left, ListValue) and in_place:
         list_extend(tx, left, right)
         return left
@@ -183,18 +186,47 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
     if op == "*" and isinstance(right, Sequence) and left.is_constant():
         return one_of(type(right)(repeated(tx, right, left), None, right.default_class), [right])
     if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
-        first = left.as_set(tx) if isinstance(left, ViewValue) else left
-        second = right.as_set(tx) if isinstance(right, ViewValue) else right
-        if in_place and isinstance(left, SetValue) and left.cls is set:
-            SET_UPDATES[op](tx, left, second)
+        if isinstance(left, ViewValue) or isinstance(right, ViewValue):  # in place, too, a view makes another set
+            return combined_with_view(tx, BINARY[op][0], left, right)
+        if in_place and left.cls is set:
+            SET_UPDATES[op](tx, left, right)
             return left
-        return SET_OPERATORS[op](tx, first, second)
+        return SET_OPERATORS[op](tx, left, right)
     if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
         if in_place:
             dict_update(tx, left, right)
             return left
         return merge(tx, left, right)
     return None
+
+
+def deques(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
+    """The same of deques, which keep to their maxlen."""
+    if op == "+" and isinstance(left, DequeValue) and (in_place or isinstance(right, DequeValue)):
+        if not in_place:
+            return added(tx, left, right)  # type: ignore[arg-type]
+        left.method(tx, "extend", [right], {})
+        return left
+    if op == "*" and isinstance(left, DequeValue) and right.is_constant():
+        return multiplied(tx, left, repeated(tx, left, right), in_place=in_place)
+    if op == "*" and isinstance(right, DequeValue) and left.is_constant():
+        return multiplied(tx, right, repeated(tx, right, left), in_place=False)
+    return None
+
+
+def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: SetValue | ViewValue, right: SetValue | ViewValue) -> Value:
+    """A set operator of which a side is a dictionary's view: views have an order of their own of making the new set."""
+    sides = []
+    pool: dict[Any, Value] = {}
+    for side in (left, right):
+        members = side.members if isinstance(side, SetValue) else {value.key(tx): value for value in side.list(tx)}
+        sides.append(side.order if isinstance(side, SetValue) else side.real(tx))
+        pool = members | pool
+    try:
+        made = function(*sides)
+    except TypeError as error:
+        raise tx.throw(TypeError, *error.args) from None
+    return SetValue({key: pool[key] for key in made}, None, set, made)
 
 
 LONGEST_REPETITION = 1 << 16  # items
@@ -301,7 +333,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
             return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
         if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
-            return Constant((left.key() == right.key()) == (op == "=="))
+            return Constant((left.key(tx) == right.key(tx)) == (op == "=="))
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
             same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))

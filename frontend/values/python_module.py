@@ -38,7 +38,7 @@ class PythonModule(Value):
     def describe(self) -> str:
         return f"module {vars(self.real).get('__name__')}"
 
-    def key(self) -> Identity:
+    def key(self, tx: TraceContext) -> Identity:
         return Identity(self.real)
 
     def truth(self, tx: TraceContext) -> bool:

@@ -30,7 +30,7 @@ class RangeValue(Value):
     def constant(self) -> Any:
         return self.range
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return self.range
 
     def truth(self, tx: TraceContext) -> bool:

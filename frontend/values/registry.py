@@ -4,6 +4,7 @@ Each entry is a module-level function under a decorator; a second one for the sa
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from types import FunctionType
 from typing import Any
@@ -86,7 +87,6 @@ def accepts(handler: Callable[..., Any], given: int, names: Any) -> bool:
         return False
     if any(name in code.co_varnames[: min(given, positional)] for name in names):
         return False  # given twice, or the caller's `self` is not ours
-    if code.co_flags & 0x04:  # *args
-        return True
     by_name = sum(name in code.co_varnames[:positional] for name in names)
-    return positional - defaults <= given + by_name <= positional
+    most = math.inf if code.co_flags & 0x04 else positional  # *args
+    return positional - defaults <= given + by_name <= most

@@ -32,7 +32,7 @@ class BoundBuiltin(Value):
     def python_type(self) -> type:
         return type([].append)
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return (Identity(self.receiver), self.name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -48,6 +48,11 @@ class BuiltinContainer(Mutable):
     def __init__(self, source: Source | None = None) -> None:
         super().__init__(source)
         self.outer: Value | None = None
+
+    def key(self, tx: TraceContext) -> Any:
+        if self.python_type().__hash__ is None:
+            raise tx.throw(TypeError, f"unhashable type: '{self.python_type().__name__}'")
+        return super().key(tx)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__":
@@ -165,8 +170,8 @@ class TupleValue(Sequence):
         super().__init__(items, source, cls)
         self.real = real
 
-    def key(self) -> Any:
-        return tuple(item.key() for item in self.items)
+    def key(self, tx: TraceContext) -> Any:
+        return tuple(item.key(tx) for item in self.items)
 
     def is_constant(self) -> bool:
         return all(item.is_constant() for item in self.items) and (self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make"))
@@ -325,16 +330,24 @@ def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
     return Constant(None)
 
 
+def _index(tx: TraceContext, index: Value) -> Any:
+    found = index.constant()
+    if not hasattr(type(found), "__index__"):
+        raise tx.throw(TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer")
+    return found
+
+
 @method(list, "insert")
 def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) -> Value:
+    where = _index(tx, index)
     tx.effects.change(self)
-    self.items.insert(index.constant(), item)
+    self.items.insert(where, item)
     return Constant(None)
 
 
 @method(list, "pop")
 def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
-    where = -1 if index is None else index.constant()
+    where = -1 if index is None else _index(tx, index)
     if not -len(self.items) <= where < len(self.items):
         raise tx.throw(IndexError, "pop index out of range" if self.items else "pop from empty list")
     item = self.at(tx, where)
@@ -352,12 +365,12 @@ def list_clear(tx: TraceContext, self: ListValue) -> Value:
 
 @method(list, "remove")
 def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    for index, candidate in enumerate(self.walked(tx)):
-        if tx.equal(candidate, item):
-            tx.effects.change(self)
-            del self.items[index : index + 1]
-            return Constant(None)
-    raise tx.throw(ValueError, "list.remove(x): x not in list")
+    found = find(tx, self, item)
+    if found is None:
+        raise tx.throw(ValueError, "list.remove(x): x not in list")
+    tx.effects.change(self)
+    del self.items[found : found + 1]
+    return Constant(None)
 
 
 @method(list, "reverse")
@@ -388,12 +401,20 @@ def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, re
     return Constant(None)
 
 
+def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
+    """Where an equal item is, between bounds."""
+    for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
+        if index < len(self.items) and tx.equal(self.at(tx, index), item):
+            return index
+    return None
+
+
 @method(list, "index")
 @method(tuple, "index")
 def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> Value:
-    for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
-        if index < len(self.items) and tx.equal(self.at(tx, index), item):
-            return Constant(index)
+    found = find(tx, self, item, *bounds)
+    if found is not None:
+        return Constant(found)
     if not item.is_constant():
         raise GraphBreak("exception-leaves", "ValueError")
     raise tx.throw(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")

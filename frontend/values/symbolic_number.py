@@ -63,7 +63,7 @@ class SymbolicNumber(Value):
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a symbolic {self.python_type().__name__}{where} ({self.sym})"
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return self.constant()
 
     def truth(self, tx: TraceContext) -> bool:

@@ -65,7 +65,9 @@ class TensorValue(Value):
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a tensor{where}"
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
+        if self.real is not None:
+            tx.identity(self, self.real)
         return Identity(self)
 
     def truth(self, tx: TraceContext) -> bool:

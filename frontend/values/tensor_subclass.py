@@ -58,7 +58,7 @@ class TensorObject(UserObject):
         super().__init__(cls, real, source)
         self.plain = plain
 
-    def key(self) -> Any:
+    def key(self, tx: TraceContext) -> Any:
         return Identity(self)
 
     def literal(self, tx: TraceContext) -> Any:

@@ -11,11 +11,11 @@ from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from .base import Call, Observed, Value
 from .constant import Constant
+from .hashed import key_of
 from .iterator import ItemIterator
 from .klass import MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
-from .tensor import Identity
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -50,15 +50,22 @@ class UserObject(Mutable):
     def restore(self, state: Any) -> None:
         self.attrs, self.renewed = state
 
-    def key(self) -> Any:
-        if lookup(self.cls, "__hash__")[1] is not object.__hash__:
+    def key(self, tx: TraceContext) -> Any:
+        found = lookup(self.cls, "__hash__")[1]
+        if found is None:
+            raise tx.throw(TypeError, f"unhashable type: '{self.cls.__name__}'")
+        if found is object.__hash__:
+            return tx.identity(self, self.real)
+        method = self.special(tx, "__hash__")
+        if type(found) is not types.FunctionType or method is None:
             raise self.unsupported("as a dictionary key")
-        return Identity(self.real if self.real is not None else self)
+        return key_of(tx, self, method)
 
     # attributes
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
         """What the instance dictionary holds, or None."""
+        tx.effects.note_read(self, name)
         if name in self.attrs:
             return self.attrs[name]
         if name in self.seen:
@@ -154,6 +161,7 @@ class UserObject(Mutable):
         return bind(tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source)
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
+        tx.effects.note_read(self, name)
         if name in self.attrs:
             value = self.attrs[name]
         elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
@@ -203,6 +211,7 @@ class UserObject(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         """Binds a name in the instance dictionary (or a slot)."""
+        tx.effects.note_store(self, name)
         tx.effects.change(self)
         if name in self.attrs and self.attrs[name] is None:
             del self.attrs[name]
@@ -211,6 +220,7 @@ class UserObject(Mutable):
 
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
+        tx.effects.note_store(self, name)
         tx.effects.change(self)
         if self._was_bound(name):
             self.attrs[name] = None
@@ -319,6 +329,8 @@ class UserObject(Mutable):
             raise
 
     def length(self, tx: TraceContext) -> Value:
+        if self.special(tx, "__len__") is None:
+            raise tx.throw(TypeError, f"object of type '{self.cls.__name__}' has no len()")
         return self._call_special(tx, "__len__", [], "has no len()")
 
     def item(self, tx: TraceContext, key: Value) -> Value:
@@ -334,6 +346,8 @@ class UserObject(Mutable):
         found = self.special(tx, "__contains__")
         if found is not None:
             return Constant(found.call(tx, [item], {}).truth(tx))
+        if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
+            raise tx.throw(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
         return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
 
 

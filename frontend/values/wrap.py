@@ -5,8 +5,6 @@ import collections
 import collections.abc
 import enum
 import functools
-import itertools
-import math
 import operator
 import types
 import typing
@@ -18,10 +16,9 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
-from ...guards.iterators import CHANGED, COPIED, ITERATORS, MADE_OF_PARTS, parts, remaining, shape
-from ...guards.iterators import LARGEST as MANY
 from ...guards.reference import without_class
-from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, IteratorPart, SequenceItem, Source
+from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
+from . import existing_iterator  # noqa: F401 - it registers
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
@@ -30,23 +27,11 @@ from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
-from .iterator import ExistingEnumerate, ExistingIterator, Filter, ListedIterator, Map, Zip
+from .hashed import guard_hashes, is_compared
+from .iterator import ListedIterator
 from .klass import ClassValue, lookup, note_path
-from .mapping import DictValue, SetValue
+from .mapping import MOST_COMPARED, DictValue, SetValue
 from .models import torch_policy
-from .models.itertools import (
-    Compress,
-    ExistingChain,
-    ExistingCount,
-    ExistingDropWhile,
-    ExistingPairwise,
-    ExistingProduct,
-    ExistingSlice,
-    ExistingTakeWhile,
-    FilterFalse,
-    StarMap,
-    bool_of_none,
-)
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
@@ -279,7 +264,7 @@ def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
     if isinstance(obj, collections.defaultdict):
         factory = tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
     if source is None:
-        entries = {(k := tx.wrap(key, None)).key(): (k, tx.wrap(item, None)) for key, item in obj.items()}
+        entries = {(k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()}
         return DictValue(entries, cls=type(obj), default_factory=factory)
     tx.guard(source, Kind.TYPE, type(obj))
     return tx.remember(obj, DictValue(None, source, obj, type(obj), factory))
@@ -295,15 +280,34 @@ NAMED = (type, enum.Enum, types.FunctionType)  # objects that stay what they are
 
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
+    if source is not None and len(obj) <= MOST_COMPARED and any(map(is_compared, obj)):
+        return compared_set(tx, obj, source)
     if not all(_literal(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
         tx.guard(source, Kind.TYPE, type(obj))
         tx.guard(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
-    members = {value.key(): value for value in (tx.wrap(item, None) for item in obj)}
+    members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial = tuple(obj)
     return tx.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
+    """A set of objects that are compared in Python, and of literals."""
+    if not all(_literal(item) or isinstance(item, NAMED) or is_compared(item) for item in obj):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    tx.guard(source, Kind.TYPE, type(obj))
+    tx.guard(source, Kind.LENGTH, len(obj))
+    values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    keys = [value.key(tx) for value in values]
+    guard_hashes(tx, source, obj, keys)
+    if list(type(obj)(keys)) != keys:
+        raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
+    members = dict(zip(keys, values, strict=True))
+    made = SetValue(members, source, type(obj), type(obj)(keys))
+    made.compared = dict(members)
+    return tx.remember(obj, made) if type(obj) is set else made
 
 
 def _equals(expected: frozenset) -> Callable[[Any], bool]:
@@ -351,78 +355,6 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListValue([tx.wrap(item, None) for item in obj])
     raise GraphBreak("unsupported-value", "a dictionary view made elsewhere")
-
-
-@wraps(*ITERATORS)
-def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if source is None:
-        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
-    tx.guard(source, Kind.TYPE, type(obj))
-    left = remaining(obj)
-    if left == CHANGED or (type(obj) in COPIED and left > MANY):
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that {'is spoilt' if left == CHANGED else f'has {left} items left'}")
-    return tx.remember(obj, ExistingIterator(obj, source))
-
-
-@wraps(*MADE_OF_PARTS)
-def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
-    made = shape(obj)
-    if isinstance(obj, enumerate | filter | itertools.product):  # all are made alike
-        tx.guard(source, Kind.TYPE, made[0])
-    else:
-        tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
-    held = parts(obj)
-    if isinstance(obj, itertools.product):
-        return tx.remember(obj, product_of(tx, *held, source))
-    if isinstance(obj, itertools.count):
-        if not held:
-            raise GraphBreak("unsupported-value", "a count of other numbers than ints")
-        return tx.remember(obj, ExistingCount(*held, source))
-    values = [tx.wrap(item, IteratorPart(source, place)) for place, item in enumerate(held) if not (place and isinstance(obj, enumerate))]
-    return tx.remember(obj, MAKERS[type(obj)](tx, obj, values, source))
-
-
-MAKERS: dict[type, Callable[[TraceContext, Any, list[Any], Source], Value]] = {
-    enumerate: lambda tx, obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
-    zip: lambda tx, obj, values, source: Zip(values, shape(obj)[2], source),
-    map: lambda tx, obj, values, source: Map(values[0], values[1:], source),
-    filter: lambda tx, obj, values, source: Filter(*values, source),
-    itertools.starmap: lambda tx, obj, values, source: StarMap(*reversed(values), source),
-    itertools.filterfalse: lambda tx, obj, values, source: FilterFalse(*reversed(values), source),
-    itertools.compress: lambda tx, obj, values, source: Compress(*values, source),
-    itertools.chain: lambda tx, obj, values, source: ExistingChain(values, source),
-    itertools.islice: lambda tx, obj, values, source: slice_of(values[0], shape(obj)[2], remaining(obj), source),
-    itertools.takewhile: lambda tx, obj, values, source: ExistingTakeWhile(values, *shape(obj)[2], source),
-    itertools.dropwhile: lambda tx, obj, values, source: ExistingDropWhile(values, has_started(tx, obj, source), source),
-    itertools.pairwise: lambda tx, obj, values, source: ExistingPairwise(values, source),
-}
-
-
-def slice_of(inner: Value, how: tuple[bool, int, int], left: int, source: Source) -> Value:
-    ended, skipped, step = how
-    if ended or step != 1 or (skipped and not left):
-        raise GraphBreak("unsupported-value", "an islice that has ended" if ended else "an islice of such steps")
-    return ExistingSlice(inner, skipped, left, source)
-
-
-MOST_PRODUCTS = 64  # of a product that is looked into: each of its items is an entry's own
-
-
-def product_of(tx: TraceContext, pools: tuple[tuple[Any, ...], ...], last: Any, source: Source) -> Value:
-    if math.prod(map(len, pools)) > MOST_PRODUCTS:
-        raise GraphBreak("unsupported-value", f"a product of more than {MOST_PRODUCTS}")
-    tx.guard(IteratorPart(source, 1), Kind.EQUALS, last)
-    return ExistingProduct([tx.unpack(pool) for pool in tx.unpack(tx.wrap(pools, IteratorPart(source, 0)))], last, source)
-
-
-def has_started(tx: TraceContext, obj: Any, source: Source) -> bool:
-    """Of a dropwhile; one that started in a trace was made anew with a function that drops nothing."""
-    if parts(obj)[0] is bool_of_none:
-        tx.guard(IteratorPart(source, 0), Kind.IS, bool_of_none)
-        return True
-    return bool(shape(obj)[2][0])
 
 
 # objects

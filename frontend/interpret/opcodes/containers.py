@@ -33,7 +33,7 @@ def build_list(frame: Interpreter, instr: Instr) -> None:
 def build_set(frame: Interpreter, instr: Instr) -> None:
     members: dict[object, Value] = {}
     for item in map(frame.tx.look, frame.popn(instr.arg)):
-        members.setdefault(item.key(), item)
+        members.setdefault(item.key(frame.tx), item)
     frame.push(SetValue(members))
 
 
@@ -158,7 +158,7 @@ SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 def match_keys(frame: Interpreter, instr: Instr) -> None:
     tx, subject = frame.tx, frame.peek(2)
     keys = tx.unpack(frame.peek())
-    if len({key.key() for key in keys}) < len(keys):
+    if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
     if not isinstance(subject, DictValue):
         raise subject.unsupported("match of a mapping")

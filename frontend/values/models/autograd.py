@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
+from torch.utils.hooks import BackwardHook
 
 from ....errors import GraphBreak
 from .. import autograd_function
@@ -23,6 +24,11 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
         raise GraphBreak("unknown-call", "a backward hook being set up")
     return autograd_function.apply(tx, cls, list(args))
+
+
+@models(BackwardHook.setup_input_hook, BackwardHook.setup_output_hook)
+def setup_hook(tx: TraceContext, *args: Value) -> Value:
+    raise GraphBreak("unknown-call", "a backward hook being set up")
 
 
 @models(torch.autograd.grad)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import builtins
+import collections
+import operator
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from ....errors import GraphBreak
 from ..base import Observed, Value
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ..hashed import has_true_hash, hash_of
 from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
 from ..klass import ClassValue, lookup
 from ..mapping import DictValue, SetValue, ViewValue
@@ -159,8 +162,19 @@ def builtin_id(tx: TraceContext, obj: Value) -> Value:
 def builtin_hash(tx: TraceContext, obj: Value) -> Value:
     found = obj.special(tx, "__hash__") if isinstance(obj, UserObject) else None
     if isinstance(found, MethodValue) and isinstance(found.function, FunctionValue):
-        return fold(tx, int, [found.call(tx, [], {})], {})
+        return Constant(hash_of(found.call(tx, [], {})))
+    if isinstance(obj, TupleValue) and not obj.is_constant():
+        key = obj.key(tx)
+        if has_true_hash(key):
+            return Constant(hash(key))
     return fold(tx, hash, [obj], {})
+
+
+def attribute_name(name: Value) -> str:
+    found = name.constant()
+    if not isinstance(found, str):
+        raise GraphBreak("exception-leaves", "TypeError: attribute name must be string")
+    return found
 
 
 @models(getattr)
@@ -168,7 +182,7 @@ def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | 
     if default is not None and isinstance(obj, TensorValue) and not builtin_hasattr(tx, obj, name).truth(tx):
         return default
     try:
-        return obj.attribute(tx, name.constant())
+        return obj.attribute(tx, attribute_name(name))
     except Observed as error:
         if default is None or not issubclass(error.cls, AttributeError):
             raise
@@ -177,10 +191,10 @@ def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | 
 
 @models(hasattr)
 def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
-    if isinstance(obj, TensorValue) and hasattr(obj.cls, name.constant()):
-        return Constant(hasattr(obj.fake, name.constant()))
+    if isinstance(obj, TensorValue) and hasattr(obj.cls, attribute_name(name)):
+        return Constant(hasattr(obj.fake, attribute_name(name)))
     try:
-        obj.attribute(tx, name.constant())
+        obj.attribute(tx, attribute_name(name))
     except Observed as error:
         if not issubclass(error.cls, AttributeError):
             raise
@@ -190,18 +204,20 @@ def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
 
 @models(setattr)
 def builtin_setattr(tx: TraceContext, obj: Value, name: Value, value: Value) -> Value:
-    obj.set_attribute(tx, name.constant(), value)
+    obj.set_attribute(tx, attribute_name(name), value)
     return Constant(None)
 
 
 @models(delattr)
 def builtin_delattr(tx: TraceContext, obj: Value, name: Value) -> Value:
-    obj.del_attribute(tx, name.constant())
+    obj.del_attribute(tx, attribute_name(name))
     return Constant(None)
 
 
 @models(vars)
 def builtin_vars(tx: TraceContext, obj: Value) -> Value:
+    if obj.is_constant() and not hasattr(obj.constant(), "__dict__"):
+        raise tx.throw(TypeError, "vars() argument must have __dict__ attribute")
     return obj.attribute(tx, "__dict__")
 
 
@@ -210,7 +226,11 @@ def builtin_vars(tx: TraceContext, obj: Value) -> Value:
 
 @models(iter)
 def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) -> Value:
-    return obj.iterator(tx) if sentinel is None else CallIterator(obj, sentinel)
+    if sentinel is None:
+        return obj.iterator(tx)
+    if lookup(obj.python_type(), "__call__")[0] is None:
+        raise GraphBreak("exception-leaves", "TypeError of iter()")
+    return CallIterator(obj, sentinel)
 
 
 @models(next)
@@ -230,7 +250,7 @@ def builtin_range(tx: TraceContext, *args: Value) -> Value:
 
 @models(enumerate)
 def builtin_enumerate(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
-    return Enumerate(iterable.iterator(tx), 0 if start is None else start.constant())
+    return Enumerate(iterable.iterator(tx), 0 if start is None else fold(tx, operator.index, [start], {}).constant())
 
 
 @models(zip)
@@ -240,6 +260,8 @@ def builtin_zip(tx: TraceContext, *iterables: Value, strict: Value | None = None
 
 @models(map)
 def builtin_map(tx: TraceContext, function: Value, *iterables: Value) -> Value:
+    if not iterables:
+        raise tx.throw(TypeError, "map() must have at least two arguments.")
     return Map(function, [i.iterator(tx) for i in iterables])
 
 
@@ -263,6 +285,8 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
         if obj.base is not None or obj.special(tx, "__getitem__") is None:
             raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
         return BackwardItems(tx, obj)
+    if not any(hasattr(obj.python_type(), name) for name in ("__reversed__", "__getitem__")):
+        raise tx.throw(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
     return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
 
@@ -295,6 +319,8 @@ def builtin_all(tx: TraceContext, iterable: Value) -> Value:
 @models(sum)
 def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
     total: Value = Constant(0) if start is None else start
+    if issubclass(total.python_type(), str | bytes | bytearray):
+        raise GraphBreak("exception-leaves", "TypeError: sum() can't sum strings")
     for item in tx.unpack(iterable):
         total = binary(tx, "+", total, item)
     return total
@@ -318,11 +344,15 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
 
 @models(max)
 def builtin_max(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    if not args:
+        raise tx.throw(TypeError, "max expected at least 1 argument, got 0")
     return _extreme(tx, ">", args, key, default)
 
 
 @models(min)
 def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    if not args:
+        raise tx.throw(TypeError, "min expected at least 1 argument, got 0")
     return _extreme(tx, "<", args, key, default)
 
 
@@ -460,10 +490,15 @@ def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = N
     return tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(keys)])
 
 
+@models(collections.OrderedDict.fromkeys)
+def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
+    return DictValue(tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(iterable)]).entries, cls=collections.OrderedDict)
+
+
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
     members: dict[Any, Value] = {}
     for item in [] if items is None else tx.unpack(items):
-        members.setdefault(item.key(), item)
+        members.setdefault(item.key(tx), item)
     return members
 
 
@@ -471,19 +506,26 @@ def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
 def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
         return SetValue(dict(items.members), None, set, set(items.order))
-    return SetValue(_members(tx, items))
+    return _made_of(set, items, _members(tx, items))
 
 
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
         return items if items.cls is frozenset else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
-    return SetValue(_members(tx, items), None, frozenset)
+    return _made_of(frozenset, items, _members(tx, items))
+
+
+def _made_of(cls: type, items: Value | None, members: dict[Any, Value]) -> Value:
+    """A new set; its order is another one where it is made of a dictionary."""
+    return SetValue(members, None, cls, cls(members) if isinstance(items, DictValue) and items.is_plain() else None)
 
 
 @models(slice)
 def builtin_slice(tx: TraceContext, *parts: Value) -> Value:
     none = Constant(None)
+    if not 1 <= len(parts) <= 3:
+        raise GraphBreak("exception-leaves", "TypeError: slice expected 1 to 3 arguments")
     return SliceValue({1: [none, *parts, none], 2: [*parts, none], 3: list(parts)}[len(parts)])
 
 

@@ -24,6 +24,8 @@ def ordered_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
 
 @models(collections.defaultdict)
 def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value, **named: Value) -> Value:
+    if factory is not None and factory.is_constant() and factory.constant() is not None and not callable(factory.constant()):
+        raise tx.throw(TypeError, "first argument must be callable or None")
     made = DictValue({}, cls=collections.defaultdict, default_factory=factory or Constant(None))
     made.method(tx, "update", list(others), named)
     return made
@@ -31,6 +33,8 @@ def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value,
 
 @models(collections.deque)
 def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
+    if maxlen is not None and isinstance(maxlen.constant(), int) and maxlen.constant() < 0:
+        raise tx.throw(ValueError, "maxlen must be non-negative")
     made = DequeValue([] if items is None else list(tx.unpack(items)), None if maxlen is None else maxlen.constant())
     made.trim(left=True)
     return made

@@ -9,6 +9,7 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..comparison_key import KeyMaker
 from ..function import BuiltinValue, FunctionValue, PartialValue
+from ..klass import lookup
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 @models(functools.partial)
 def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
+    if lookup(function.python_type(), "__call__")[0] is None:
+        raise tx.throw(TypeError, "the first argument must be callable")
     return PartialValue(function, list(args), kwargs)
 
 

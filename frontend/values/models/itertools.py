@@ -2,14 +2,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ....errors import GraphBreak
-from ....guards.source import IteratorPart, Source
-from ..base import Lazy, Value
+from ....guards.iterators import GROUP
+from ....guards.source import Source
+from ..base import Observed, Value
 from ..constant import Constant
 from ..facts import Facts
-from ..iterator import Iterator, SequenceIterator
+from ..iterator import Iterator
 from ..operate import binary
 from ..registry import models
 from ..sequence import ListValue, TupleValue
@@ -20,6 +24,16 @@ if TYPE_CHECKING:
 BATCHED = getattr(itertools, "batched", None)  # since 3.12
 
 
+def _has_strict(made: Any) -> bool:
+    try:
+        return bool(made((), 1, strict=True))
+    except TypeError:
+        return False
+
+
+BATCHES_MAY_BE_STRICT = _has_strict(BATCHED)
+
+
 class Count(Iterator):
     """itertools.count(value, step)."""
 
@@ -27,32 +41,16 @@ class Count(Iterator):
     cls = itertools.count
     moves = ("value",)
 
-    def __init__(self, value: Any, step: Any) -> None:
-        super().__init__()
+    def __init__(self, value: Value, step: Value, source: Source | None = None) -> None:
+        super().__init__(source)
         self.value, self.step = value, step
 
     def next(self, tx: TraceContext) -> Value:
+        given = self.value
+        following = binary(tx, "+", given, self.step)
         tx.effects.change(self)
-        given, self.value = self.value, self.value + self.step
-        return Constant(given)
-
-
-class ExistingCount(Iterator):
-    """A count of ints that existed before the frame: its numbers are read off it, the real one moves at the end."""
-
-    __slots__ = ("value", "step", "taken")
-    cls = itertools.count
-    moves = ("taken",)
-
-    def __init__(self, value: int, step: int, source: Source) -> None:
-        super().__init__(source)
-        self.value, self.step, self.taken = value, step, 0
-
-    def next(self, tx: TraceContext) -> Value:
-        tx.effects.change(self)
-        ahead = self.taken * self.step
-        self.taken += 1
-        return Lazy(self.value + ahead, IteratorPart(self.source, 0, ahead))
+        self.value = following
+        return given
 
 
 class Cycle(Iterator):
@@ -62,9 +60,9 @@ class Cycle(Iterator):
     cls = itertools.cycle
     moves = ("inner", "items", "index")
 
-    def __init__(self, inner: Value) -> None:
+    def __init__(self, inner: Value | None) -> None:
         super().__init__()
-        self.inner: Value | None = inner
+        self.inner = inner
         self.items: list[Value] = []
         self.index = 0
 
@@ -128,29 +126,6 @@ class Pooled(Iterator):
         return TupleValue(list(items))
 
 
-class ExistingProduct(Iterator):
-    """A product that existed before the frame, of sequences; where it stands is relied on, the real one moves at the end."""
-
-    __slots__ = ("pools", "ahead", "taken", "exhausted")
-    cls = itertools.product
-    moves = ("taken", "exhausted")
-
-    def __init__(self, pools: list[list[Value]], last: Any, source: Source) -> None:
-        super().__init__(source)
-        numbers = list(itertools.product(*(range(len(pool)) for pool in pools)))
-        begun = 0 if last is None else len(numbers) if last is False else numbers.index(last) + 1
-        self.pools, self.ahead = pools, numbers[begun:]
-        self.taken, self.exhausted = 0, False
-
-    def next(self, tx: TraceContext) -> Value | None:
-        tx.effects.change(self)
-        if self.taken == len(self.ahead):
-            self.exhausted = True
-            return None
-        self.taken += 1
-        return tx.build_tuple([tx.look(pool[at]) for pool, at in zip(self.pools, self.ahead[self.taken - 1], strict=True)])
-
-
 class Slice(Iterator):
     """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
 
@@ -166,8 +141,7 @@ class Slice(Iterator):
     def next(self, tx: TraceContext) -> Value | None:
         if self.inner is None:
             return None
-        last = self.wanted if self.stop is None else min(self.wanted, self.stop)
-        while self.at < last:
+        while self.at < self.wanted:
             if not self._read(tx):
                 return None
         if self.stop is not None and self.at >= self.stop:
@@ -191,43 +165,6 @@ class Slice(Iterator):
         return item
 
 
-class ExistingSlice(Iterator):
-    """An islice of step 1 that existed before the frame: its inner iterator moves for itself, the counts are set at the end."""
-
-    __slots__ = ("inner", "skipped", "left", "read", "given", "ended")
-    cls = itertools.islice
-    moves = ("read", "given", "ended")
-
-    def __init__(self, inner: Value, skipped: int, left: int, source: Source) -> None:
-        super().__init__(source)
-        self.inner, self.skipped, self.left = inner, skipped, left
-        self.read, self.given, self.ended = 0, 0, False
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.ended:
-            return None
-        while self.read < self.skipped:
-            if self._read(tx) is None:
-                return None
-        if self.given == self.left:
-            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
-            tx.effects.change(self)
-            self.ended = True
-            return None
-        tx.guard_remaining(self.source, self.given + 1, self.cls, exactly=False)
-        item = self._read(tx)
-        self.given += item is not None
-        return item
-
-    def _read(self, tx: TraceContext) -> Value | None:
-        item = self.inner.next(tx)
-        tx.effects.change(self)
-        tx.count_instruction()
-        self.ended = item is None
-        self.read += item is not None
-        return item
-
-
 class Accumulate(Iterator):
     """itertools.accumulate. `pending`: a start that has not been given yet."""
 
@@ -235,8 +172,8 @@ class Accumulate(Iterator):
     cls = itertools.accumulate
     moves = ("total", "pending")
 
-    def __init__(self, inner: Value, function: Value | None, initial: Value | None) -> None:
-        super().__init__()
+    def __init__(self, inner: Value, function: Value | None, initial: Value | None, source: Source | None = None) -> None:
+        super().__init__(source)
         self.inner, self.function, self.total, self.pending = inner, function, initial, initial is not None
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -249,7 +186,8 @@ class Accumulate(Iterator):
             return None
         item = tx.look(item)
         if self.total is not None:
-            item = binary(tx, "+", self.total, item) if self.function is None else self.function.call(tx, [self.total, item], {})
+            total = tx.look(self.total)
+            item = binary(tx, "+", total, item) if self.function is None else self.function.call(tx, [total, item], {})
         tx.effects.change(self)
         self.total = item
         return item
@@ -262,9 +200,9 @@ class ZipLongest(Iterator):
     cls = itertools.zip_longest
     moves = ("inners",)
 
-    def __init__(self, inners: list[Value], fill: Value) -> None:
-        super().__init__()
-        self.inners: list[Value | None] = list(inners)
+    def __init__(self, inners: Sequence[Value | None], fill: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.inners = list(inners)
         self.fill = fill
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -272,7 +210,12 @@ class ZipLongest(Iterator):
         if not any(inner is not None for inner in self.inners):
             return None
         for position, inner in enumerate(self.inners):
-            item = None if inner is None else inner.next(tx)
+            try:
+                item = None if inner is None else inner.next(tx)
+            except Observed:
+                tx.effects.change(self)
+                self.inners = [None] * len(self.inners)  # an error ends it
+                raise
             if item is None and inner is not None:
                 tx.effects.change(self)
                 self.inners[position] = None
@@ -318,42 +261,36 @@ class Pairwise(Iterator):
         return pair
 
 
-class ExistingPairwise(Pairwise):
-    """A pairwise that existed before the frame, with the item before, if it has begun."""
-
-    __slots__ = ()
-
-    def __init__(self, held: list[Value], source: Source) -> None:
-        super().__init__(held[0] if held else Constant(None))
-        self.source = source
-        if held:
-            self.old = held[1] if len(held) > 1 else None
-        else:
-            self.inner = None
-
-
 class Batches(Iterator):
-    """itertools.batched."""
+    """itertools.batched; `strict`: the last batch must be as long as the others."""
 
-    __slots__ = ("inner", "size")
+    __slots__ = ("inner", "size", "strict")
     cls = BATCHED or object
     moves = ("inner",)
 
-    def __init__(self, inner: Value, size: int) -> None:
-        super().__init__()
-        self.inner: Value | None = inner
-        self.size = size
+    def __init__(self, inner: Value | None, size: int, strict: bool, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.inner, self.size, self.strict = inner, size, strict
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.inner is None:
             return None
         items: list[Value] = []
-        while len(items) < self.size and (item := self.inner.next(tx)) is not None:
-            items.append(tx.look(item))
-        if len(items) < self.size:
-            tx.effects.change(self)
-            self.inner = None
+        try:
+            while len(items) < self.size and (item := self.inner.next(tx)) is not None:
+                items.append(tx.look(item))
+        except Observed:
+            self._end(tx)
+            raise
+        if not items or (self.strict and len(items) < self.size):
+            self._end(tx)
+            if items:
+                raise tx.throw(ValueError, "batched(): incomplete batch")
         return TupleValue(items) if items else None
+
+    def _end(self, tx: TraceContext) -> None:
+        tx.effects.change(self)
+        self.inner = None
 
 
 class Flat(Iterator):
@@ -386,20 +323,11 @@ class Flat(Iterator):
         return None
 
 
-class ExistingChain(Flat):
-    """A chain that existed before the frame, with the iterator of iterables and the open one, if there is any."""
-
-    __slots__ = ("opened",)
-
-    def __init__(self, held: list[Value], source: Source) -> None:
-        super().__init__(held[0] if held else SequenceIterator(TupleValue([])))
-        self.source = source
-        self.current = self.opened = held[1] if len(held) > 1 else None
-
-
 @models(itertools.count)
 def count(tx: TraceContext, start: Value | None = None, step: Value | None = None) -> Value:
-    return Count(0 if start is None else start.constant(), 1 if step is None else step.constant())
+    if not all(given is None or issubclass(given.python_type(), int | float | complex | torch.Tensor) for given in (start, step)):
+        raise GraphBreak("unknown-call", "itertools.count() with an argument that is no number")
+    return Count(start or Constant(0), step or Constant(1))
 
 
 @models(itertools.cycle)
@@ -547,24 +475,6 @@ def bool_of_none(item: Any) -> bool:
     return False
 
 
-class ExistingTakeWhile(TakeWhile):
-    """A takewhile that existed before the frame."""
-
-    __slots__ = ()
-
-    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
-        super().__init__(held[0], SequenceIterator(TupleValue([])) if done else held[1], source)
-
-
-class ExistingDropWhile(DropWhile):
-    """A dropwhile that existed before the frame."""
-
-    __slots__ = ()
-
-    def __init__(self, held: list[Value], done: bool, source: Source) -> None:
-        super().__init__(Facts(bool_of_none) if done else held[0], held[1], source)
-
-
 class FilterFalse(ByFunction):
     """itertools.filterfalse."""
 
@@ -613,59 +523,61 @@ class Compress(Iterator):
 class GroupBy(Iterator):
     """itertools.groupby: groups share its inner iterator, and asking for the next group skips the rest of the current one."""
 
-    __slots__ = ("inner", "key", "born", "at", "ahead", "current")
+    __slots__ = ("inner", "key", "at", "ahead", "current")
     cls = itertools.groupby
     moves = ("ahead", "at", "current")
 
-    def __init__(self, inner: Value, key: Value | None, born: int) -> None:
-        super().__init__()
-        self.inner, self.key, self.born = inner, key, born
-        self.ahead: tuple[Value, Value] | None = None  # (key, item) read and not given yet
+    def __init__(self, inner: Value, key: Value | None, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.inner, self.key = inner, key
+        self.ahead: tuple[Value, Value] | None = None  # (key, item) read last, unless the item was given
         self.at: Value | None = None  # key of the current group
         self.current: Group | None = None
 
-    def read(self, tx: TraceContext) -> bool:
-        """Reads the item ahead, unless that is there; whether there is one."""
-        if self.ahead is None:
-            item = self.inner.next(tx)
-            if item is None:
-                return False
-            item = tx.look(item)
-            key = item if self.key is None else self.key.call(tx, [item], {})
-            tx.effects.change(self)
-            self.ahead = (key, item)
+    def step(self, tx: TraceContext) -> bool:
+        """Reads the item ahead; whether there is one."""
+        item = self.inner.next(tx)
+        if item is None:
+            return False
+        item = tx.look(item)
+        key = item if self.key is None else self.key.call(tx, [item], {})
+        tx.effects.change(self)
+        tx.count_instruction()
+        self.ahead = (key, item)
         return True
 
     def next(self, tx: TraceContext) -> Value | None:
-        while self.read(tx):
-            assert self.ahead is not None
-            key = self.ahead[0]
-            if self.at is None or not tx.equal(self.at, key):
-                tx.effects.change(self)
-                self.at, self.current = key, Group(self, key)
-                return TupleValue([key, self.current])
-            tx.effects.change(self)
-            self.ahead = None
-        return None
+        tx.effects.change(self)
+        self.current = None
+        while self.ahead is None or (self.at is not None and tx.equal(tx.look(self.at), tx.look(self.ahead[0]))):
+            if not self.step(tx):
+                return None
+        tx.effects.change(self)
+        self.at = tx.look(self.ahead[0])
+        self.current = Group(self, self.at)
+        return TupleValue([self.at, self.current])
 
 
 class Group(Iterator):
     """One group of an itertools.groupby."""
 
-    __slots__ = ("of", "key", "born")
-    cls = type(next(itertools.groupby([1]))[1])
+    __slots__ = ("of", "key")
+    cls = GROUP
 
-    def __init__(self, of: GroupBy, key: Value) -> None:
-        super().__init__()
-        self.of, self.key, self.born = of, key, of.born
+    def __init__(self, of: GroupBy, key: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.of, self.key = of, key
+
+    def is_current(self) -> bool:
+        return self.of.current is self
 
     def next(self, tx: TraceContext) -> Value | None:
         of = self.of
-        if of.current is not self or not of.read(tx):
+        if not self.is_current() or (of.ahead is None and not of.step(tx)):
             return None
         assert of.ahead is not None
         key, item = of.ahead
-        if not tx.equal(self.key, key):
+        if not tx.equal(tx.look(self.key), tx.look(key)):
             return None
         tx.effects.change(of)
         of.ahead = None
@@ -723,11 +635,13 @@ def compress(tx: TraceContext, data: Value, selectors: Value) -> Value:
 @models(itertools.groupby)
 def groupby(tx: TraceContext, iterable: Value, key: Value | None = None) -> Value:
     by_item = key is None or (key.is_constant() and key.constant() is None)
-    return GroupBy(iterable.iterator(tx), None if by_item else key, tx.place())
+    return GroupBy(iterable.iterator(tx), None if by_item else key)
 
 
 @models(itertools.tee)
 def tee(tx: TraceContext, iterable: Value, n: Value | None = None) -> Value:
+    if n is not None and number(tx, n) < 0:
+        raise tx.throw(ValueError, "n must be >= 0")
     inner, read, born = iterable.iterator(tx), ListValue([]), tx.place()
     return TupleValue([Tee(inner, read, born) for _ in range(2 if n is None else n.constant())])
 
@@ -736,6 +650,7 @@ if BATCHED is not None:
 
     @models(BATCHED)
     def batched(tx: TraceContext, iterable: Value, n: Value, **options: Value) -> Value:
-        if options or number(tx, n) < 1:
+        strict = options.pop("strict", None)
+        if options or number(tx, n) < 1 or (strict is not None and not BATCHES_MAY_BE_STRICT):
             raise GraphBreak("unknown-call", "itertools.batched() with these arguments")
-        return Batches(iterable.iterator(tx), number(tx, n))
+        return Batches(iterable.iterator(tx), number(tx, n), strict is not None and strict.truth(tx))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..getter import GetterValue
@@ -85,6 +86,8 @@ def delitem(tx: TraceContext, container: Value, key: Value) -> Value:
 def _getter(cls: type) -> None:
     @models(cls)
     def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        if not args or (kwargs and cls is not operator.methodcaller):
+            raise GraphBreak("exception-leaves", f"TypeError of {cls.__name__}()")
         return GetterValue(cls, list(args), kwargs)
 
 

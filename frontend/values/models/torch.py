@@ -83,7 +83,12 @@ def _always(value: Any, *functions: Any) -> None:
         return Constant(value)
 
 
-_always(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+@models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+def is_compiling(tx: TraceContext) -> Value:
+    """Not where nn.Module asks whether it may leave out hooks that are always called."""
+    return Constant(tx.innermost_globals() is not vars(torch.nn.modules.module))
+
+
 _always(False, torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting, torch._C._is_tracing)
 _always(None, torch._C._get_tracing_state)
 _always(None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level)

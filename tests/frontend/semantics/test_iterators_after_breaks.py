@@ -144,7 +144,28 @@ ITERTOOLS: dict[str, Any] = {
     "dropwhile": lambda: itertools.dropwhile(bool, [1, 2, 0, 3, 4, 5]),
     "pairwise": lambda: itertools.pairwise("abcdef"),
     "product": lambda: itertools.product("ab", [1, 2], (3,)),
+    "combinations": lambda: itertools.combinations("abc", 2),
+    "combinations with replacement": lambda: itertools.combinations_with_replacement("ab", 2),
+    "permutations": lambda: itertools.permutations([1, 2, 3], 2),
+    "whole permutations": lambda: itertools.permutations("abc"),
+    "cycle": lambda: itertools.cycle([1, 2]),
+    "cycle that goes round": lambda: begun(itertools.cycle([1, 2, 3]), 4),
+    "accumulate": lambda: itertools.accumulate([1, 2, 3, 4]),
+    "accumulate from a start": lambda: itertools.accumulate([3, 1, 9, 2], max, initial=2),
+    "begun accumulate": lambda: begun(itertools.accumulate("abcde", initial="x"), 2),
+    "zip_longest": lambda: itertools.zip_longest([1], "abc", (4, 5), fillvalue="-"),
+    "begun zip_longest": lambda: begun(itertools.zip_longest([1], "abcdef", (4, 5)), 2),
+    "count of floats": lambda: itertools.count(0.5, 0.1),
+    "slice with steps": lambda: itertools.islice(range(20), 1, 18, 4),
+    "calls": lambda: iter([5, 4, 3, 2].pop, 5),
+    **({"batched": lambda: itertools.batched("abcdefg", 2)} if hasattr(itertools, "batched") else {}),
 }
+
+
+def begun(iterator: Any, taken: int) -> Any:
+    for _ in range(taken):
+        next(iterator)
+    return iterator
 
 
 @pytest.mark.parametrize("times", [0, 1, 2, 3])
@@ -171,7 +192,12 @@ def test_one_of_itertools_from_outside_stands_where_eager_leaves_it(name, times)
 @pytest.mark.parametrize("made", [lambda items: itertools.islice(items, 3), lambda items: itertools.islice(items, 1, 4),
                                   lambda items: itertools.takewhile(lambda item: item != "d", items),
                                   lambda items: itertools.dropwhile(lambda item: item < "c", items),
-                                  itertools.pairwise, lambda items: itertools.product(items, "xy"), lambda items: itertools.islice(items, 0)])  # fmt: skip
+                                  itertools.pairwise, lambda items: itertools.product(items, "xy"), lambda items: itertools.islice(items, 0),
+                                  lambda items: itertools.islice(items, 0, 5, 2), lambda items: itertools.islice(items, 4, 3),
+                                  lambda items: itertools.zip_longest(items, "xyz"), lambda items: itertools.accumulate(items, initial="<"),
+                                  lambda items: itertools.combinations(items, 2), lambda items: itertools.permutations(items, 1),
+                                  lambda items: iter(lambda: next(items), "d"),
+                                  *([lambda items: itertools.batched(items, 2)] if hasattr(itertools, "batched") else [])])  # fmt: skip
 def test_what_has_begun_is_read_to_its_end(made, before):
     def rest(x, iterator):
         return x + 1, list(iterator), next(iterator, "end")
@@ -188,8 +214,14 @@ def test_what_has_begun_is_read_to_its_end(made, before):
 
 @pytest.mark.parametrize(("loop", "breaks"), [("for i, j in itertools.pairwise(range(5))", 4), ("for i in itertools.islice(range(9), 4)", 4),
                                               ("for i, j in itertools.product((0, 1), (2, 3))", 4),
-                                              ("for i in itertools.takewhile(lambda i: i < 4, range(9))", 4)])  # fmt: skip
-def test_a_slice_or_pair_loses_one_statement_a_turn(loop, breaks):
+                                              ("for i in itertools.takewhile(lambda i: i < 4, range(9))", 4),
+                                              ("for i in itertools.islice(range(9), 0, 4, 1)", 4),
+                                              ("for i, j in zip(range(4), itertools.cycle([5, 6]))", 4),
+                                              ("for i, j in itertools.zip_longest(range(4), range(2), fillvalue=0)", 4),
+                                              ("for i in itertools.accumulate([0, 1, 1, 1])", 4),
+                                              ("for i, group in itertools.groupby([0, 0, 1, 2, 2, 3])", 4),
+                                              ("for i, j in itertools.combinations([0, 1, 2, 3, 4], 2)", 10)])  # fmt: skip
+def test_one_of_itertools_loses_one_statement_a_turn(loop, breaks):
     f = program(f"""
 def f(x, seen):
     {loop}:
@@ -199,7 +231,97 @@ def f(x, seen):
         x = torch.relu(x)
     return x, seen
 """)
-    check(f, vec(2, 3), [], graphs=5, breaks=breaks, ran=8)
+    check(f, vec(2, 3), [], graphs=breaks + 1, breaks=breaks, ran=2 * breaks)
+
+
+def groups(taken: int) -> tuple[Any, Any]:
+    """A groupby, and its first group, of which some items were taken."""
+    found = itertools.groupby([1, 1, 1, 2, 2, 3, 4, 4], key=lambda item: item // 2)
+    _, group = next(found)
+    return found, begun(group, taken)
+
+
+GROUPS = {
+    "the group, then the next one": lambda found, group: (next(group, None), *listed(found, 1), list(group)),
+    "the next one, then the group": lambda found, group: (*listed(found, 1), list(group)),
+    "the group alone": lambda found, group: list(group),
+    "the second of two at once": lambda found, group: [list(other) for _, other in [next(found), next(found)]],
+    "all keys": lambda found, group: [key for key, _ in found],
+    "to the end and beyond": lambda found, group: (listed(found, 9), next(found, "end"), list(group)),
+}
+
+
+def listed(found: Any, most: int) -> list[Any]:
+    return [(key, list(group)) for key, group in itertools.islice(found, most)]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3])
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_groupby_from_outside_and_its_group(name, taken):
+    walk = GROUPS[name]
+
+    def f(x, found, group):
+        return x + 1, walk(found, group)
+
+    handle = strict_compile(f, backend="eager")
+    seen = capture_events(handle)
+    for _ in range(2):
+        eager, compiled = groups(taken), groups(taken)
+        assert f(vec(2), *eager)[1] == handle(vec(2), *compiled)[1]
+        assert list(eager[1]) == list(compiled[1]) and listed(eager[0], 9) == listed(compiled[0], 9)
+    assert not [event for event in seen if type(event).__name__ in ("Break", "Skipped")]
+
+
+def test_a_group_that_outlives_the_frame_goes_on():
+    def f(x, ts):
+        found = itertools.groupby(ts, key=len)
+        first, (size, second) = next(found), next(found)
+        return x + size + next(second), first[1], second, found
+
+    ts = [vec(2), vec(2), vec(3), vec(3), vec(3)]
+    (_, *eager), (_, *compiled) = f(vec(1), ts), strict_compile(f, backend="eager")(vec(1), ts)
+    for mine, yours in zip(eager, compiled, strict=True):
+        assert all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a[0] == b[0] for a, b in zip(mine, yours, strict=True))
+
+
+def test_an_error_ends_a_zip_longest():
+    def failing():
+        yield 1
+        raise ValueError("no more")
+
+    def f(x):
+        pairs, seen = itertools.zip_longest(failing(), [1, 2, 3]), []
+        try:
+            for pair in pairs:
+                seen.append(pair)
+        except ValueError as error:
+            seen.append(str(error))
+        return x + 1, seen, list(pairs)
+
+    check(f, vec(2))
+
+
+def test_a_slice_whose_start_is_behind_its_end_skips_to_the_start():
+    def f(x, items):
+        walk = iter(items)
+        return x + 1, list(itertools.islice(walk, 5, 3)), next(walk), list(itertools.islice(walk, 0, 5, 3)), next(walk)
+
+    check(f, vec(2), list(range(20)))
+
+
+@pytest.mark.skipif(PYTHON < (3, 13), reason="batches are strict since 3.13")
+def test_strict_batches():
+    def f(x, items):
+        seen = []
+        try:
+            for batch in itertools.batched(items, 2, strict=True):
+                seen.append(batch)
+        except ValueError as error:
+            seen.append(str(error))
+        return x + 1, seen
+
+    check(f, vec(2), [1, 2, 3])
+    check(f, vec(2), [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("walk", ["k in d", "k in d.keys()", "k, v in d.items()", "i, (k, v) in enumerate(d.items())"])

@@ -1,0 +1,79 @@
+"""Sets and operators of dictionaries' views give their items in the order in which CPython's own tables come to hold them."""
+from __future__ import annotations
+
+import collections
+import random
+from typing import Any
+
+import pytest
+
+from .harness import check, vec
+
+EXPRESSIONS = """
+set(l)
+frozenset(l)
+set(tuple(l))
+set(iter(l))
+{n for n in l}
+{*l, 7}
+{l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7], l[8], l[9], l[10]}
+set(d)
+frozenset(d)
+set(e)
+set(d.keys())
+s | set(l)
+s.union(d)
+s.union(e)
+s.difference(d)
+s.intersection(d)
+s.symmetric_difference(d)
+d.keys() - {3}
+d.keys() - s
+s - d.keys()
+s | d.keys()
+d.keys() & s
+s & d.keys()
+d.keys() ^ s
+e.keys() - {3}
+d.keys() & dict.fromkeys(l[4:]).keys()
+d.items() | e.items()
+d.items() - {(l[0], None)}
+frozenset(l) | d.keys()
+collections.OrderedDict.fromkeys(l).keys() & s
+""".strip().splitlines()
+NAMES = {"collections": collections}
+
+
+def numbers(seed: int) -> list[int]:
+    made = random.Random(seed)
+    return [made.randrange(500) for _ in range(30)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_order_of_new_sets(seed):
+    source = "def f(x, l):\n    d, e, s = dict.fromkeys(l), collections.OrderedDict.fromkeys(l[3:]), set(range(400, 430))\n    return x + 1, ["
+    space: dict[str, Any] = dict(NAMES)
+    exec(source + ", ".join(f"list({expression})" for expression in EXPRESSIONS) + "]\n", space)
+    check(space["f"], vec(2), numbers(seed))
+
+
+def test_in_place_operators_with_a_view_make_another_set():
+    def f(x, l):  # noqa: E741
+        a, c = set(l[:9]), set(l)
+        b, e = a, c
+        a |= {1: 2, 900: 3}.keys()
+        c -= dict.fromkeys(l[5:]).keys()
+        b.update(dict.fromkeys(l))
+        return x + 1, a is b, c is e, list(a), list(b), list(c)
+
+    check(f, vec(2), numbers(5))
+
+
+def test_a_view_of_values_is_no_set():
+    def f(x, d):
+        try:
+            return d.values() | {1}
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(f, vec(2), {"a": 1})
