@@ -13,7 +13,7 @@ from ..values.constant import Constant
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue
 from .opcodes import HANDLERS
-from .outcome import Returned, Yielded
+from .outcome import Restart, Returned, Yielded
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -107,6 +107,8 @@ class Interpreter:
                 stop.place = self.place
             raise
         except Observed as error:
+            if error.value.source is not None:  # its traceback, which somebody may keep, gets an entry of the caller
+                raise Restart(self.tx.place(), GraphBreak("exception-leaves", error.cls.__name__)) from error
             if error.place is None and self.resumable:
                 error.place = self.place
             raise
