@@ -38,6 +38,7 @@ from ..values.base import Lazy, Observed, Value
 from ..values.comparison_key import ComparisonKey
 from ..values.constant import Constant
 from ..values.context_manager import Modes
+from ..values.enum_member import EnumMember
 from ..values.exception import ExceptionValue
 from ..values.existing_iterator import ExistingIterator
 from ..values.function import CellValue, FunctionValue, MethodValue
@@ -578,7 +579,7 @@ class Trace:
             entries[hashed] = (old[0] if old else key, value)
         return DictValue(entries)
 
-    def namespace(self, of: UserObject | FunctionValue) -> Value:
+    def namespace(self, of: UserObject | FunctionValue | EnumMember) -> Value:
         return Namespace(of)
 
     def table(self, module: ModuleValue, name: str) -> DictValue:

@@ -121,6 +121,14 @@ class Value:
         return False
 
 
+def answered(result: Value, cls: type, name: str) -> Value:
+    """What a special method gave, of the very class that Python asks for: what else there is it converts, warns of or refuses."""
+    wrong = result.python_type() is not cls
+    if wrong or (name == "__len__" and result.is_constant() and result.constant() < 0):
+        raise GraphBreak("unknown-call", f"{name}() that gives {result.describe()}")
+    return result
+
+
 class Call(NamedTuple):
     """A call to be made; `through`: the functions that Python would call on the way to it, outermost first."""
 

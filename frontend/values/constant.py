@@ -1,8 +1,6 @@
 """Literals: numbers, strings, None, dtypes, devices and the like, and folding of pure calls on them."""
 from __future__ import annotations
 
-import enum
-import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,7 +26,7 @@ def is_literal(obj: Any) -> bool:
 
 
 class Constant(Value):
-    """A literal (or an enumeration's member). Its methods and attributes are evaluated at once."""
+    """A literal. Its methods and attributes are evaluated at once."""
 
     __slots__ = ("object",)
 
@@ -46,7 +44,7 @@ class Constant(Value):
         return self.object
 
     def describe(self) -> str:
-        return f"member of {type(self.object).__qualname__}" if isinstance(self.object, enum.Enum) else repr(self.object)
+        return repr(self.object)
 
     def key(self, tx: TraceContext) -> Any:
         return self.object
@@ -55,12 +53,6 @@ class Constant(Value):
         return bool(self.object)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if isinstance(self.object, enum.Enum):
-            raw = next((vars(base)[name] for base in type(self.object).__mro__ if name in vars(base)), None)
-            if type(raw) is types.FunctionType:
-                return tx.class_method(self, type(self.object), name)
-            if type(raw) is property:
-                return tx.wrap(raw.fget, None).call(tx, [self], {})
         try:
             value = getattr(self.object, name)
         except AttributeError as error:
@@ -73,11 +65,6 @@ class Constant(Value):
         handler = method_of(type(self.object), name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
-        if isinstance(self.object, enum.Enum) and not hasattr(type(self.object)._member_type_, name):
-            found = self.attribute(tx, name)
-            if isinstance(found, ConstantMethod):
-                raise self.unsupported(f"method {name}")
-            return found.call(tx, args, kwargs)
         return fold(tx, getattr(self.object, name), args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..interpret.graph import GraphBuilder
     from ..interpret.shapes import Shapes
     from .context_manager import Modes
+    from .enum_member import EnumMember
     from .function import FunctionValue
     from .klass import ClassValue
     from .mapping import DictValue
@@ -187,7 +188,7 @@ class TraceContext(Protocol):
     def build_dict(self, pairs: list[tuple[Value, Value]]) -> DictValue:
         """A new dictionary."""
 
-    def namespace(self, of: UserObject | FunctionValue) -> Value:
+    def namespace(self, of: UserObject | FunctionValue | EnumMember) -> Value:
         """An object's __dict__."""
 
     def table(self, module: ModuleValue, name: str) -> DictValue:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import Value
 from .constant import Constant
+from .enum_member import EnumMember
 from .function import FunctionValue
 from .mapping import DictValue
 from .user_object import UserObject
@@ -18,7 +19,7 @@ class Namespace(DictValue):
 
     __slots__ = ("of",)
 
-    def __init__(self, of: UserObject | FunctionValue) -> None:
+    def __init__(self, of: UserObject | FunctionValue | EnumMember) -> None:
         super().__init__({})
         self.of = of
 

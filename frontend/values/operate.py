@@ -122,7 +122,7 @@ def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
 def is_first(left: Value, right: Value) -> bool:
     """Whether Python asks the left operand before the right one."""
     mine, other = left.python_type(), right.python_type()
-    return other is mine or not issubclass(other, mine)
+    return other is mine or mine not in other.__mro__  # no __subclasscheck__ is asked
 
 
 def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
@@ -150,9 +150,8 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
     """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that answers."""
     attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
     if isinstance(right, UserObject):
-        mine, other = left.python_type(), right.python_type()
-        redefined = lookup(other, f"__r{name}__")[1] is not lookup(mine, f"__r{name}__")[1]
-        if other is not mine and issubclass(other, mine) and redefined:
+        inherited = lookup(right.cls, f"__r{name}__")[1] is lookup(left.python_type(), f"__r{name}__")[1]
+        if not is_first(left, right) and not inherited:
             attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))

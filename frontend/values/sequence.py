@@ -9,7 +9,7 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.source import Source
-from .base import Lazy, Observed, Value
+from .base import Lazy, Observed, Value, answered
 from .constant import Constant
 from .iterator import SequenceIterator
 from .mutable import Mutable
@@ -137,7 +137,7 @@ class Sequence(BuiltinContainer):
             found = key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
             if not isinstance(key, Mutable) or found is None:
                 raise key.unsupported("as an index")
-            key = found.call(tx, [], {})
+            key = answered(found.call(tx, [], {}), int, "__index__")
         index = key.constant()
         try:
             self.items[index]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
-from .base import Call, Observed, Value
+from .base import Call, Observed, Value, answered
 from .constant import Constant
 from .hashed import key_of
 from .iterator import ItemIterator
@@ -296,9 +296,8 @@ class UserObject(Mutable):
     def truth(self, tx: TraceContext) -> bool:
         as_bool = self.special(tx, "__bool__")
         if as_bool is not None:
-            return as_bool.call(tx, [], {}).truth(tx)
-        size = self.special(tx, "__len__")
-        return True if size is None else size.call(tx, [], {}).truth(tx)
+            return answered(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
+        return True if self.special(tx, "__len__") is None else self.length(tx).truth(tx)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         found = self.special(tx, "__call__")
@@ -315,7 +314,10 @@ class UserObject(Mutable):
             return self  # made in C, it is its own iterator
         found = self.special(tx, "__iter__")
         if found is not None:
-            return found.call(tx, [], {})
+            made = found.call(tx, [], {})
+            if not hasattr(made.python_type(), "__next__"):
+                raise tx.throw(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
+            return made
         if self.special(tx, "__getitem__") is None:
             raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not iterable")
         return ItemIterator(self)
@@ -329,9 +331,7 @@ class UserObject(Mutable):
             raise
 
     def length(self, tx: TraceContext) -> Value:
-        if self.special(tx, "__len__") is None:
-            raise tx.throw(TypeError, f"object of type '{self.cls.__name__}' has no len()")
-        return self._call_special(tx, "__len__", [], "has no len()")
+        return answered(self._call_special(tx, "__len__", [], "has no len()"), int, "__len__")
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self._call_special(tx, "__getitem__", [key], "is not subscriptable")

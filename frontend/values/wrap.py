@@ -23,6 +23,7 @@ from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
 from .deque import DequeValue
+from .enum_member import EnumMember
 from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
@@ -97,7 +98,7 @@ def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if "_name_" not in object.__getattribute__(obj, "__dict__"):
         raise GraphBreak("unsupported-value", f"a member of {type(obj).__qualname__}, which is being made")
     tx.guard(source, Kind.IS, obj)
-    return Constant(obj, source)
+    return EnumMember(obj, source)
 
 
 def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
-from ..base import Observed, Value
+from ..base import Observed, Value, answered
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..hashed import has_true_hash, hash_of
@@ -366,7 +366,7 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
-                return found.call(tx, [], {})
+                return answered(found.call(tx, [], {}), cls, name)
         if len(args) == 1 and isinstance(args[0], SymbolicNumber):
             return calculate(tx, cls, args[0]) or args[0]
         return fold(tx, cls, list(args), {})
@@ -422,7 +422,7 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
     if obj is None:
         return Constant("")
     if isinstance(obj, UserObject):
-        return obj._call_special(tx, "__str__", [], "has no str()")
+        return answered(obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__")
     if isinstance(obj, Sequence | DictValue) and not rest:
         return builtin_repr(tx, obj)
     return fold(tx, str, [obj, *rest], {})
@@ -431,7 +431,7 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
 @models(repr)
 def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
-        return obj._call_special(tx, "__repr__", [], "has no repr()")
+        return answered(obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__")
     if isinstance(obj, Sequence) and obj.cls in (list, tuple) and not obj.is_constant():
         left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
         return Constant(left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right)
@@ -447,7 +447,7 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
     if isinstance(obj, TensorValue):
         raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
     if isinstance(obj, UserObject):
-        return obj._call_special(tx, "__format__", [spec], "has no format()")
+        return answered(obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__")
     if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
         return builtin_repr(tx, obj)
     return fold(tx, format, [obj, spec], {})
