@@ -11,6 +11,7 @@ from ...errors import GraphBreak
 from ..pycode.assemble import GENERATORS, dummy_closure
 from ..pycode.completion import AS_IS, Completion
 from ..pycode.decode import decode
+from ..pycode.flow import keeps_its_frame
 from ..pycode.through import Through
 from ..values.base import Value
 from ..values.constant import Constant
@@ -34,6 +35,8 @@ def inline(
     reason = opaque_reason(function)
     if reason is not None:
         raise GraphBreak(*reason)
+    if keeps_its_frame(function.code):
+        raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
     if len(tx.frames) >= tx.options.inline_depth:
         raise GraphBreak("too-deep", str(len(tx.frames)))
     slots = bind(tx, function, args, kwargs)

@@ -5,10 +5,11 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import GraphBreak
+from ...errors import GraphBreak, SkipFrame
 from ...guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ...options import Options
 from ...phases import Clock
+from ..pycode.flow import keeps_its_frame
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, Suspended
 from ..values.base import NULL, Lazy, Observed, Value
@@ -115,6 +116,8 @@ def capture_call(
     clock: Clock,
 ) -> Capture:
     """Captures a frame from its start, given its argument slots as they are at entry. `loops`: those left to Python, added to."""
+    if keeps_its_frame(decoded.code):
+        raise SkipFrame("it reads its own frame")
     tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):

@@ -6,6 +6,7 @@ frames never break. Knows no versions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import overload
 
 from .instr import DecodedCode, Handler, Instr, Op
@@ -19,6 +20,12 @@ ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
 FRAME_READERS = frozenset({
     "locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref", "proxy", "ref", "finalize",
 })  # fmt: skip
+
+
+def keeps_its_frame(code: CodeType) -> bool:
+    """Whether code takes its own frame and asks that, maybe later, for its variables: from 3.13 on they are the frame's as it is then."""
+    names = set(code.co_names)
+    return "f_locals" in names and not names.isdisjoint({"_getframe", "currentframe"})
 
 
 class Liveness(Sequence[frozenset[int]]):

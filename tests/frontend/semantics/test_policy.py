@@ -175,3 +175,17 @@ def test_every_break_reason_is_complete():
         assert reason.id == name and name == name.lower() and " " not in name
         assert len(reason.hint) > 10 and len(reason.sentence.format("x")) > 10
         assert reason.sentence.count("{}") <= 1
+
+
+def reads_its_variables(x):
+    frame = sys._getframe()
+    y = x + 1
+    return y, sorted(frame.f_locals)
+
+
+def test_a_frame_that_reads_its_own_variables_is_left_to_python():
+    def calls_one(x):
+        return reads_its_variables(x.sin())[0] * 2
+
+    check(reads_its_variables, vec(2), graphs=0, breaks=None, skipped=True)
+    check(calls_one, vec(2), graphs=2, breaks=("unknown-call",), skipped=True)
