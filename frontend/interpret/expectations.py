@@ -11,7 +11,7 @@ from ..values.sequence import Sequence
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
 from .capture import Break, BrokenFrame, Capture
-from .variation import Variation
+from .variation import Beginnings, Variation
 
 NUMBERS = ("data-dependent-value", "data-dependent-branch")  # breaks that take a number from a tensor: it differs each time
 
@@ -21,12 +21,13 @@ def expect(variation: Variation, capture: Capture, frames: tuple[Suspended, ...]
     exit_ = capture.exit
     if not isinstance(exit_, Break):
         return
+    known = capture.trace.variation.by_beginning()
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
         values = state_values(suspended.point, frame)
         for index, value in enumerate(values):
             if value is not None:
-                tell(variation, capture, value, SequenceItem(root, index))
+                tell(variation, known, value, SequenceItem(root, index))
         if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
             variation.expect_number(SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
@@ -39,7 +40,7 @@ def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
     return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
 
 
-def tell(variation: Variation, capture: Capture, value: Value, path: Source, around: tuple[Value, ...] = ()) -> None:
+def tell(variation: Variation, known: Beginnings, value: Value, path: Source, around: tuple[Value, ...] = ()) -> None:
     """What varies in one value, and in what is under it. `around`: what it lies in, which it may hold itself."""
     if isinstance(value, TensorValue):
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
@@ -49,9 +50,9 @@ def tell(variation: Variation, capture: Capture, value: Value, path: Source, aro
         variation.expect_number(path)
     elif isinstance(value, Sequence) and value not in around and getattr(value, "unread", None) is None:
         for index, item in enumerate(value.items):
-            tell(variation, capture, item, SequenceItem(path, index), (*around, value))
+            tell(variation, known, item, SequenceItem(path, index), (*around, value))
     elif isinstance(value, CellValue) and value.contents is not None:
         if value not in around:
-            tell(variation, capture, value.contents, CellContents(path), (*around, value))
+            tell(variation, known, value.contents, CellContents(path), (*around, value))
     if value.source is not None:
-        variation.under(capture.trace.variation, value.source, path)
+        variation.under(known, value.source, path)

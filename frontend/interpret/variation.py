@@ -4,6 +4,7 @@ In: what each capture of the site met. Out: for the next capture, which of them 
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from ...guards.source import Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
+Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]  # paths with the sizes there, None for a number
 
 
 class Variation:
@@ -52,23 +54,26 @@ class Variation:
         """Says beforehand that a number will differ."""
         self.numbers[source] = VARIES
 
-    def under(self, other: Variation, root: Source, path: Source) -> None:
-        """Takes over what `other`, which may be this one, knows to differ under `root`, which is found at `path` here."""
-        for source, sizes in list(other.sizes.items()):
-            if None in sizes and is_under(source, root):
+    def by_beginning(self) -> Beginnings:
+        """What is known to differ now, by each path that its own begins with."""
+        found: Beginnings = {}
+        sizes = ((source, sizes) for source, sizes in self.sizes.items() if None in sizes)
+        numbers = ((source, None) for source, number in self.numbers.items() if number is VARIES)
+        for source, differs in itertools.chain(sizes, numbers):
+            beginning: Source | None = source
+            while beginning is not None:
+                found.setdefault(beginning, []).append((source, differs))
+                beginning = beginning.base
+        return found
+
+    def under(self, known: Beginnings, root: Source, path: Source) -> None:
+        """Takes over what is `known` to differ under `root`, which is found at `path` here."""
+        for source, sizes in known.get(root, ()):
+            if sizes is None:
+                self.expect_number(rebased(source, root, path))
+            else:
                 varied = [dim for dim, size in enumerate(sizes) if size is None]
                 self.expect_dims(rebased(source, root, path), len(sizes), varied)
-        for source, number in list(other.numbers.items()):
-            if number is VARIES and is_under(source, root):
-                self.expect_number(rebased(source, root, path))
-
-
-def is_under(source: Source | None, root: Source) -> bool:
-    while source is not None:
-        if source == root:
-            return True
-        source = source.base
-    return False
 
 
 def rebased(source: Source, root: Source, path: Source) -> Source:
