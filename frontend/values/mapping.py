@@ -446,7 +446,7 @@ class SetIterator(ListedIterator):
             return None
         if len(self.of.members) != len(self.members):
             raise tx.throw(RuntimeError, "Set changed size during iteration")
-        if not self.is_current:
+        if self.of in tx.effects.changed and not self.is_current:
             raise self.unsupported("next() after members were exchanged")
         tx.effects.change(self)
         self.over = not self.rest
