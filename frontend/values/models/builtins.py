@@ -388,7 +388,10 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.call("call_function", abs, [obj], {})
     if isinstance(obj, UserObject):
-        return obj.method(tx, "__abs__", [], {})
+        found = obj.special(tx, "__abs__")
+        if found is None:
+            raise tx.throw(TypeError, f"bad operand type for abs(): '{obj.cls.__name__}'")
+        return found.call(tx, [], {})
     if isinstance(obj, SymbolicNumber):
         return calculate(tx, abs, obj) or obj
     return fold(tx, abs, [obj], {})

@@ -218,3 +218,24 @@ def test_what_a_member_holds_is_changed():
         assert torch.equal(value, vec(2) + length)
         assert seen is Kept.ONE.seen
         assert seen == list(range(length))
+
+
+@pytest.mark.parametrize("use", [abs, len, iter, reversed, str, int, hash])
+def test_special_methods_are_those_of_the_class(use):
+    class Bare:
+        def __repr__(self):
+            return "bare"
+
+        def __hash__(self):
+            return 3
+
+    def f(x, bare):
+        for name in ("abs", "len", "iter", "reversed", "str", "int", "hash"):
+            setattr(bare, f"__{name}__", lambda: 7)
+        try:
+            answer = use(bare)
+        except TypeError as error:
+            answer = str(error)
+        return x + 1, answer
+
+    check(f, vec(2), Bare(), graphs=None, breaks=None)
