@@ -331,7 +331,10 @@ class UserObject(Mutable):
             raise
 
     def length(self, tx: TraceContext) -> Value:
-        return answered(self._call_special(tx, "__len__", [], "has no len()"), int, "__len__")
+        found = self.special(tx, "__len__")
+        if found is None:
+            raise tx.throw(TypeError, f"object of type '{self.cls.__name__}' has no len()")
+        return answered(found.call(tx, [], {}), int, "__len__")
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self._call_special(tx, "__getitem__", [key], "is not subscriptable")
