@@ -363,6 +363,7 @@ LOADS: dict[type[Source], LoadKind] = {
     ),
     s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
+    s.AddressOf: LoadKind(50, lambda source: Encoded("CALL", id)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
     s.EnteredRandomState: LoadKind(5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)),
     s.PlainTensor: LoadKind(2000, lambda source: Encoded("CALL", without_class, runs_python=True)),

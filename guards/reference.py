@@ -142,6 +142,10 @@ def referent(source: s.Referent, frame: FrameView) -> Any:
     return weakref.ReferenceType.__call__(load(source.of, frame))
 
 
+def address_of(source: s.AddressOf, frame: FrameView) -> int:
+    return id(load(source.of, frame))
+
+
 def handled_outside(source: s.HandledOutside, frame: FrameView) -> BaseException | None:
     return handled_now(None)
 
@@ -270,6 +274,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.IteratorItem: iterator_item,
     s.IteratorPart: iterator_part,
     s.Referent: referent,
+    s.AddressOf: address_of,
     s.HandledOutside: handled_outside,
     s.EnteredRandomState: entered_random_state,
     s.PlainTensor: plain_tensor,

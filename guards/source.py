@@ -282,6 +282,17 @@ class Referent(Source):
 
 
 @path
+class AddressOf(Source):
+    """The id() of the object `of`: a number that says nothing of the object itself, which may be gone."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"id({self.of.name})"
+
+
+@path
 class HandledOutside(Source):
     """The exception that was being handled when the frame was entered, None if there was none."""
 

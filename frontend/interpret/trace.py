@@ -48,6 +48,7 @@ from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
+from ..values.python_module import PythonModule
 from ..values.random_state import RandomState
 from ..values.registry import accepts, method_of
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, TupleValue
@@ -306,6 +307,14 @@ class Trace:
     def known(self, obj: Any) -> Any:
         found = self._known.get(id(obj))
         return found and found[1]
+
+    def real(self, value: Value) -> Any:
+        """The existing object that a value stands for; None where no path led to one."""
+        if isinstance(value, ClassValue):
+            return value.cls
+        if isinstance(value, (TensorValue, FunctionValue, PythonModule)):
+            return value.real
+        return next((obj for obj, known in self._known.values() if known is value), None)
 
     def remember(self, obj: Any, value: Value) -> Any:
         self._known[id(obj)] = (obj, value)

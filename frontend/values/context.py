@@ -94,6 +94,9 @@ class TraceContext(Protocol):
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""
 
+    def real(self, value: Value) -> Any:
+        """The existing object that a value stands for, or None."""
+
     def known(self, obj: Any) -> Any:
         """The value that a mutable object is tied to, or None."""
 

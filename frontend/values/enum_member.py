@@ -42,6 +42,14 @@ class EnumMember(Constant):
             raise self.unsupported(f"method {name}")
         return found.call(tx, args, kwargs)
 
+    def iterator(self, tx: TraceContext) -> Value:
+        raw = lookup(type(self.object), "__iter__")[1]
+        if raw is vars(enum.Flag).get("__iter__"):
+            return tx.wrap(tuple(self.object), None).iterator(tx)
+        if type(raw) is types.FunctionType:
+            return self.attribute(tx, "__iter__").call(tx, [], {}).iterator(tx)
+        return super().iterator(tx)
+
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
         """What its own dictionary holds, or None."""
         own, path = vars(self.object), self._dictionary(tx)

@@ -281,7 +281,7 @@ class ClassValue(Value):
             return model(tx, *args, **kwargs)
         if isinstance(self.cls, enum.EnumMeta) or (is_number_of_numpys(self.cls) and foldable(args, kwargs)):
             return fold(tx, self.cls, args, kwargs)
-        if issubclass(self.cls, tuple) and hasattr(self.cls, "_make") and "__new__" in self.cls.__dict__ and "_fields" in self.cls.__dict__:
+        if is_named_tuple(self.cls):
             return self._named_tuple(tx, args, kwargs)
         if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
             return tx.wrap(dict, None).call(tx, args, kwargs)
@@ -304,6 +304,14 @@ class ClassValue(Value):
         if set(given) != set(fields) or len(args) > len(fields):
             raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
         return TupleValue([given[name] for name in fields], None, self.cls)
+
+
+def is_named_tuple(cls: type) -> bool:
+    """Whether its instances are made as collections.namedtuple() says, and hold nothing else."""
+    if not issubclass(cls, tuple) or not hasattr(cls, "_make") or cls.__dictoffset__ or lookup(cls, "__init__")[1] is not object.__init__:
+        return False
+    maker = next(base for base in cls.__mro__ if "__new__" in vars(base))
+    return "_fields" in vars(maker)
 
 
 def is_number_of_numpys(cls: type) -> bool:

@@ -19,7 +19,7 @@ from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
 from .opaque_tensor import OpaqueTensor
 from .registry import method
-from .sequence import BoundBuiltin, ListValue, Sequence, SliceValue, list_extend, one_of
+from .sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .tensor_subclass import TORCHS, TensorObject, dispatched, undressed_call
@@ -287,6 +287,8 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
         found = value.special(tx, name)
         if found is not None:
             return found.call(tx, [], {})
+    if isinstance(value, BuiltinContainer) and isinstance(lookup(value.python_type(), name)[1], types.FunctionType):  # of a Counter
+        return value.method(tx, name, [], {})
     return fold(tx, function, [value], {})
 
 

@@ -445,5 +445,5 @@ FAMILIES: tuple[tuple[Any, Rule], ...] = (
 
 def is_named_tuple(obj: Any) -> bool:
     cls = type(obj)
-    return issubclass(cls, tuple) and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+    return issubclass(cls, tuple) and not cls.__dictoffset__ and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
 

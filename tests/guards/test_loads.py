@@ -158,6 +158,7 @@ CASES = {
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
     "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),
     "referent of no reference": (s.Referent(X), 3, GONE),
+    "address": (s.AddressOf(X), TENSOR, id(TENSOR)),
     "size": (s.TensorProperty(X, "size", 1), TENSOR, 7),
     "size negative": (s.TensorProperty(X, "size", -1), TENSOR, 7),
     "size outside": (s.TensorProperty(X, "size", 2), TENSOR, GONE),

@@ -12,6 +12,7 @@ import torch
 from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
+from ....guards.source import AddressOf
 from ..base import Observed, Value, answered
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
@@ -155,7 +156,10 @@ def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
 
 @models(id)
 def builtin_id(tx: TraceContext, obj: Value) -> Value:
-    raise GraphBreak("unknown-call", "id()")
+    real = None if obj.source is None else tx.real(obj)
+    if obj.source is None or real is None:
+        raise GraphBreak("unknown-call", f"id() of {obj.describe()}, which the frame makes")
+    return tx.wrap(id(real), AddressOf(obj.source))
 
 
 @models(hash)
