@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...errors import GraphBreak
 from ...guards.iterators import GROUP, advance
 from ...guards.native import new_group, set_ahead, set_group
 from ...guards.source import SequenceItem, SlotSource, Source
@@ -269,7 +270,10 @@ def _give_attributes(r: Reloader, value: Any) -> None:
 @makes(SetValue)
 def make_set(r: Reloader, value: SetValue) -> None:
     def members() -> None:
-        order = value.making() if value.has_order() else list(value.members)
+        try:
+            order = value.making() if value.has_order() else list(value.members)
+        except GraphBreak:  # comparing them once more, in Python, cannot be captured any more
+            order = None
         if order is None:
             raise Unreloadable(value)
         r.all([value.members[key] for key in order])

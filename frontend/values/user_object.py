@@ -315,7 +315,7 @@ class UserObject(Mutable):
         found = self.special(tx, "__iter__")
         if found is not None:
             made = found.call(tx, [], {})
-            if not hasattr(made.python_type(), "__next__"):
+            if lookup(made.python_type(), "__next__")[0] is None:
                 raise tx.throw(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
             return made
         if self.special(tx, "__getitem__") is None:

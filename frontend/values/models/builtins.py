@@ -289,7 +289,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
         if obj.base is not None or obj.special(tx, "__getitem__") is None:
             raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
         return BackwardItems(tx, obj)
-    if not any(hasattr(obj.python_type(), name) for name in ("__reversed__", "__getitem__")):
+    if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
         raise tx.throw(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
     return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
