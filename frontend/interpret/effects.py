@@ -37,6 +37,7 @@ class EffectLog:
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[tuple[int, str], tuple[Namespace, Value | None]] = {}  # (id, name): (namespace or class, value or deleted)
         self.keys_read: set[tuple[Mutable, str]] = set()  # attributes of which the hashes of keys were made
+        self.variables_read: set[object] = set()  # cells, and globals by (id, name), by which keys were hashed or compared
         self.outputs: list[Output] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
@@ -49,6 +50,7 @@ class EffectLog:
         """To be called before a change of `value`'s state."""
         if self.forbidden is not None and not (isinstance(value, Iterator) and value.source is None):
             self._refuse()
+        self._keep_variable(value)
         if value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
             value.epoch = self.epoch
@@ -79,9 +81,22 @@ class EffectLog:
         if (value, name) in self.keys_read:
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {value.describe()}, a key")
 
+    def note_variable(self, variable: object, set_here: bool) -> None:
+        """A variable (a cell, or a global by its namespace's id and its name) is read; where a key is compared by it, it has to be what
+        it is when rebuilt code compares once more."""
+        if self.forbidden is not None:
+            if set_here:
+                raise GraphBreak("unsupported-value", f"{self.forbidden} that reads a variable which the frame sets")
+            self.variables_read.add(variable)
+
+    def _keep_variable(self, variable: object) -> None:
+        if self.variables_read and variable in self.variables_read:
+            raise GraphBreak("unsupported-mutation", "of a variable by which keys are compared")
+
     def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
         """A global variable, or an attribute of a class, is bound, or deleted (None)."""
         self._refuse()
+        self._keep_variable((id(where), name))
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)

@@ -61,7 +61,8 @@ class NoEffects:
     def __init__(self, real: Any, args: list[Value]) -> None:
         self.changed, self.globals = real.changed, real.globals
         self.outside = list(containers(args))
-        self.note_read, self.note_store, self.unchanged = real.note_read, real.note_store, real.unchanged
+        self.note_read, self.note_store, self.note_variable = real.note_read, real.note_store, real.note_variable
+        self.unchanged = real.unchanged
 
     def change(self, value: Any) -> None:
         if value.source is not None or value.epoch or any(value is other for other in self.outside):

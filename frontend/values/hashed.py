@@ -94,6 +94,8 @@ def has_true_hash(key: Any) -> bool:
 def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[Any]) -> None:
     """Relies on the hashes under which an existing dictionary or set holds its keys: an object may have changed since."""
     stored = stored_hashes(real)
+    if len(set(stored)) < len(stored) and any(map(holds_hashed, keys)):  # they may be equal by now, and would be one here
+        raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that hash alike")
     if any(type(key) is Hashed and key.number != number for key, number in zip(keys, stored, strict=True)):
         raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that have changed since they were stored")
     tx.guard(source, Kind.PYTHON, (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored))

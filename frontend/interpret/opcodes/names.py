@@ -73,7 +73,9 @@ def load_closure(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LOAD_DEREF)
 def load_deref(frame: Interpreter, instr: Instr) -> None:
-    value = _cell(frame, instr.arg).get(frame.tx)
+    cell = _cell(frame, instr.arg)
+    frame.tx.effects.note_variable(cell, cell.source is None or cell in frame.tx.effects.changed)
+    value = cell.get(frame.tx)
     if value is None:
         name = frame.decoded.slots[instr.arg]
         if instr.arg in frame.decoded.frees:
@@ -104,6 +106,7 @@ def global_value(frame: Interpreter, name: str) -> Value:
     """What a name means in the frame's globals, then in builtins."""
     tx, path = frame.tx, frame.globals_path
     stored = tx.effects.globals.get((id(frame.globals), name), MISSING)
+    tx.effects.note_variable((id(frame.globals), name), stored is not MISSING)
     if stored is not MISSING and stored[1] is not None:
         return stored[1]
     if stored is MISSING and name in frame.globals:

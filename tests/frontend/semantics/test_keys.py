@@ -220,3 +220,51 @@ def test_each_change_of_a_dictionary_and_its_keys_is_seen():
     d.clear()
     d[k] = 2
     agree()
+
+
+EQUAL = False
+
+
+class Moody:
+    """Equal to others of its kind now and then."""
+
+    def __hash__(self) -> int:
+        return 5
+
+    def __eq__(self, other: object) -> bool:
+        return EQUAL
+
+
+def test_keys_that_become_equal() -> None:
+    def f(x: torch.Tensor) -> Any:
+        global EQUAL
+        d = {}
+        d[Moody()] = 1
+        d[Moody()] = 2
+        EQUAL = True
+        d[Moody()] = 3
+        count = len(d)
+        EQUAL = False
+        return x + count, list(d.values())
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_a_variable_by_which_keys_are_compared() -> None:
+    def f(x: torch.Tensor) -> Any:
+        class Key:
+            def __hash__(self) -> int:
+                return 5
+
+            def __eq__(self, other: object) -> bool:
+                return equal
+
+        d = {}
+        equal = False
+        d[Key()] = 1
+        d[Key()] = 2
+        equal = True
+        d[Key()] = 3
+        return x + len(d), list(d.values())
+
+    check(f, vec(2), graphs=None, breaks=None, again=False)
