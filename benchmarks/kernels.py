@@ -6,13 +6,13 @@ results once. The limit is a copy of a large tensor in the same run, so a share 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from framejit.backends.autotune.measure import sample
 from torch import Tensor
 
 from . import systems
@@ -91,12 +91,7 @@ def moved_bytes(inputs: list[Tensor], results: Any) -> int:
 
 
 def microseconds(call: Callable[[], Any], count: int, wait: Callable[[], Any]) -> float:
-    wait()
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    wait()
-    return (time.perf_counter() - start) / count * 1e6
+    return sample(call, count, wait) * 1e6
 
 
 @torch.no_grad()

@@ -105,8 +105,9 @@ def load_global(frame: Interpreter, instr: Instr) -> None:
 def global_value(frame: Interpreter, name: str) -> Value:
     """What a name means in the frame's globals, then in builtins."""
     tx, path = frame.tx, frame.globals_path
-    stored = tx.effects.globals.get((id(frame.globals), name), MISSING)
-    tx.effects.note_variable((id(frame.globals), name), stored is not MISSING)
+    variable = id(frame.globals), name
+    stored = tx.effects.globals.get(variable, MISSING)
+    tx.effects.note_variable(variable, stored is not MISSING)
     if stored is not MISSING and stored[1] is not None:
         return stored[1]
     if stored is MISSING and name in frame.globals:
