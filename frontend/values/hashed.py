@@ -41,7 +41,9 @@ class Hashed:
         else:
             raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key that another object may be equal to")
         with self.tx.effects.unchanged("__eq__ of a key"):
-            return self.tx.equal(self.value, compared)
+            if not self.tx.equal(self.value, compared):  # rebuilt code would ask again, when what it goes by may be another
+                raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key beside another that hashes alike")
+        return True
 
 
 class _Number:

@@ -119,8 +119,7 @@ d.update({k: 5}), d.pop(Key(1)), d.setdefault(Key(1), x), list(d)
 [(key.number, value) for key, value in d.items()], list(d.values()), {**d}, d == {Key(1): 1, Key(2): 2}, d.keys() & {k}
 {Key(i % 2): x + i for i in range(4)}
 d.pop(k), d.setdefault(k, x), list(d.items())
-{Colliding(1): 1, Colliding(2): 2, 3: x}, 2 in {Colliding(2): 1}, {Colliding(1): 1, Colliding(2): 2}.get(7), {7: 1}.get(Colliding(7))
-Undecided(1) in {Undecided(1): x}, len({Undecided(1), Undecided(1)})
+2 in {Colliding(2): 1}, {7: 1}.get(Colliding(7)), {Colliding(3): x, Colliding(3): 1}
 {Huge(0): 1, Huge(3): x}[Huge(3)], hash(Huge(0)), hash((k, 1)) == hash((Key(2), 1))
 x * t[Config(1)], Config(1, "b") in t, dataclasses.replace(Config(1), size=2) in t, {Config(i % 2): i for i in range(4)}
 s | {Key(4), k}, s & {k}, s - {k}, k in s, s == {k}, s <= {k, Key(1), Key(3)}, frozenset(s), [key.number for key in s]
@@ -145,6 +144,13 @@ def test_keys_that_are_compared_in_python(use):
     space = {**globals()}
     exec(f"def f(x, d, k, t, s, m, l, c, o):\n    return x + 1, ({use})\n", space)
     check(space["f"], vec(2), kwargs=worlds(), again=False)
+
+
+@pytest.mark.parametrize("use", ["{Colliding(1): 1, Colliding(2): x}", "Colliding(2) in {Colliding(1)}", "len({Undecided(1), Undecided(1)})"])
+def test_keys_that_hash_alike_and_differ_are_left_to_python(use):
+    space = {**globals()}
+    exec(f"def f(x):\n    y = x + 1\n    return y * 2, ({use})\n", space)
+    check(space["f"], vec(2), graphs=None, breaks=("unsupported-value",) * (2 if use.startswith("len") else 1))
 
 
 def test_what_comparing_raises_is_raised_there():
@@ -248,6 +254,31 @@ def test_keys_that_become_equal() -> None:
         return x + count, list(d.values())
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+FLAGS: list[int] = []
+
+
+class Flagged:
+    """Equal to others of its kind once there is a flag."""
+
+    def __hash__(self) -> int:
+        return 5
+
+    def __eq__(self, other: object) -> bool:
+        return bool(FLAGS)
+
+
+@pytest.mark.parametrize("made", ["{Flagged(): 1, Flagged(): 2}", "{Flagged(), Flagged()}", "collections.Counter([Flagged(), Flagged()])"])
+def test_keys_that_become_equal_after_they_were_stored(made: str) -> None:
+    space = {**globals()}
+    exec(f"def f(x):\n    d = {made}\n    FLAGS.append(1)\n    y = x + len(d)\n    FLAGS.clear()\n    return y, len(d)\n", space)
+    check(space["f"], vec(2), graphs=None, breaks=None)
+    exec(f"def f(x):\n    d = {made}\n    FLAGS.append(1)\n    return x + 1, d\n", space)
+    for call in (space["f"], strict_compile(space["f"], backend="eager")):
+        FLAGS.clear()
+        assert len(call(vec(2))[1]) == 2
+    FLAGS.clear()
 
 
 def test_a_variable_by_which_keys_are_compared() -> None:
