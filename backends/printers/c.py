@@ -148,7 +148,7 @@ class Turned:
         return f"({self.last.name} - {self.last.name}_from) * {PITCH} + {self.second.name} - {self.second.name}_from"
 
     def holds(self, index: Index) -> bool:
-        return index.coefficient(self.second) == 1 and index.coefficient(self.last) != 1
+        return index.coefficient(self.second) == 1 and index.coefficient(self.last) != 1 and self.last in index.variables()
 
     def loaded(self, access: Access) -> str:
         name = self.near.setdefault(access, f"near{len(self.near)}")

@@ -75,9 +75,10 @@ def test_erf_is_precise_and_ends_at_one():
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shape", [(256, 128), (200, 300), (3, 70, 90), (1, 4099)])
 def test_tiles_over_two_loops(shape, dynamic):
-    def turned(x, y):
-        both = x.transpose(-1, -2) + y
+    def turned(x, y, row, column):
+        both = x.transpose(-1, -2) * column + y * row
         return both, (both * 2).transpose(-1, -2).contiguous()
 
     x, y = torch.randn(shape), torch.randn(shape).transpose(-1, -2).contiguous()
-    torch.testing.assert_close(framejit.compile(turned, backend="native", dynamic=dynamic)(x, y), turned(x, y))
+    inputs = x, y, torch.randn(shape[-2]), torch.randn(shape[-1], 1)
+    torch.testing.assert_close(framejit.compile(turned, backend="native", dynamic=dynamic)(*inputs), turned(*inputs))
