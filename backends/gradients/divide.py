@@ -30,6 +30,8 @@ Place = tuple[float, bool, bool, tuple[int, ...]]  # price, whether it is not co
 WIDE = "cat"  # takes what is fused into it, and is fused into nothing
 FAR = 100  # nodes that one chain of cheap operators may be long
 DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
+FAST = frozenset({"cuda"})  # devices that compute a value once more in the time that reading it takes,
+LARGE = 4 << 20  # and do so from this many bytes on, rather than that they lie there until the backward pass
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,14 @@ class Cut:
             return True
         if node.target is operator.getitem or node not in self.first:
             return False
-        if not cheap(node) or self.laid_down(node):
+        if not cheap(node) or (self.laid_down(node) and not self.large(node)):
             return True
         return 4 * self.size(node) < sum(map(self.size, node.all_input_nodes))  # of a reduction the result is small
+
+    def large(self, node: Node) -> bool:
+        """Whether a value takes up so much memory that it is rather written twice."""
+        value = node.meta.get("val")
+        return isinstance(value, torch.Tensor) and value.device.type in FAST and self.size(node) >= LARGE
 
     def laid_down(self, node: Node) -> bool:
         """Whether something in the backward pass wants a node's value in memory, itself or seen through views."""

@@ -44,6 +44,7 @@ MOST_NODES = 400
 CHEAP = 8  # cost of what is rather computed again than kept
 MASKED = 48  # additions for each element that is read once: points where the value is not wanted may compute it too
 SHORT = 1 << 14  # additions that cost less than another kernel
+NEAR = 64  # steps of the unfused program: kernels farther apart would keep what they make, and what they need, for long
 
 
 class Fusion:
@@ -174,7 +175,7 @@ class Fusion:
             group = sorted(number for number in self.readers[name] if isinstance(self.steps.get(number), Bound))
             for position, second in enumerate(group):
                 for first in group[:position]:
-                    if first in self.steps and second in self.steps and self.beside(first, second):
+                    if second - first <= NEAR and first in self.steps and second in self.steps and self.beside(first, second):
                         break
 
     def beside(self, first: int, second: int) -> bool:

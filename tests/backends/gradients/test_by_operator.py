@@ -237,6 +237,25 @@ def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
     assert numbers[0] == numbers[1]
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_large_values_are_rather_computed_again_where_that_is_fast(monkeypatch, fast):
+    monkeypatch.setattr(divide, "LARGE", 4 * 32 * 64)
+    monkeypatch.setattr(divide, "FAST", {"cpu"} if fast else set())
+
+    def step(x, y, z, w):
+        gate, up = x @ y, x @ z
+        return (F.silu(gate) * up) @ w
+
+    divided = counted(monkeypatch, divide, "backward_graph")
+    inputs = [torch.randn(size, requires_grad=True) for size in ((32, 16), (16, 64), (16, 64), (64, 8))]
+    made = framejit.compile(step, backend="native")(*inputs)
+    ((_, entering, _),) = divided
+    assert [node.meta["val"].numel() for node in entering].count(32 * 64) == (2 if fast else 3)
+    weights = torch.randn(32, 8)
+    gradients = torch.autograd.grad((made * weights).sum(), inputs)
+    torch.testing.assert_close(gradients, torch.autograd.grad((step(*inputs) * weights).sum(), inputs))
+
+
 def test_backends_that_are_tried_share_one_trace(monkeypatch, tmp_path):
     monkeypatch.setenv("FRAMEJIT_CACHE_DIR", str(tmp_path))
     traced, compiled = counted(monkeypatch, shared, "traced"), counted(monkeypatch, parts, "compiled")

@@ -71,6 +71,24 @@ def test_operands_give_their_memory(name, reports):
     assert reports[0].host.count("empty_cpu") == allocated, reports[0].host
 
 
+@pytest.mark.parametrize(("between", "together"), [(2, True), (40, False)])
+def test_kernels_far_apart_are_not_run_together(reports, between, together):
+    """What one of them makes would lie there until the other's place comes."""
+
+    def function(x, w):
+        y = x.exp() @ w
+        for _ in range(between):
+            y = y.relu() @ w
+        return y + x.sin() @ w
+
+    x, w = tensors(X, W)
+    w /= 8
+    with torch.no_grad():
+        torch.testing.assert_close(framejit.compile(function, backend="native")(x, w), function(x, w))
+    lines = [line for line in reports[0].host.splitlines() if "aten.exp" in line]
+    assert ("aten.sin" in lines[0]) == together, reports[0].host
+
+
 def test_equal_nodes_become_one(reports):
     def function(x, w):
         return (x.t().contiguous() @ x).relu() + (x.t().contiguous() @ x).relu()
