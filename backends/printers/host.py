@@ -13,6 +13,7 @@ from torch._C._dynamo import guards as allocation  # empty_strided with less to 
 from ..loops.index import Index, product
 from ..loops.ir import Another, AnyKernel, Buffer, Call, Program, Same, View, contiguous, reads, views_in, writes
 from .base import Parameters
+from .scratch import Scratch, plan
 
 aten = torch.ops.aten
 
@@ -54,6 +55,7 @@ class Host:
         self.program, self.launches, self.namespace, self.first, self.boxed = program, launches, namespace, first, boxed
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
+        self.scratch = Scratch()
         self.read = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
         self.read = self.read.union(*(reads(step) for step in program.steps))
         namespace.objects |= {
@@ -73,6 +75,7 @@ class Host:
         self.lines += self.first
         self.lines += [f"{name} = {expression}" for name, expression in self.program.sizes.items()]
         dead = self.last_uses()
+        self.open_scratch(dead)
         self.drop(dead.get(-1, []))
         for position, step in enumerate(self.program.steps):
             if isinstance(step, AnyKernel):
@@ -86,8 +89,15 @@ class Host:
         return "\n".join([f"def call({given}):", *(f"    {line}" for line in self.lines), ""])
 
     def drop(self, names: Sequence[str]) -> None:
-        if names:
-            self.lines.append(f"del {', '.join(names)}")
+        tensors = [name for name in names if name not in self.scratch.places]
+        if tensors:
+            self.lines.append(f"del {', '.join(tensors)}")
+
+    def kept(self) -> set[str]:
+        """What stays behind the last step."""
+        program = self.program
+        kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        return kept | {item.name for item in program.outputs if isinstance(item, Same)} | set(program.constants)
 
     def last_uses(self) -> dict[int, list[str]]:
         """By position of a step (-1: before the first), the names that nothing needs behind it."""
@@ -95,26 +105,35 @@ class Host:
         for position, step in enumerate(self.program.steps):
             last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, AnyKernel)}
         program = self.program
-        kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
-        kept |= {item.name for item in program.outputs if isinstance(item, Same)} | set(program.constants)
-        if not self.boxed:
-            kept |= set(program.inputs)
+        kept = self.kept() if self.boxed else self.kept().union(program.inputs)
         dead: dict[int, list[str]] = {}
         for name, position in last.items():
             if name not in kept and name not in program.sizes:
                 dead.setdefault(position, []).append(name)
         return dead
 
+    def open_scratch(self, dead: Mapping[int, Sequence[str]]) -> None:
+        """Memory for the buffers that lie in one piece, where there is one device."""
+        devices = {buffer.device.type for buffer in self.program.buffers.values()}
+        if len(devices) > 1:
+            return
+        self.scratch = plan(self.program, dead, self.kept().union(self.program.inputs))
+        if self.scratch.size:
+            dtype = self.namespace.name(torch.uint8, "dtype")
+            self.lines += [f"scratch = empty_{devices.pop()}(({self.scratch.size}, ), (1, ), {dtype})", "place = scratch.data_ptr()"]
+
     # --- steps ---
 
     def kernel(self, step: AnyKernel, launch: Launch | None) -> None:
         operands = reads(step)
         for name in writes(step):
-            if name not in operands:
+            if name not in operands and name not in self.scratch.places:
                 self.allocate(self.program.buffers[name])
         if launch is None:
             return
-        arguments = [*launch.parameters.buffers, *launch.parameters.sizes]
+        places = self.scratch.places
+        buffers = [f"place + {places[name]}" if name in places else name for name in launch.parameters.buffers]
+        arguments = [*buffers, *launch.parameters.sizes]
         self.lines.append(f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}")
 
     def allocate(self, buffer: Buffer) -> None:

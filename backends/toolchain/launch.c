@@ -13,6 +13,11 @@
 
 #define MOST_WORDS 128
 
+/* Tags of the driver's interface by which all arguments of a kernel come as one piece of memory. */
+#define CU_LAUNCH_PARAM_END ((void *)0)
+#define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
+#define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
+
 typedef void (*kernel_function)(const int64_t *);
 typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 
@@ -93,7 +98,6 @@ static PyObject *Kernel_call(PyObject *object, PyObject *const *arguments, size_
     Kernel *self = (Kernel *)object;
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     int64_t words[MOST_WORDS + SCRATCH];
-    void *pointers[MOST_WORDS + SCRATCH];
     if (count < LEADING || count > MOST_WORDS || (names != NULL && PyTuple_GET_SIZE(names) > 0)) {
         PyErr_Format(PyExc_TypeError, "a Kernel takes %d to %d positional arguments, not %zd", LEADING, MOST_WORDS, count);
         return NULL;
@@ -101,20 +105,17 @@ static PyObject *Kernel_call(PyObject *object, PyObject *const *arguments, size_
     if (find_cuda() < 0) return NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
         if (to_word(arguments[i], &words[i]) < 0) return NULL;
-        pointers[i] = &words[i];
         if (i >= LEADING && i < LEADING + 64 && words[i] & 15 && self->aligned >> (i - LEADING) & 1) {
             return call_otherwise(self, arguments, count);
         }
     }
     if (words[0] <= 0) Py_RETURN_NONE; /* nothing to do */
-    for (Py_ssize_t i = count; i < count + SCRATCH; i++) {
-        words[i] = 0;
-        pointers[i] = &words[i];
-    }
+    for (Py_ssize_t i = count; i < count + SCRATCH; i++) words[i] = 0;
+    size_t size = (size_t)(count - LEADING + SCRATCH) * sizeof(int64_t);
+    void *packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words + LEADING, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
     int status;
     Py_BEGIN_ALLOW_THREADS
-    status = cuda_launch(self->function, (unsigned)words[0], 1, 1, self->threads, 1, 1, self->shared, (void *)words[1],
-                         pointers + LEADING, NULL);
+    status = cuda_launch(self->function, (unsigned)words[0], 1, 1, self->threads, 1, 1, self->shared, (void *)words[1], NULL, packed);
     Py_END_ALLOW_THREADS
     if (status != 0) {
         PyErr_Format(PyExc_RuntimeError, "a kernel was not launched: the CUDA driver returned error %d", status);

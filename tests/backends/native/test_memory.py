@@ -1,14 +1,18 @@
 """Kernels that store where an operand lay, and nodes that become one: the same values, less memory, nothing shared that is returned."""
 from __future__ import annotations
 
+import random
+
 import framejit
 import pytest
 import torch
 from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.loops.ir import on_buffers, reads, writes
+from framejit.backends.loops.index import atom, index
+from framejit.backends.loops.ir import Kernel, Program, Store, on_buffers, reads, writes
 from framejit.backends.optimize.in_place import operands
 from framejit.backends.optimize.simplify import simplify
 from framejit.backends.printers import c
+from framejit.backends.printers.scratch import plan
 from framejit.backends.toolchain._launch import run
 from framejit.backends.toolchain.compile_c import compiler, functions
 from torch.nn import functional as F
@@ -87,6 +91,52 @@ def test_kernels_far_apart_are_not_run_together(reports, between, together):
         torch.testing.assert_close(framejit.compile(function, backend="native")(x, w), function(x, w))
     lines = [line for line in reports[0].host.splitlines() if "aten.exp" in line]
     assert ("aten.sin" in lines[0]) == together, reports[0].host
+
+
+def chain(x):
+    for link in range(6):
+        x = torch.softmax(x, link % 2)
+    return x
+
+
+def read_late(x):
+    first = x.exp().sum(0)
+    return chain(x) * first + x.sum(1, keepdim=True).exp()
+
+
+@pytest.mark.parametrize(("function", "allocated", "rows"), [(chain, 1 + 1, 3), (read_late, 1 + 1, 4)])
+def test_small_buffers_of_kernels_lie_in_one_piece(reports, function, allocated, rows):
+    (x,) = tensors((rows, 40))
+    call = framejit.compile(function, backend="native")
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(call(x), function(x))
+    assert reports[0].host.count("empty_cpu") == allocated, reports[0].host
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_needed_at_one_time_lies_apart(seed):
+    pick = random.Random(seed)
+    sizes = {"in": 50} | {f"b{number}": pick.choice((0, 1, 33, 1000, 1 << 17)) for number in range(40)}
+    memory = {name: torch.zeros(size) for name, size in sizes.items()}
+    names, steps = list(sizes), []
+    for number, name in enumerate(names[1:], 1):
+        (variable,) = kernels.loops([index(sizes[name])], "x")
+        read = kernels.load(pick.choice(names[max(0, number - 6) : number]), atom(variable), torch.float32)
+        steps.append(Kernel((variable,), (), (Store(name, atom(variable), read),), ("copy",)))
+    buffers = kernels.Case(steps[0], memory).buffers
+    program = Program(buffers, ["in"], steps, [])
+    last = {name: position for position, step in enumerate(steps) for name in reads(step).union(writes(step))}
+    kept = {"in", *pick.sample(names, 3)}
+    dead = {place: [name for name in names if last.get(name) == place and name not in kept] for place in range(len(steps))}
+    scratch = plan(program, dead, kept)
+    assert set(scratch.places) == {name for name, size in sizes.items() if 0 < size < 1 << 17} - kept
+    first = {name: position for position, step in enumerate(steps) for name in writes(step)}
+    for name, place in scratch.places.items():
+        assert place % 128 == 0 and place + 4 * sizes[name] <= scratch.size
+        for other in scratch.places.keys() - {name}:
+            if first[other] <= last[name] and first[name] <= last[other]:
+                assert place + 4 * sizes[name] <= scratch.places[other] or scratch.places[other] + 4 * sizes[other] <= place
 
 
 def test_equal_nodes_become_one(reports):

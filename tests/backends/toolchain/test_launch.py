@@ -11,9 +11,10 @@ int64_t seen[16];
 int status;
 int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
                    void* stream, void** arguments, void** extra) {
-    if (y != 1 || z != 1 || ty != 1 || tz != 1 || extra) return 1;
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || arguments) return 1;
+    if (extra[0] != (void*)1 || extra[2] != (void*)2 || *(int64_t*)extra[3] != 5 * 8 || extra[4]) return 1;
     seen[0] = (int64_t)function; seen[1] = x; seen[2] = tx; seen[3] = shared; seen[4] = (int64_t)stream;
-    for (int i = 0; i < 5; i++) seen[5 + i] = *(int64_t*)arguments[i];
+    for (int i = 0; i < 5; i++) seen[5 + i] = ((int64_t*)extra[1])[i];
     return status;
 }
 """
