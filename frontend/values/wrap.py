@@ -159,7 +159,8 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if isinstance(obj, functools._lru_cache_wrapper) and isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
         tx.guard(source, Kind.IS, obj)
         inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
-        return CachedFunction(obj, inner, source)
+        made = CachedFunction(obj, inner, source)
+        return made if source is None else tx.remember(obj, made)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
         bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)

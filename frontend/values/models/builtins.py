@@ -60,6 +60,8 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     try:
         isinstance(None, classes)
     except TypeError as error:
+        if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
+            return Constant(any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx)))
         raise tx.throw(TypeError, *error.args) from None
     for cls in _flat(classes):
         if asks_in_python(cls, "__instancecheck__"):

@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 SCALE = 3
 TABLE = {"k": 2}
@@ -481,3 +481,61 @@ def test_builtins_made_of_equal_parts_are_equal():
         return x + 1, equal, same, {Alone.__init_subclass__: 1}.get(Alone.__init_subclass__), len({code, twin})
 
     check(f, vec(2), f.__code__, f.__code__.replace())
+
+
+@functools.lru_cache
+def table(n):
+    return torch.arange(float(n))
+
+
+@functools.lru_cache
+def parts(n, kind="list"):
+    return [n, kind]
+
+
+FACTOR = [1]
+
+
+@functools.lru_cache
+def scaled(n):
+    return n * FACTOR[0]
+
+
+def test_a_cache_holds_one_object():
+    def f(x, n):
+        parts(n).append(x * 2)
+        held = table(n)
+        held.add_(1)
+        return x + table(n), held is table(n), table(n + 1), parts(n) is parts(n), parts(n, kind="other"), len(parts(n))
+
+    handle = strict_compile(f, backend="eager")
+    for run in (f, handle):
+        table.cache_clear(), parts.cache_clear()
+        for turn in (1, 2, 3):
+            results = run(vec(3), 3)
+            assert torch.equal(results[0], vec(3) + torch.arange(3.0) + turn)
+            assert results[1:2] + results[3:] == (True, True, [3, "other"], 2 + turn)
+            assert results[2] is table(4)
+    assert handle.framejit.compiles == 1 and not handle.framejit.explain().breaks
+
+
+def test_a_cached_function_sees_what_the_frame_has_changed():
+    def f(x, n):
+        FACTOR[0] = n
+        return x * scaled(2), scaled(3)
+
+    handle = strict_compile(f, backend="eager")
+    for run in (f, handle):
+        scaled.cache_clear()
+        assert run(vec(2), 5)[1] == 15
+
+
+def test_a_cache_made_inside():
+    def f(x, n):
+        @functools.lru_cache
+        def sums(k):
+            return k if k < 2 else sums(k - 1) + sums(k - 2)
+
+        return x + sums(n)
+
+    check(f, vec(2), 6, graphs=None, breaks=None, again=False)
