@@ -15,9 +15,9 @@ from types import CodeType
 from typing import Any
 
 from . import source as s
+from .caches import cached_result
 from .failure import Failure
 from .guard import Guard, Kind, TensorSpec
-from .caches import cached_result
 from .iterators import part, peek
 from .kinds import Encoded, kind_of
 from .kinds.tensor import exclude_each_other

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import source as s
+from .caches import cached_result
 from .failure import Failure
 from .guard import Guard
-from .caches import cached_result
 from .iterators import part, peek
 from .kinds import kind_of
 from .kinds.containers import keys_of

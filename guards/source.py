@@ -283,7 +283,7 @@ class Referent(Source):
 
 @path
 class CachedResult(Source):
-    """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as 1 and 1.0 may lead to different ones."""
+    """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as 1 and 1.0 may differ."""
 
     of: Source
     args: tuple[Any, ...]
