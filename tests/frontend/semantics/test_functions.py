@@ -539,3 +539,29 @@ def test_a_cache_made_inside():
         return x + sums(n)
 
     check(f, vec(2), 6, graphs=None, breaks=None, again=False)
+
+
+def taking(a, b=2, /, c=3, *args, k=4, **kw):
+    return a, b, c, args, k, kw
+
+
+@pytest.mark.parametrize("wrong", [lambda x: taking(x, k=1, **{"k": 2}), lambda x: x.add(1, **{"alpha": 2}, **{"alpha": 3}), lambda x: taking(1, **x.dim())],
+                         ids=["twice", "twice to a method", "no mapping"])  # fmt: skip
+def test_keywords_that_python_refuses(wrong):
+    def f(x):
+        y = x * 2
+        try:
+            wrong(x)
+        except TypeError as error:
+            return y + 1, str(error)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_partial_of_a_partial():
+    def f(x, p):
+        inner = functools.partial(taking, 1, k=2)
+        outer = functools.partial(inner, x, k=3, z=4)
+        return x + 1, outer.func is taking, outer.args, outer.keywords, outer(5), functools.partial(p, 7).args, functools.partial(p, 7)
+
+    check(f, vec(2), functools.partial(taking, 1, k=2))
