@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from . import source as s
+from .caches import cached_result
 from .failure import Failure
 from .guard import Guard, Kind, TensorSpec
 from .iterators import part, peek
@@ -363,6 +364,9 @@ LOADS: dict[type[Source], LoadKind] = {
     ),
     s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
+    s.CachedResult: LoadKind(200, lambda source: Encoded(
+        "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
+    )),
     s.AddressOf: LoadKind(50, lambda source: Encoded("CALL", id)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
     s.EnteredRandomState: LoadKind(5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)),

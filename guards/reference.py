@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import source as s
+from .caches import cached_result
 from .failure import Failure
 from .guard import Guard
 from .iterators import part, peek
@@ -140,6 +141,10 @@ def iterator_part(source: s.IteratorPart, frame: FrameView) -> Any:
 
 def referent(source: s.Referent, frame: FrameView) -> Any:
     return weakref.ReferenceType.__call__(load(source.of, frame))
+
+
+def cached(source: s.CachedResult, frame: FrameView) -> Any:
+    return cached_result(load(source.of, frame), source.args, source.kwargs)
 
 
 def address_of(source: s.AddressOf, frame: FrameView) -> int:
@@ -274,6 +279,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.IteratorItem: iterator_item,
     s.IteratorPart: iterator_part,
     s.Referent: referent,
+    s.CachedResult: cached,
     s.AddressOf: address_of,
     s.HandledOutside: handled_outside,
     s.EnteredRandomState: entered_random_state,

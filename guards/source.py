@@ -282,6 +282,20 @@ class Referent(Source):
 
 
 @path
+class CachedResult(Source):
+    """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as 1 and 1.0 may differ."""
+
+    of: Source
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    types: tuple[type, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}({', '.join([*map(repr, self.args), *(f'{name}={value!r}' for name, value in self.kwargs)])})"
+
+
+@path
 class AddressOf(Source):
     """The id() of the object `of`: a number that says nothing of the object itself, which may be gone."""
 

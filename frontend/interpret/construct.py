@@ -129,4 +129,4 @@ def fill(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> N
         tx.effects.change(base)
         base.items = [item for arg in args for item in tx.unpack(arg)]
     else:
-        base.method(tx, "update", args, kwargs)
+        base.method(tx, "__init__" if base.cls is collections.defaultdict else "update", args, kwargs)

@@ -43,7 +43,7 @@ from ..values.exception import ExceptionValue
 from ..values.existing_iterator import ExistingIterator
 from ..values.function import CellValue, FunctionValue, MethodValue
 from ..values.iterator import ItemIterator, take
-from ..values.klass import ClassValue, raw_attribute, type_path
+from ..values.klass import ClassValue, lookup, raw_attribute, type_path
 from ..values.mapping import DictValue
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
@@ -74,6 +74,7 @@ REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind
 
 
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
+DICTS_ITER = vars(dict)["__iter__"]
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors
 Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
 
@@ -549,8 +550,8 @@ class Trace:
 
     def mapping_pairs(self, mapping: Value) -> list[tuple[Value, Value]]:
         """The (key, value) pairs that dict(mapping) would take."""
-        if isinstance(mapping, UserObject) and isinstance(mapping.base, DictValue) and mapping.special(self, "keys") is None:
-            mapping = mapping.base
+        if isinstance(mapping, UserObject) and isinstance(mapping.base, DictValue) and lookup(mapping.cls, "__iter__")[1] is DICTS_ITER:
+            mapping = mapping.base  # C takes its items past what the class has for keys() and __getitem__
         if isinstance(mapping, DictValue):
             return mapping.pairs(self)
         if isinstance(mapping, UserObject) and hasattr(mapping.cls, "keys"):

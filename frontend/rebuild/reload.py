@@ -436,6 +436,9 @@ def make_object(r: Reloader, value: UserObject) -> None:
         r.call(builtin.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), *(r.push(arg) for arg in value.args)])
         r.b.pop_top()
     if isinstance(value.base, DictValue):
+        if value.base.default_factory is not None:
+            r.call(collections.defaultdict.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), r.push(value.base.default_factory)])
+            r.b.pop_top()
         for key, item in (value.base.entries or {}).values():
             r.call(value.base.cls.__setitem__, [lambda: r.b.load_slot(r.temps[id(value)]), r.push(key), r.push(item)])
             r.b.pop_top()
@@ -576,10 +579,9 @@ def make_set_iterator(r: Reloader, value: SetIterator) -> None:
 
 @makes(DictIterator)
 def make_dict_iterator(r: Reloader, value: DictIterator) -> None:
-    if value.index > len(value.keys) or list(value.of.entries or {}) != value.keys or value.deletions != value.of.deletions:
+    if value.index > len(value.keys) or list(value.start(value.of.entries or {})) != value.keys or value.deletions != value.of.deletions:
         raise Unreloadable(value)
-    r.call(getattr(value.of.cls, value.what), [r.push(value.of)])
-    r.b.get_iter()
+    r.call(value.start, [lambda: r.call(getattr(value.of.cls, value.what), [r.push(value.of)])])
     walked_on(r, value.index)
 
 

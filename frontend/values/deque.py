@@ -18,6 +18,7 @@ from .sequence import (
     list_insert,
     list_pop,
     list_reverse,
+    list_reversed,
     sequence_contains,
     sequence_count,
     sequence_iter,
@@ -51,20 +52,25 @@ class DequeValue(ListValue):
     def iterator(self, tx: TraceContext) -> Value:
         return DequeIterator(tx, self)
 
+    def backwards(self, tx: TraceContext) -> Value:
+        return DequeIterator(tx, self, len(self.items) - 1, -1)
+
     def trim(self, *, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:
             self.items = self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
 
 
 class DequeIterator(SequenceIterator):
-    """iter(deque): a change of what the deque holds is an error, but for an item set at its place."""
+    """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item set at its place."""
 
     __slots__ = ("began", "born")
-    cls = type(iter(collections.deque()))
 
-    def __init__(self, tx: TraceContext, sequence: DequeValue) -> None:
-        super().__init__(sequence)
+    def __init__(self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1) -> None:
+        super().__init__(sequence, index, step)
         self.began, self.born = list(sequence.items), tx.place()
+
+    def python_type(self) -> type:
+        return type(iter(collections.deque())) if self.step == 1 else type(reversed(collections.deque()))
 
     @property
     def is_current(self) -> bool:
@@ -84,6 +90,7 @@ class DequeIterator(SequenceIterator):
 for _name, _handler in {
     "clear": list_clear, "reverse": list_reverse, "__contains__": sequence_contains,
     "count": sequence_count, "__iter__": sequence_iter, "__len__": sequence_len,
+    "__reversed__": list_reversed,
 }.items():  # fmt: skip
     method(collections.deque, _name)(_handler)
 

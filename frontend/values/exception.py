@@ -89,8 +89,8 @@ class ExceptionValue(UserObject):
         return tx.unpack(self.args[1])
 
     def split(self, tx: TraceContext, wanted: Any) -> tuple[Value | None, Value | None]:
-        """What `except* wanted` takes of it, and what it leaves."""
-        if issubclass(self.cls, wanted):
+        """What `except* wanted` takes of it, and what it leaves: by the order of bases, no __subclasscheck__ is asked."""
+        if any(cls in self.cls.__mro__ for cls in (wanted if isinstance(wanted, tuple) else (wanted,))):
             return self, None
         if not issubclass(self.cls, BaseExceptionGroup):
             return None, self

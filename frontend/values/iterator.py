@@ -8,7 +8,7 @@ from ...guards.source import Source
 from .base import Observed, Value
 from .constant import Constant
 from .mutable import Mutable
-from .registry import method
+from .registry import method, method_of
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -39,27 +39,45 @@ class Iterator(Mutable):
     def truth(self, tx: TraceContext) -> bool:
         return True
 
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        cls = self.python_type()
+        if name == "__class__":
+            return tx.wrap(cls, None)
+        if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
+            return tx.bound(self, name)
+        if cls is not object and not hasattr(cls, name):
+            raise tx.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        return super().attribute(tx, name)
+
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name == "__next__" and not args:
+        handler = method_of(self.python_type(), name)
+        if name in ("__next__", "__iter__") or handler is not None:
+            if args or kwargs:
+                raise self.unsupported(f"method {name} with these arguments")
+            if handler is not None:
+                return handler(tx, self)
+            if name == "__iter__":
+                return self
             item = self.next(tx)
             if item is None:
                 raise tx.throw(StopIteration)
             return item
-        if name == "__iter__" and not args:
-            return self
         return super().method(tx, name, args, kwargs)
 
 
 class SequenceIterator(Iterator):
-    """iter(list) or iter(tuple): reads the sequence as it is when asked, as CPython does."""
+    """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython does."""
 
     __slots__ = ("sequence", "index", "step")
-    cls = type(iter([]))
     moves = ("index",)
 
     def __init__(self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None) -> None:
         super().__init__(source)
         self.sequence, self.index, self.step = sequence, index, step
+
+    def python_type(self) -> type:
+        walked: Any = [] if issubclass(self.sequence.cls, list) else ()
+        return type(iter(walked)) if self.step == 1 else type(reversed(walked))
 
     def next(self, tx: TraceContext) -> Value | None:
         if not 0 <= self.index < len(self.sequence.items):
@@ -289,5 +307,6 @@ def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Valu
 
 
 @method(type(iter([])), "__length_hint__")
+@method(type(iter(())), "__length_hint__")
 def sequence_iterator_hint(tx: TraceContext, self: SequenceIterator) -> Value:
     return Constant(max(0, len(self.sequence.items) - self.index) if self.index >= 0 else 0)

@@ -12,7 +12,7 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.native import UNBOUND
 from ...guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, Source, TypeOf
-from .base import Value
+from .base import Call, Value
 from .constant import fold, foldable
 from .function import MethodValue
 from .registry import accepts, model_of
@@ -285,14 +285,24 @@ class ClassValue(Value):
             return self._named_tuple(tx, args, kwargs)
         if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
             return tx.wrap(dict, None).call(tx, args, kwargs)
+        of_metaclass = self.of_metaclass(tx, "__call__")
+        if of_metaclass is not None and not tx.is_plain_metaclass(type(self.cls)):
+            return of_metaclass.call(tx, args, kwargs)
         if not self.is_constructed(tx):
             raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
         return tx.construct(self, args, kwargs)
 
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+        if type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType or model_of(self.cls) is not None:
+            return None
+        found = None if tx.is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
+        return None if found is None else Call(found, args, kwargs)
+
     def is_constructed(self, tx: TraceContext) -> bool:
         """Whether a call of it is __new__, then __init__."""
-        named = issubclass(self.cls, tuple) and hasattr(self.cls, "_make")
-        if named or isinstance(self.cls, enum.EnumMeta) or model_of(self.cls) is not None or is_number_of_numpys(self.cls):
+        if is_named_tuple(self.cls) or isinstance(self.cls, enum.EnumMeta):
+            return False
+        if model_of(self.cls) is not None or is_number_of_numpys(self.cls):
             return False
         return type(self.cls).__call__ is type.__call__ or tx.is_plain_metaclass(type(self.cls))
 

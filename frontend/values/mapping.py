@@ -65,10 +65,10 @@ class DictValue(BuiltinContainer):
         return self.cls
 
     def snapshot(self) -> Any:
-        return None if self.entries is None else dict(self.entries), self.attributes
+        return None if self.entries is None else dict(self.entries), self.attributes, self.default_factory
 
     def restore(self, state: Any) -> None:
-        self.entries, self.attributes = state
+        self.entries, self.attributes, self.default_factory = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """All entries, in order; values may be Lazy."""
@@ -249,18 +249,18 @@ COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstan
 
 
 class DictIterator(Iterator):
-    """An iterator over a dictionary: values are read when they are asked for, a change of its size is an error."""
+    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a change of its size is an error."""
 
-    __slots__ = ("of", "what", "keys", "index", "deletions", "born")
+    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
 
-    def __init__(self, of: DictValue, what: str, tx: TraceContext) -> None:
+    def __init__(self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter) -> None:
         super().__init__()
-        self.of, self.what, self.keys, self.index = of, what, list(of.whole(tx)), 0
+        self.of, self.what, self.start, self.keys, self.index = of, what, start, list(start(of.whole(tx))), 0
         self.deletions, self.born = of.deletions, tx.place()
 
     def python_type(self) -> type:
         made = OrderedDict() if self.of.cls is OrderedDict else {}
-        return type(iter(getattr(made, self.what)()))
+        return type(self.start(getattr(made, self.what)()))
 
     def snapshot(self) -> Any:
         return self.index
@@ -286,7 +286,7 @@ class DictIterator(Iterator):
         if len(now) != len(self.keys):
             text = "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
             raise tx.throw(RuntimeError, f"{text} during iteration")
-        if list(now) != self.keys or self.of.deletions != self.deletions:
+        if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
             raise self.unsupported("next() after keys were exchanged")
         tx.effects.change(self)
         if self.index == len(self.keys):
@@ -528,6 +528,11 @@ def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | Non
     return value if value is not None else default
 
 
+@method(dict, "__reversed__")
+def dict_reversed(tx: TraceContext, self: DictValue) -> Value:
+    return DictIterator(self, "keys", tx, reversed)
+
+
 @method(dict, "popitem")
 def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
     pairs = self.pairs(tx)
@@ -561,8 +566,19 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
 
 @method(dict, "__init__")
 def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
-    if self.cls is Counter or self.cls is defaultdict:
+    if self.cls is Counter:
         raise self.unsupported("__init__")
+    return dict_update(tx, self, *others, **named)
+
+
+@method(defaultdict, "__init__")
+def defaultdict_init(tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value) -> Value:
+    if self.source is not None:
+        raise self.unsupported("__init__")
+    if factory is not None and factory.is_constant() and factory.constant() is not None and not callable(factory.constant()):
+        raise tx.throw(TypeError, "first argument must be callable or None")
+    tx.effects.change(self)
+    self.default_factory = factory or Constant(None)
     return dict_update(tx, self, *others, **named)
 
 
@@ -701,10 +717,3 @@ SET_UPDATES = {
     op: _updating(name)
     for op, name in {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}.items()
 }
-
-
-def merge(tx: TraceContext, left: DictValue, right: DictValue) -> DictValue:
-    """left | right."""
-    return DictValue({**left.whole(tx), **{k: v for k, v in right.whole(tx).items()}}, cls=left.cls)
-
-

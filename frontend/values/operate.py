@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
+from . import merging  # noqa: F401 - methods by which operators go
 from .base import Observed, Value
 from .constant import Constant, fold
 from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
-from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, dict_update, merge
+from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue
 from .opaque_tensor import OpaqueTensor
 from .registry import method
 from .sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
@@ -78,7 +79,7 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             used = IN_PLACE[op] if in_place and isinstance(left, TensorValue) else function
             return tx.graph.call("call_function", used, [left, right], {})
     ask_in_python(op, left, right)
-    if isinstance(left, UserObject) or isinstance(right, UserObject):
+    if isinstance(left, UserObject | DictValue) or isinstance(right, UserObject | DictValue):
         if left_to_torch(left, f"__{name}__") and left_to_torch(right, f"__r{name}__"):
             if tx.subclasses_off:
                 return undressed_call(tx, lambda tx, a, b: binary(tx, op, a, b), [left, right], {})
@@ -86,11 +87,8 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         result = by_methods(tx, name, in_place, left, right)
         if result is not None:
             return result
-    if isinstance(left, DictValue) and left.cls is collections.Counter and isinstance(right, DictValue):
-        found = left.attribute(tx, f"__{'i' if in_place else ''}{name}__")
-        return found.call(tx, [right], {})
-    if isinstance(left, Sequence | SetValue | DictValue | ViewValue) or isinstance(right, Sequence):
-        result = containers(tx, plain_op, in_place, left, right)
+    if isinstance(left, Sequence | SetValue | ViewValue) or isinstance(right, Sequence):
+        result = containers(tx, plain_op, in_place, left, right if in_place else concatenated(left, right))
         if result is not None:
             return result
     if left.is_constant() and right.is_constant():
@@ -130,12 +128,12 @@ def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Valu
     compared = sign in COMPARE
     name = COMPARE[sign][2] if compared else f"__r{BINARY[sign][1]}__"
     mine, other = left.python_type().__name__, right.python_type().__name__
-    if not isinstance(right, UserObject):
+    if not isinstance(right, UserObject) and (compared or not isinstance(right, DictValue)):
         if not compared or sign not in ("==", "!=") or not right.is_constant():
             raise GraphBreak("unsupported-operator", f"{left.describe()} {sign} {right.describe()}")
         return Constant(sign == "!=")
     if compared or right.python_type() is not left.python_type():
-        found = right.special(tx, name)
+        found = special_of(tx, right, name)
         answer = Constant(NotImplemented) if found is None else found.call(tx, [left], {})
         if not (answer.is_constant() and answer.constant() is NotImplemented):
             return answer
@@ -149,14 +147,14 @@ def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Valu
 def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
     """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that answers."""
     attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
-    if isinstance(right, UserObject):
-        inherited = lookup(right.cls, f"__r{name}__")[1] is lookup(left.python_type(), f"__r{name}__")[1]
+    if isinstance(right, UserObject | DictValue):
+        inherited = lookup(right.python_type(), f"__r{name}__")[1] is lookup(left.python_type(), f"__r{name}__")[1]
         if not is_first(left, right) and not inherited:
             attempts.reverse()
     if in_place:
         attempts.insert(0, (left, f"__i{name}__", right))
     for receiver, asked, argument in attempts:
-        found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
+        found = special_of(tx, receiver, asked)
         if found is not None:
             result = found.call(tx, [argument], {})
             if not (result.is_constant() and result.constant() is NotImplemented):
@@ -164,8 +162,21 @@ def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: 
     return None
 
 
+def special_of(tx: TraceContext, receiver: Value, name: str) -> Value | None:
+    """The method for an operator that an object's or a dictionary's class has, bound."""
+    if isinstance(receiver, DictValue):
+        return receiver.attribute(tx, name) if lookup(receiver.cls, name)[0] is not None else None
+    return receiver.special(tx, name) if isinstance(receiver, UserObject) else None
+
+
+def concatenated(left: Value, right: Value) -> Value:
+    """The right operand as the concatenation of a list or tuple takes it: of an object, what is inside of it."""
+    inner = right.base if isinstance(left, Sequence) and isinstance(right, UserObject) else None
+    return inner if isinstance(inner, Sequence) else right
+
+
 def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
-    """Concatenation, repetition, set algebra and dictionary merge; None for anything else."""
+    """Concatenation, repetition and set algebra; None for anything else."""
     if isinstance(left, DequeValue) or isinstance(right, DequeValue):
         return deques(tx, op, in_place, left, right)
     if op == "+" and isinstance(left, ListValue) and in_place:
@@ -191,11 +202,6 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
             SET_UPDATES[op](tx, left, right)
             return left
         return SET_OPERATORS[op](tx, left, right)
-    if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
-        if in_place:
-            dict_update(tx, left, right)
-            return left
-        return merge(tx, left, right)
     return None
 
 
@@ -362,6 +368,24 @@ def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
     if not isinstance(inner, type(self)):
         raise self.unsupported("+")
     return binary(tx, "+", self, inner)
+
+
+@method(list, "__mul__", "__rmul__")
+@method(tuple, "__mul__", "__rmul__")
+def sequence_mul(tx: TraceContext, self: Sequence, times: Value) -> Value:
+    return binary(tx, "*", self, times)
+
+
+@method(list, "__iadd__")
+def list_iadd(tx: TraceContext, self: ListValue, other: Value) -> Value:
+    list_extend(tx, self, other)
+    return self.outer or self
+
+
+@method(list, "__imul__")
+def list_imul(tx: TraceContext, self: ListValue, times: Value) -> Value:
+    binary(tx, "*=", self, times)
+    return self.outer or self
 
 
 def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:

@@ -35,6 +35,11 @@ class BoundBuiltin(Value):
     def key(self, tx: TraceContext) -> Any:
         return (Identity(self.receiver), self.name)
 
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__self__":
+            return (self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None) or self.receiver
+        return Constant(self.name) if name == "__name__" else super().attribute(tx, name)
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
@@ -125,6 +130,10 @@ class Sequence(BuiltinContainer):
 
     def iterator(self, tx: TraceContext) -> Value:
         return SequenceIterator(self)
+
+    def backwards(self, tx: TraceContext) -> Value:
+        """reversed(sequence)."""
+        return SequenceIterator(self, len(self.items) - 1, -1)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
@@ -452,6 +461,17 @@ def sequence_contains(tx: TraceContext, self: Sequence, item: Value) -> Value:
 @method(tuple, "__iter__")
 def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
     return self.iterator(tx)
+
+
+@method(list, "__reversed__")
+def list_reversed(tx: TraceContext, self: ListValue) -> Value:
+    return self.backwards(tx)
+
+
+@method(list, "__delitem__")
+def list_delitem(tx: TraceContext, self: ListValue, key: Value) -> Value:
+    self.del_item(tx, key)
+    return Constant(None)
 
 
 @method(list, "__init__")

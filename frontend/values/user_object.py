@@ -1,6 +1,7 @@
 """Instances of user classes: attribute protocol, special methods, subclasses of builtin containers, super()."""
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import typing
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .context import TraceContext
 
 
+FIELD = type(collections.namedtuple("Named", "field").field)  # of a named tuple
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
 
@@ -142,7 +144,7 @@ class UserObject(Mutable):
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
             if isinstance(raw, types.MemberDescriptorType):
-                return self._slot(tx, name)
+                return self.base.attribute(tx, name) if self._of_base(raw) else self._slot(tx, name)
             if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
                 return self._descriptor(tx, raw, name, source)
         own = self.own_attribute(tx, name)
@@ -160,6 +162,10 @@ class UserObject(Mutable):
                 return BoundBuiltin(self.base, name)
         return bind(tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source)
 
+    def _of_base(self, raw: types.MemberDescriptorType) -> bool:
+        """Whether a slot is one of the builtin container inside."""
+        return self.base is not None and raw.__objclass__ is self.base.python_type()
+
     def _slot(self, tx: TraceContext, name: str) -> Value:
         tx.effects.note_read(self, name)
         if name in self.attrs:
@@ -175,6 +181,8 @@ class UserObject(Mutable):
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
+        if type(raw) is FIELD and self.base is not None:
+            return self.base.item(tx, Constant(raw.__reduce__()[1][0]))
         getter = lookup(type(raw), "__get__")[1]
         if type(getter) is not types.FunctionType:
             in_c = isinstance(getter, types.WrapperDescriptorType)
@@ -203,7 +211,7 @@ class UserObject(Mutable):
                 raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
             tx.wrap(raw, source).method(tx, "__set__", [self, value], {})
             return
-        if name in ("__class__", "__dict__"):
+        if name in ("__class__", "__dict__") or (isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak("exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'")

@@ -159,7 +159,8 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if isinstance(obj, functools._lru_cache_wrapper) and isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
         tx.guard(source, Kind.IS, obj)
         inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
-        return CachedFunction(obj, inner, source)
+        made = CachedFunction(obj, inner, source)
+        return made if source is None else tx.remember(obj, made)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
         bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
@@ -259,11 +260,18 @@ def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) 
     return tx.remember(obj, DequeValue(items, obj.maxlen, source))
 
 
+def _factory(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
+    if not isinstance(obj, collections.defaultdict):
+        return None
+    member = vars(collections.defaultdict)["default_factory"]  # past what a class below may have under the name
+    if type(obj) is not collections.defaultdict and lookup(type(obj), "default_factory")[1] is not member:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__}, whose default_factory is its own")
+    return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
+
+
 @wraps(dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
-    factory = None
-    if isinstance(obj, collections.defaultdict):
-        factory = tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
+    factory = _factory(tx, obj, source)
     if source is None:
         entries = {(k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()}
         return DictValue(entries, cls=type(obj), default_factory=factory)
@@ -418,7 +426,7 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if type(cls).__hash__ is None:
         raise GraphBreak("unsupported-value", f"a {cls.__name__}, whose class has no hash")
     if issubclass(cls, dict):
-        base = DictValue(None, source, obj, _builtin_base(type(obj)))
+        base = DictValue(None, source, obj, _builtin_base(type(obj)), _factory(tx, obj, source))
     elif issubclass(cls, list):
         base = ListValue(_items(tx, obj, source), source)
     elif issubclass(cls, tuple):

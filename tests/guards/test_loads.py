@@ -1,6 +1,7 @@
 """Every load: what it finds, and what it cannot walk, in C and in the reference."""
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import weakref
@@ -158,6 +159,8 @@ CASES = {
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
     "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),
     "referent of no reference": (s.Referent(X), 3, GONE),
+    "cached result": (s.CachedResult(X, (1,), (("b", 2),), (int, int)), functools.lru_cache(lambda a, b: (a, b)), (1, 2)),
+    "cached result of no cache": (s.CachedResult(X, (1,), (), (int,)), str, GONE),
     "address": (s.AddressOf(X), TENSOR, id(TENSOR)),
     "size": (s.TensorProperty(X, "size", 1), TENSOR, 7),
     "size negative": (s.TensorProperty(X, "size", -1), TENSOR, 7),

@@ -99,8 +99,10 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
         tx.raised_at[taken] = tx.raised_at[error]
     frame.push(left or Constant(None))
     frame.push(taken or Constant(None))
-    if taken is not None:
+    if taken is not None:  # it is what is handled now, in the place of the whole group
         tx.handled = taken
+        place = max(place for place, value in enumerate(frame.stack) if isinstance(value, Handled))
+        frame.stack[place] = Handled(frame.stack[place].previous, taken)
 
 
 @handles(Op.PREP_RERAISE_STAR)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import enum
 import operator
 import types
 from collections.abc import Callable
@@ -17,13 +18,13 @@ from ..base import Observed, Value, answered
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..hashed import has_true_hash, hash_of
-from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, SequenceIterator, Zip
+from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
 from ..klass import ClassValue, lookup
-from ..mapping import DictValue, SetValue, ViewValue
+from ..mapping import DictIterator, DictValue, SetValue, ViewValue
 from ..opaque_tensor import OpaqueTensor
 from ..operate import binary, compare
 from ..range import RangeValue
-from ..registry import method, models
+from ..registry import method, model_of, models
 from ..sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..symbolic_number import SymbolicNumber, calculate
 from ..tensor import TensorValue
@@ -59,6 +60,8 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     try:
         isinstance(None, classes)
     except TypeError as error:
+        if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
+            return Constant(any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx)))
         raise tx.throw(TypeError, *error.args) from None
     for cls in _flat(classes):
         if asks_in_python(cls, "__instancecheck__"):
@@ -277,12 +280,13 @@ def builtin_filter(tx: TraceContext, function: Value, iterable: Value) -> Value:
 @models(reversed)
 def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, Sequence):
-        return SequenceIterator(obj, len(obj.items) - 1, -1)
+        return obj.backwards(tx)
     if isinstance(obj, RangeValue):
         return RangeIterator(obj.range[::-1])
-    if isinstance(obj, DictValue | ViewValue):
-        items = ListValue(tx.unpack(obj))
-        return SequenceIterator(items, len(items.items) - 1, -1)
+    if isinstance(obj, DictValue):
+        return DictIterator(obj, "keys", tx, reversed)
+    if isinstance(obj, ViewValue):
+        return DictIterator(obj.of, obj.what, tx, reversed)
     if isinstance(obj, TensorValue):
         return obj.method(tx, "__reversed__", [], {}).iterator(tx)
     if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
@@ -598,12 +602,20 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
 @models(tuple.__new__)
 def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
     made = cls.constant()
-    if made is not tuple and not hasattr(made, "_make"):
+    if made is not tuple and (made.__dictoffset__ or not hasattr(made, "_make")):
         return tx.new_object(made, [] if items is None else [items])
     return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
 
 
-@models(dict.__new__)
+@models(type.__call__)
+def builtin_type_call(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    """What a metaclass's own __call__ asks of type."""
+    if not isinstance(cls, ClassValue) or isinstance(cls.cls, enum.EnumMeta) or model_of(cls.cls) is not None:
+        raise GraphBreak("unknown-call", f"type.__call__() of {cls.describe()}")
+    return tx.construct(cls, list(args), kwargs)
+
+
+@models(dict.__new__, list.__new__)
 def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     return tx.new_object(cls.constant(), [])
 

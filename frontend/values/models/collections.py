@@ -24,10 +24,8 @@ def ordered_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
 
 @models(collections.defaultdict)
 def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value, **named: Value) -> Value:
-    if factory is not None and factory.is_constant() and factory.constant() is not None and not callable(factory.constant()):
-        raise tx.throw(TypeError, "first argument must be callable or None")
-    made = DictValue({}, cls=collections.defaultdict, default_factory=factory or Constant(None))
-    made.method(tx, "update", list(others), named)
+    made = DictValue({}, cls=collections.defaultdict, default_factory=Constant(None))
+    made.method(tx, "__init__", [factory or Constant(None), *others], named)
     return made
 
 

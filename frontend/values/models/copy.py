@@ -1,7 +1,12 @@
 """copy.copy and copy.deepcopy of containers, literals and plain objects."""
 from __future__ import annotations
 
+import collections
 import copy
+import copyreg
+import functools
+from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,10 +15,11 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
-from ..base import Value
+from ..base import Observed, Value
 from ..constant import Constant
+from ..deque import DequeValue
 from ..function import BuiltinValue, FunctionValue
-from ..klass import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
+from ..klass import HEAP_TYPE, IMMUTABLE_TYPE, lookup
 from ..mapping import DictValue, SetValue
 from ..registry import models
 from ..sequence import ListValue, TupleValue
@@ -23,49 +29,164 @@ from ..user_object import UserObject
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+Each = Callable[[Value], Value]  # what becomes of a part of the copied object: itself, or a copy
+NO_OWN_WAY = (None, object)
 
 
-def plain_object(obj: Value) -> bool:
-    """Whether copies of an object are made of its instance dictionary and nothing else."""
-    if type(obj) is not UserObject or obj.base is not None or type(obj.cls).__module__ == "torch":
+def in_python(cls: type, name: str) -> bool:
+    """Whether a class has a method in Python, or none at all but what object gives it."""
+    owner, raw = lookup(cls, name)
+    return owner in NO_OWN_WAY or type(raw) is FunctionType
+
+
+def is_captured(obj: UserObject) -> bool:
+    """Whether copies of an object are made by what its classes, written in Python, say, and of what is known of it."""
+    cls = obj.cls
+    if type(obj) is not UserObject or type(cls).__module__ == "torch":
         return False
-    ways = [lookup(obj.cls, name)[0] for name in HOOKS]
-    slots = any("__slots__" in vars(base) for base in obj.cls.__mro__)
-    by_statement = all(base is object or base.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) == HEAP_TYPE for base in obj.cls.__mro__)
-    own = [lookup(obj.cls, name)[1] for name in ("__copy__", "__deepcopy__")]
-    in_python = all(way is MISSING or type(way) is type(shallow) for way in own)
-    plain = by_statement and in_python and obj.cls.__dictoffset__ != 0
-    return plain and all(owner in (None, object) for owner in ways) and not slots
+    if cls in copyreg.dispatch_table or cls.__reduce_ex__ is not object.__reduce_ex__:
+        return False
+    builtin = (object,) if obj.base is None else (object, obj.base.python_type())
+    by_statement = all(base in builtin or base.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) == HEAP_TYPE for base in cls.__mro__)
+    inside = obj.base is None or obj.base.python_type() in (list, dict)
+    ways = ("__copy__", "__deepcopy__", "__reduce__", "__getstate__", "__setstate__")
+    return by_statement and inside and all(in_python(cls, name) for name in ways) and lookup(cls, "__getnewargs_ex__")[0] is None
+
+
+def reconstructed(tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]) -> Value:
+    """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` hears of the copy before it is filled."""
+    if lookup(obj.cls, "__reduce__")[0] is not object:
+        return by_reduction(tx, obj, obj.method(tx, "__reduce__", [], {}), each, note)
+    if lookup(obj.cls, "__getnewargs__")[0] is not None:
+        raise GraphBreak("unknown-call", f"a copy of {obj.describe()}, which has __getnewargs__()")
+    made = tx.wrap(obj.cls, None).attribute(tx, "__new__").call(tx, [tx.wrap(obj.cls, None)], {})
+    note(made)
+    if lookup(obj.cls, "__getstate__")[0] is not object:
+        set_state(tx, made, each(obj.method(tx, "__getstate__", [], {})))
+    elif lookup(obj.cls, "__setstate__")[0] is not None:
+        set_state(tx, made, each(state_of(tx, obj)))
+    else:
+        copy_attributes(tx, obj, made, each)
+    if isinstance(obj.base, ListValue):
+        for item in tx.unpack(obj):
+            made.method(tx, "append", [each(item)], {})
+    elif isinstance(obj.base, DictValue):
+        for pair in tx.unpack(obj.method(tx, "items", [], {})):
+            key, value = tx.unpack(pair)
+            made.set_item(tx, each(key), each(value))
+    return made
+
+
+def slots_of(tx: TraceContext, obj: UserObject) -> dict[str, Value]:
+    """What is in an object's slots, as copyreg finds them."""
+    names = copyreg._slotnames(obj.cls)  # type: ignore[attr-defined]
+    found = {}
+    for name in names:
+        try:
+            found[name] = obj.attribute(tx, name)
+        except Observed as error:
+            if not issubclass(error.cls, AttributeError):
+                raise
+    return found
+
+
+def state_of(tx: TraceContext, obj: UserObject) -> Value:
+    """object.__getstate__(obj)."""
+    attributes: Value = Constant(None)
+    if obj.cls.__dictoffset__ and obj.names(tx):
+        attributes = tx.build_dict([(Constant(name), obj.own_attribute(tx, name)) for name in obj.names(tx)])  # type: ignore[misc]
+    slots = slots_of(tx, obj)
+    return attributes if not slots else TupleValue([attributes, tx.build_dict([(Constant(name), item) for name, item in slots.items()])])
+
+
+def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) -> None:
+    """The same, stored in the copy at once."""
+    assert isinstance(made, UserObject)
+    slots = slots_of(tx, obj)
+    if obj.cls.__dictoffset__:
+        for name, value in [(name, each(obj.own_attribute(tx, name))) for name in obj.names(tx)]:  # type: ignore[arg-type]
+            made.store(tx, name, value)
+    for name, value in [(name, each(value)) for name, value in slots.items()]:
+        made.set_attribute(tx, name, value)
+
+
+def set_state(tx: TraceContext, made: Value, state: Value) -> None:
+    if state.is_constant() and state.constant() is None:
+        return
+    if lookup(made.python_type(), "__setstate__")[0] is not None:
+        made.method(tx, "__setstate__", [state], {})
+        return
+    slots = None
+    if isinstance(state, TupleValue) and len(state.items) == 2:
+        state, slots = state.all(tx)
+    if state.truth(tx):
+        made.attribute(tx, "__dict__").method(tx, "update", [state], {})
+    if slots is not None and slots.truth(tx):
+        for name, value in tx.mapping_pairs(slots):
+            made.set_attribute(tx, name.constant(), value)
+
+
+def by_reduction(tx: TraceContext, obj: UserObject, reduced: Value, each: Each, note: Callable[[Value], Any]) -> Value:
+    """By what the class's own __reduce__ gave."""
+    if reduced.python_type() is str:
+        return obj
+    if not isinstance(reduced, TupleValue) or not 2 <= len(reduced.items) <= 3:
+        raise GraphBreak("unknown-call", f"a copy of {obj.describe()}, by its __reduce__()")
+    function, arguments, *state = reduced.all(tx)
+    made = function.call(tx, [each(item) for item in tx.unpack(arguments)], {})
+    note(made)
+    if state and not (state[0].is_constant() and state[0].constant() is None):
+        set_state(tx, made, each(state[0]))
+    return made
+
+
+def made_anew(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
+    """A copy of a tuple of a class of its own: made of its items by __new__."""
+    if obj.cls in (tuple, torch.Size) or not hasattr(obj.cls, "_make"):
+        return TupleValue(items, None, obj.cls)
+    of = tx.wrap(obj.cls, None)
+    return of.attribute(tx, "__new__").call(tx, [of, *items], {})
 
 
 @models(copy.copy)
 def shallow(tx: TraceContext, obj: Value) -> Value:
+    if isinstance(obj, TupleValue) and hasattr(obj.cls, "_make"):
+        return made_anew(tx, obj, obj.all(tx))
     if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue | TupleValue):
         return obj
     if isinstance(obj, ListValue | DictValue | SetValue):
         return obj.method(tx, "copy", [], {})
-    if isinstance(obj, UserObject) and type(getattr(obj.cls, "__copy__", None)) is type(shallow):
+    if isinstance(obj, UserObject) and type(getattr(obj.cls, "__copy__", None)) is FunctionType:
         return obj.method(tx, "__copy__", [], {})
-    if isinstance(obj, UserObject) and plain_object(obj):
-        made = tx.new_object(obj.cls, [])
-        assert isinstance(made, UserObject)
-        for name in obj.names(tx):
-            made.store(tx, name, obj.own_attribute(tx, name))
-        return made
+    if isinstance(obj, UserObject) and is_captured(obj):
+        return reconstructed(tx, obj, lambda part: part, lambda made: None)
     raise GraphBreak("unknown-call", f"copy.copy() of {obj.describe()}")
+
+
+class Memo(DictValue):
+    """The dictionary that __deepcopy__ is given: what was copied is found there by the same call of copy.deepcopy."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: DeepCopy) -> None:
+        super().__init__({})
+        self.of = of
 
 
 @models(copy.deepcopy)
 def deep(tx: TraceContext, obj: Value, memo: Value | None = None) -> Value:
-    return DeepCopy(tx, memo or DictValue({})).copy(obj)
+    if isinstance(memo, Memo):
+        return memo.of.copy(obj)
+    if memo is not None and not (memo.is_constant() and memo.constant() is None):
+        raise GraphBreak("unknown-call", "copy.deepcopy() with a memo of the program's own")
+    return DeepCopy(tx).copy(obj)
 
 
 class DeepCopy:
     """One call of copy.deepcopy: what is met twice is copied once."""
 
-    def __init__(self, tx: TraceContext, memo: Value) -> None:
-        self.tx, self.memo = tx, memo
+    def __init__(self, tx: TraceContext) -> None:
+        self.tx, self.memo = tx, Memo(self)
         self.made: dict[Value, Value] = {}
         self.storages: set[int] = set()  # of the fakes of tensors copied so far
         self.outside = 0  # how many of those tensors lie in memory that was there before
@@ -74,6 +195,10 @@ class DeepCopy:
         obj = self.tx.look(obj)
         if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
             return obj
+        if obj not in self.made and obj.source is not None and self.memo.entries:
+            noted = self.memo.entries.get(id(self.tx.real(obj)))  # the program's own __deepcopy__ put it there
+            if noted is not None:
+                self.made[obj] = noted[1]
         if obj not in self.made:
             rule = next((rule for family, rule in RULES if isinstance(obj, family)), None)
             if rule is None:
@@ -82,17 +207,20 @@ class DeepCopy:
         return self.made[obj]
 
     def list(self, obj: ListValue) -> Value:
-        if obj.cls is not list:
+        if obj.cls not in (list, collections.deque):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        made = self.made[obj] = ListValue([])
-        made.items = [self.copy(item) for item in obj.all(self.tx)]
+        made = self.made[obj] = DequeValue([], obj.maxlen) if isinstance(obj, DequeValue) else ListValue([])
+        for item in obj.walked(self.tx):
+            made.items.append(self.copy(item))
         return made
 
     def tuple(self, obj: TupleValue) -> Value:
         items = obj.all(self.tx)
         copied = [self.copy(item) for item in items]
+        if obj in self.made:  # it holds itself
+            return self.made[obj]
         same = all(a is b for a, b in zip(items, copied, strict=True))
-        return obj if same else TupleValue(copied, None, obj.cls)
+        return obj if same and not hasattr(obj.cls, "_make") else made_anew(self.tx, obj, copied)
 
     def dict(self, obj: DictValue) -> Value:
         if obj.attributes:
@@ -128,17 +256,11 @@ class DeepCopy:
         return tx.graph.call("call_method", "clone", [obj], {"memory_format": Constant(torch.preserve_format)})
 
     def object(self, obj: UserObject) -> Value:
-        if type(getattr(obj.cls, "__deepcopy__", None)) is type(shallow):
+        if type(getattr(obj.cls, "__deepcopy__", None)) is FunctionType:
             return obj.method(self.tx, "__deepcopy__", [self.memo], {})
-        if not plain_object(obj):
+        if not is_captured(obj):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        made = self.made[obj] = self.tx.new_object(obj.cls, [])
-        assert isinstance(made, UserObject)
-        for name in obj.names(self.tx):
-            value = obj.own_attribute(self.tx, name)
-            assert value is not None
-            made.store(self.tx, name, self.copy(value))
-        return made
+        return reconstructed(self.tx, obj, self.copy, functools.partial(self.made.__setitem__, obj))
 
 
 def fills_its_storage(tensor: torch.Tensor) -> bool:

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
     if lookup(function.python_type(), "__call__")[0] is None:
         raise tx.throw(TypeError, "the first argument must be callable")
+    if isinstance(function, PartialValue) and not function.attributes and not has_attributes(tx, function):  # one of both is made
+        return PartialValue(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
     return PartialValue(function, list(args), kwargs)
+
+
+def has_attributes(tx: TraceContext, function: PartialValue) -> bool:
+    """Whether an existing partial has a dictionary of its own that is not empty."""
+    return function.source is not None and bool(getattr(tx.real(function), "__dict__", None))
 
 
 @models(functools.reduce)

@@ -672,3 +672,56 @@ def test_what_is_handled_while_something_is_compiled_keeps_its_traceback():
         return x + 1, caught.__traceback__.tb_lineno - caught.__traceback__.tb_frame.f_code.co_firstlineno
 
     check(f, vec(2), [], graphs=None, breaks=None, again=False)
+
+
+ASKED = []
+
+
+class Asking(type):
+    def __subclasscheck__(cls, other):
+        ASKED.append(other.__name__)
+        return True
+
+
+class Asked(Exception, metaclass=Asking):
+    pass
+
+
+def test_except_star_asks_no_metaclass():
+    def f(x):
+        taken = []
+        try:
+            raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [TypeError(3), KeyError(4)])])
+        except* Asked:
+            taken.append("asked")
+        except* (TypeError, ValueError, KeyError) as group:
+            taken.append(len(group.exceptions))
+        return x + 1, taken
+
+    check(f, vec(2), globals=("ASKED",))
+
+
+def test_a_break_in_each_handler_of_except_star():
+    def f(x, n):
+        try:
+            raise ExceptionGroup("g", [ValueError(1), KeyError(2)])
+        except* KeyError as group:
+            print(repr(group), n)
+            x = x * 2
+        except* (TypeError, ValueError) as group:
+            print(repr(group), n)
+            x = x + 3
+        return x + 1
+
+    check(f, vec(2), 1, graphs=None, breaks=None)
+
+
+def test_isinstance_looks_no_further_than_it_has_to():
+    def f(x, n):
+        fits = isinstance(n, (int, 3)), isinstance(n, ((str, int), 3)), issubclass(bool, (int, 3))
+        try:
+            isinstance(n, (str, 3))
+        except TypeError as error:
+            return x + 1, fits, str(error)
+
+    check(f, vec(2), 1)

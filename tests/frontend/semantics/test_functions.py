@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 SCALE = 3
 TABLE = {"k": 2}
@@ -481,3 +481,87 @@ def test_builtins_made_of_equal_parts_are_equal():
         return x + 1, equal, same, {Alone.__init_subclass__: 1}.get(Alone.__init_subclass__), len({code, twin})
 
     check(f, vec(2), f.__code__, f.__code__.replace())
+
+
+@functools.lru_cache
+def table(n):
+    return torch.arange(float(n))
+
+
+@functools.lru_cache
+def parts(n, kind="list"):
+    return [n, kind]
+
+
+FACTOR = [1]
+
+
+@functools.lru_cache
+def scaled(n):
+    return n * FACTOR[0]
+
+
+def test_a_cache_holds_one_object():
+    def f(x, n):
+        kept, held, next_one, other = parts(n), table(n), table(n + 1), parts(n, kind="other")
+        held.add_(1)
+        kept.append(x * 2)
+        return x + table(n), held is table(n), next_one, kept is parts(n), other
+
+    handle = strict_compile(f, backend="eager")
+    for run in (f, handle):
+        table.cache_clear(), parts.cache_clear()
+        for turn in (1, 2, 3):
+            results = run(vec(3), 3)
+            torch.testing.assert_close(results[0], vec(3) + torch.arange(3.0) + turn)
+            assert results[1:2] + results[3:] == (True, True, [3, "other"])
+            assert results[2] is table(4) and len(parts(3)) == 2 + turn
+    assert handle.framejit.compiles == 1 and not handle.framejit.explain().breaks
+
+
+def test_a_cached_function_sees_what_the_frame_has_changed():
+    def f(x, n):
+        FACTOR[0] = n
+        return x * scaled(2), scaled(3)
+
+    handle = strict_compile(f, backend="eager")
+    for run in (f, handle):
+        scaled.cache_clear()
+        assert run(vec(2), 5)[1] == 15
+
+
+def test_a_cache_made_inside():
+    def f(x, n):
+        @functools.lru_cache
+        def sums(k):
+            return k if k < 2 else sums(k - 1) + sums(k - 2)
+
+        return x + sums(n)
+
+    check(f, vec(2), 6, graphs=None, breaks=None, again=False)
+
+
+def taking(a, b=2, /, c=3, *args, k=4, **kw):
+    return a, b, c, args, k, kw
+
+
+@pytest.mark.parametrize("wrong", [lambda x: taking(x, k=1, **{"k": 2}), lambda x: x.add(1, **{"alpha": 2}, **{"alpha": 3}), lambda x: taking(1, **x.dim())],
+                         ids=["twice", "twice to a method", "no mapping"])  # fmt: skip
+def test_keywords_that_python_refuses(wrong):
+    def f(x):
+        y = x * 2
+        try:
+            wrong(x)
+        except TypeError as error:
+            return y + 1, str(error)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_partial_of_a_partial():
+    def f(x, p):
+        inner = functools.partial(taking, 1, k=2)
+        outer = functools.partial(inner, x, k=3, z=4)
+        return x + 1, outer.func is taking, outer.args, outer.keywords, outer(5), functools.partial(p, 7).args, functools.partial(p, 7)
+
+    check(f, vec(2), functools.partial(taking, 1, k=2))
