@@ -184,7 +184,13 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
 def _query(name: str) -> None:
     @method(torch.Tensor, name)
     def query(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-        return fold(tx, getattr(self.fake, name), list(args), kwargs)
+        if args or kwargs:  # refused in the words for a method that is looked up to be called: those for a bound one name the class
+            try:
+                getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
+            except TypeError as error:
+                raise tx.throw(TypeError, *error.args) from None
+            raise GraphBreak("exception-leaves", f"TypeError of Tensor.{name}()")
+        return fold(tx, getattr(self.fake, name), [], {})
 
 
 for _name in "dim ndimension numel nelement element_size get_device __len__".split():
