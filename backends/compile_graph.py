@@ -43,10 +43,10 @@ class CapturedGraph(Protocol):
 
 def compile_graph(
     captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
-    expected: Sequence[torch.fx.Node] = (), seed: int | None = None,
+    expected: Sequence[torch.fx.Node] = (), in_vain: Callable[[int], None] = id, seed: int | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or Rerun is raised.
-    `seed`: of the generators, before it draws from them. Raises BackendError, or RequirementError."""
+    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or `in_vain` is told which
+    is not and Rerun is raised. `seed`: of the generators, before it draws from them. Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
@@ -74,8 +74,9 @@ def compile_graph(
     except Exception as error:
         raise BackendError(name_of(options.backend), error, origin) from error
     plain = compiled == gm.forward
-    forward = surrounded(gm.forward, len(outputs), expected, seed)
-    compiled = forward if plain else surrounded(compiled, len(outputs), expected, seed)
+    told = in_vain if expected else None
+    forward = surrounded(gm.forward, len(outputs), told, seed)
+    compiled = forward if plain else surrounded(compiled, len(outputs), told, seed)
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
@@ -84,11 +85,11 @@ def compile_graph(
     return compiled if plain else deoptimising(compiled, forward, backend.described)
 
 
-def surrounded(run: Callable[..., Any], outputs: int, expected: Sequence[torch.fx.Node], seed: int | None) -> Callable[..., Any]:
+def surrounded(run: Callable[..., Any], outputs: int, in_vain: Callable[[int], None] | None, seed: int | None) -> Callable[..., Any]:
     """A graph with what comes before and behind it."""
     if seed is not None:
         run = Seeded(run, seed)
-    return Expecting(run, outputs) if expected else run
+    return run if in_vain is None else Expecting(run, outputs, in_vain)
 
 
 class Seeded:
@@ -105,13 +106,15 @@ class Seeded:
 class Expecting:
     """Runs a graph and hands on its first outputs; the others have to be true, or nothing has happened."""
 
-    def __init__(self, compiled: Callable[..., Any], outputs: int) -> None:
-        self.compiled, self.outputs = compiled, outputs
+    def __init__(self, compiled: Callable[..., Any], outputs: int, in_vain: Callable[[int], None]) -> None:
+        self.compiled, self.outputs, self.in_vain = compiled, outputs, in_vain
 
     def __call__(self, *args: Any) -> Any:
         results = self.compiled(*args)
-        if not all(map(bool, results[self.outputs :])):
-            raise Rerun
+        for position, fact in enumerate(results[self.outputs :]):
+            if not fact:
+                self.in_vain(position)
+                raise Rerun
         return results[: self.outputs]
 
 

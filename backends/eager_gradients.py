@@ -25,15 +25,16 @@ NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, a
 
 
 MOST_FLOATS = 32  # that one graph has to find out about one by one
-# What a compiler may raise for a backward pass that depends on values, or that has no functional form.
-UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
+# What a compiler may raise for a backward pass that depends on values, or that has no functional form. torch.fx writes no valid Python
+# for operators with an overload called "from" (random_).
+UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError, SyntaxError)
 WRITTEN_OVER = "modified by an inplace operation"  # torch says so of what a backward pass needs
 
 
 def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
     what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
-    if checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm):
+    if checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(decomposes_badly, gm.graph.nodes)):
         return gm.forward
     try:
         found = cut(gm)
@@ -49,6 +50,19 @@ def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Bu
         return piece.gm.forward if piece.is_small else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
 
     return InPieces(pieces, [compiled(piece) for piece in pieces], results)
+
+
+RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+def decomposes_badly(node: torch.fx.Node) -> bool:
+    """Whether torch's own decomposition of a recurrent network on the CPU does something else: dropout draws other numbers, and the
+    backward pass of an LSTM lacks its workspace."""
+    if node.op != "call_function" or name_of(node) not in RECURRENT or _fake(node.args[0]).device.type != "cpu":
+        return False
+    first = next((index for index, arg in enumerate(node.args) if isinstance(arg, bool)), 0)  # has_biases, num_layers, dropout, train
+    drops = node.args[first + 2 : first + 4]
+    return all(drops) or (name_of(node) == "lstm" and any(map(needs_gradient, node.users)))
 
 
 def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from ..events import UNREPORTED, Reporter
 from ..events import Kernel as KernelRecord
 from ..generated import file_name, keep
 from ..phases import Clock
-from .eager_gradients import wants_gradients
+from .eager_gradients import decomposes_badly, wants_gradients
 from .frozen import Frozen
 from .loops.ir import AnyKernel, Bound, Call, Program, whole, writes
 from .loops.patterns import Patterns
@@ -117,12 +117,15 @@ def native(
     instead. freezing: without gradients, what depends on parameters
     alone is computed once, batch norms become part of the weights before them, and all that is done again when a parameter has changed.
     layout_optimization: without gradients, convolutions get their tensors channels-last where that should pay."""
-    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
+    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)) or any(map(decomposes_badly, gm.graph.nodes)):
         return gm.forward
     if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
         gpu().prepare()
     try:
         return compile_captured(gm, example_inputs, Wanted(around, report, freezing, layout_optimization, mode.startswith("max-autotune")))
+    except SyntaxError:  # of random_'s overload "from"
+        report("runs torch's operators: torch.fx cannot write them as Python")
+        return gm.forward
     except Exception as error:
         if not is_data_dependent(error):
             raise

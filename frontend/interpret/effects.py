@@ -24,10 +24,12 @@ Namespace = dict[str, Any] | type
 
 @dataclass(frozen=True)
 class Expectation:
-    """A tensor that has to be true, or nothing has happened and the frame starts over; `place`: where a break could be made instead."""
+    """A tensor that has to be true, or nothing has happened and the frame starts over; `place`: where a break could be made instead.
+    `branch`: the branch that is left to Python once that was in vain, if it is."""
 
     fact: torch.fx.Node
     place: int
+    branch: tuple[int, int] | None = None
 
 
 class EffectLog:
@@ -111,10 +113,10 @@ class EffectLog:
         self._refuse()
         self.outputs.append(output)
 
-    def expect(self, fact: torch.fx.Node, place: int) -> None:
+    def expect(self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None) -> None:
         """What follows holds only if a tensor that the graph makes is true."""
         self._refuse()
-        self.expected.append(Expectation(fact, place))
+        self.expected.append(Expectation(fact, place, branch))
 
     def next_epoch(self) -> None:
         """What has happened so far will not be taken back."""

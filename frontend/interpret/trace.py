@@ -76,7 +76,9 @@ REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 DICTS_ITER = vars(dict)["__iter__"]
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors
-Loops = set[tuple[int, int]]  # loops left to Python: id of the code object, index of the loop's start
+# What is left to Python: loops (id of the code object, index of the loop's start), and branches of which one side was expected in vain
+# (the same of the branch, negative).
+Loops = set[tuple[int, int]]
 
 
 @dataclass
@@ -343,11 +345,11 @@ class Trace:
         plain = torch._C._functorch.maybe_current_level() is None and not is_symbolic(tested.fake)
         return plain and tested.fake.numel() == 1
 
-    def expect(self, tested: TensorValue, truth: bool) -> bool:
+    def expect(self, tested: TensorValue, truth: bool, branch: tuple[int, int] | None) -> bool:
         """Goes on as if a tensor were true, or false."""
         fact = self.graph.call("call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {})
         assert isinstance(fact, TensorValue)
-        self.effects.expect(fact.node, self.place())
+        self.effects.expect(fact.node, self.place(), None if self.options.fullgraph else branch)
         return truth
 
     def apart(self) -> list[list[Source]]:

@@ -136,7 +136,7 @@ class Cache:
             self.compiles += 1
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(piece, function, slots, self.options, observer, rest)
+            entry = convert(piece, function, slots, self.options, observer, rest, functools.partial(weak_method(self, "forget"), piece))
             with observer.clock.phase("guards"):
                 self._expect_to_hold(entry, function, slots)
             if observer.probe is not None:
@@ -285,6 +285,12 @@ class Cache:
                 for entry in reversed(entries):
                     site.add(entry)
                 site.full = was_full
+
+    def forget(self, piece: Piece) -> None:
+        """Forgets the entries of one piece."""
+        for site in self.sites():
+            if site.data is piece:
+                site.clear()
 
     def clear(self) -> None:
         """Forgets every entry; the next calls compile anew."""

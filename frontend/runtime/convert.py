@@ -72,13 +72,15 @@ def convert(
     options: Options,
     observer: Observer,
     continuations: Callable[[Capture], Continuations],
+    outdated: Callable[[], None],
 ) -> Entry:
-    """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python."""
+    """Compiles one piece for the arguments of one call. Raises SkipFrame to leave it to Python. `outdated` is called where the piece had
+    better be compiled anew."""
     if inside_a_transform():
         program = program_of_surroundings()
         return Entry(program.native(), None, None, bool(piece.frames), program)  # the level may end before the frame does
     with out_of_sight_of_saved_tensor_hooks():
-        return convert_here(piece, function, slots, options, observer, continuations)
+        return convert_here(piece, function, slots, options, observer, continuations, outdated)
 
 
 def convert_here(
@@ -88,6 +90,7 @@ def convert_here(
     options: Options,
     observer: Observer,
     continuations: Callable[[Capture], Continuations],
+    outdated: Callable[[], None],
 ) -> Entry:
     clock, marks = observer.clock, observer.marks()
     with no_collections():
@@ -98,7 +101,7 @@ def convert_here(
         with clock.phase("backend"):
             compiled = compile_graph(
                 capture.trace.graph, rebuilt.inputs, rebuilt.outputs, options, observer.reporter(), expected_facts(capture),
-                capture.trace.random.seed,
+                InVain(piece.loops, expected_branches(capture), outdated), capture.trace.random.seed,
             )
         if marks is not None:
             compiled = marks.timed(compiled)
@@ -183,6 +186,25 @@ def run_capture(
 
 def expected_facts(capture: Capture) -> list[torch.fx.Node]:
     return [expectation.fact for expectation in capture.trace.effects.expected]
+
+
+def expected_branches(capture: Capture) -> list[tuple[int, int] | None]:
+    return [expectation.branch for expectation in capture.trace.effects.expected]
+
+
+@dataclass(frozen=True)
+class InVain:
+    """Hears that what was expected of a branch is wrong: where that may be usual the next capture leaves the branch to Python."""
+
+    loops: Loops
+    branches: list[tuple[int, int] | None]
+    outdated: Callable[[], None]
+
+    def __call__(self, position: int) -> None:
+        branch = self.branches[position]
+        if branch is not None:
+            self.loops.add(branch)
+            self.outdated()
 
 
 def report_break(piece: Piece, capture: Capture, options: Options, observer: Observer, marks: Marked | None) -> None:

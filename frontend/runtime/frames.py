@@ -17,7 +17,9 @@ OURS = (
     *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
     *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "phases")),
 )
-GENERATED = ("<framejit native",)  # file names of code that a backend wrote, which autograd calls while the program's code runs
+# File names of code that a backend or torch.fx wrote, which autograd calls while the program's code runs: a piece that is checkpointed
+# must save the same when it runs again, and a backward pass is compiled already.
+GENERATED = ("<framejit native", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
     "filelock",

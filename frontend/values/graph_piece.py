@@ -75,7 +75,7 @@ class NoEffects:
     def output(self, output: Any) -> None:
         raise GraphBreak("output", "a call that is differentiated as one")
 
-    def expect(self, fact: torch.fx.Node, place: int) -> None:
+    def expect(self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None) -> None:
         raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
 
     def set_global(self, where: Any, name: str, value: Value | None) -> None:

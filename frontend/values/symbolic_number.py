@@ -119,9 +119,12 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
 
 
 def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and neither is negative."""
+    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and neither is negative; or what makes
+    a number of at least one smaller."""
     if base.python_type() is int:
         return isinstance(exponent, Constant) and type(exponent.object) is int and 0 <= exponent.object <= 8
+    if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
+        return isinstance(base, SymbolicNumber) and base.owner.decide(base.sym >= 1)
     positive = lies(tx, operator.ge, base) and lies(tx, operator.ge, exponent)
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (isinstance(exponent, Constant) and 0 <= exponent.object <= 1)
     return unit and positive

@@ -33,11 +33,13 @@ def jump_if(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
-    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run checks that, or starts over in eager."""
+    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run checks that, or starts over in eager.
+    Where the exception may be caught, raising may be usual: there it is expected until that was wrong once."""
     if isinstance(tested, TensorValue) and frame.tx.may_expect(tested):
         jumping, going_on = (always_raises(frame.decoded, index) for index in (instr.target, frame.pc))
-        if jumping is not going_on and not any(map(catching, frame.tx.frames)):
-            return frame.tx.expect(tested, instr.arg is not jumping)
+        branch = (id(frame.decoded.code), -frame.pc)
+        if jumping is not going_on and branch not in frame.tx.loops:
+            return frame.tx.expect(tested, instr.arg is not jumping, branch if any(map(catching, frame.tx.frames)) else None)
     return tested.truth(frame.tx)
 
 

@@ -6,8 +6,8 @@ import importlib
 
 FILES = (
     "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "foreach", "framejit",
-    "functools", "functorch", "heapq", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator", "overrides",
-    "profiler", "random", "sys", "torch", "typing", "warnings",
+    "functools", "functorch", "heapq", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator", "optimizers",
+    "overrides", "profiler", "random", "sys", "torch", "typing", "warnings",
 )  # fmt: skip
 
 

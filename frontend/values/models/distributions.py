@@ -1,13 +1,16 @@
-"""torch.distributions: its properties that are calculated at the first look."""
+"""torch.distributions: its properties that are calculated at the first look, and checks of matrices."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch.distributions import utils
+import torch
+from torch.distributions import constraints, utils
 
 from ..base import Value
+from ..constant import Constant
 from ..facts import Facts
 from ..registry import models
+from ..tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -20,3 +23,36 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
     if real is None:
         raise wrapped.unsupported("as a lazy property")
     return Facts(utils._lazy_property_and_property(real))
+
+
+@models(constraints._Symmetric.check)
+def symmetric(tx: TraceContext, constraint: Value, value: Value) -> Value:
+    rows, columns = matrix(value).fake.shape[-2:]
+    if rows != columns:
+        sizes = tx.wrap(matrix(value).fake.shape[:-2], None)
+        return tx.graph.call("call_function", torch.full, [sizes, Constant(False)], {"device": tx.wrap(matrix(value).fake.device, None)})
+    turned = value.attribute(tx, "mT")
+    close = tx.graph.call("call_function", torch.isclose, [value, turned], {"atol": Constant(1e-6)})
+    return close.method(tx, "all", [Constant(-2)], {}).method(tx, "all", [Constant(-1)], {})
+
+
+@models(constraints._PositiveDefinite.check)
+def positive_definite(tx: TraceContext, constraint: Value, value: Value) -> Value:
+    """Python asks whether all are symmetric before it decomposes any; what it would not decompose can be, without an error."""
+    even = symmetric(tx, constraint, value)
+    if matrix(value).fake.shape[-2] != matrix(value).fake.shape[-1]:
+        return even
+    decomposed = tx.graph.call("call_function", torch.linalg.cholesky_ex, [value], {}).attribute(tx, "info")
+    definite = decomposed.method(tx, "eq", [Constant(0)], {})
+    return tx.graph.call("call_function", torch.where, [even.method(tx, "all", [], {}), definite, even], {})
+
+
+def matrix(value: Value) -> TensorValue:
+    if not isinstance(value, TensorValue) or value.fake.dim() < 2:
+        raise value.unsupported("as a matrix")
+    return value
+
+
+@models(torch._C._infer_size)
+def infer_size(tx: TraceContext, left: Value, right: Value) -> Value:
+    return tx.graph.call("call_function", torch.broadcast_shapes, [left, right], {})

@@ -12,6 +12,7 @@ from ....guards.source import DictItem, InstanceDict, ModuleSource
 from ..annotation import Annotation, DispatchWithoutSubclasses
 from ..base import Value
 from ..constant import Constant
+from ..function import FunctionValue
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ def leave(tx: TraceContext, annotation: Value) -> Value:
         raise GraphBreak("unknown-call", "the end of a profiler's range")
     without_profiler(tx)
     return Constant(None)
+
+
+@models(torch.autograd.profiler.record_function.__exit__)
+def end(tx: TraceContext, manager: Value, *error: Value) -> Value:
+    """Opened before a break, it is left to Python as a whole."""
+    if manager.source is not None and not isinstance(manager.attribute(tx, "record"), Annotation):
+        raise GraphBreak("unknown-call", "the end of a profiler's range")
+    inner = tx.wrap(torch.autograd.profiler.record_function.__exit__, None)
+    assert isinstance(inner, FunctionValue)
+    return tx.inline(inner, [manager, *error], {})
 
 
 @models(("torch.autograd.profiler", "_maybe_cupti_monitor"))

@@ -184,7 +184,13 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
 def _query(name: str) -> None:
     @method(torch.Tensor, name)
     def query(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-        return fold(tx, getattr(self.fake, name), list(args), kwargs)
+        if args or kwargs:  # refused in the words for a method that is looked up to be called: those for a bound one name the class
+            try:
+                getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
+            except TypeError as error:
+                raise tx.throw(TypeError, *error.args) from None
+            raise GraphBreak("exception-leaves", f"TypeError of Tensor.{name}()")
+        return fold(tx, getattr(self.fake, name), [], {})
 
 
 for _name in "dim ndimension numel nelement element_size get_device __len__".split():
@@ -249,6 +255,10 @@ def tensor_addcdiv(tx: TraceContext, self: TensorValue, tensor1: Value, tensor2:
         return tx.graph.call("call_method", "addcdiv_", [self, tensor1, tensor2], named)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
     gradients = torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes)
+    if value.fake.dtype is torch.float64:  # what Python would calculate; the kernel takes it as precise as the tensors are
+        value = tx.graph.call("call_method", "to", [value, Constant(self.fake.dtype)], {})
+        assert isinstance(value, TensorValue)
+        fakes[-1] = value.fake
     alike = {fake.dtype for fake in fakes}, {fake.device for fake in fakes if fake is not value.fake or fake.device.type != "cpu"}
     if max(map(len, alike)) > 1 or gradients or value.fake.dim() or self.fake.dtype not in (torch.float32, torch.float64):
         return tx.graph.call("call_method", "addcdiv_", parts[:3], named)  # type: ignore[arg-type]
@@ -257,10 +267,10 @@ def tensor_addcdiv(tx: TraceContext, self: TensorValue, tensor1: Value, tensor2:
 
 
 @models(torch._foreach_addcdiv_)
-def foreach_addcdiv(tx: TraceContext, selves: Value, tensors1: Value, tensors2: Value, scalars: Value) -> Value:
-    factors = tx.unpack(scalars) if isinstance(scalars, Sequence | TensorValue) else []
-    if not any(isinstance(factor, TensorValue) for factor in factors):
-        return tx.graph.call("call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, scalars], {})
+def foreach_addcdiv(tx: TraceContext, selves: Value, tensors1: Value, tensors2: Value, *scalars: Value, **named: Value) -> Value:
+    factors = tx.unpack(scalars[0]) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
+    if named or not any(isinstance(factor, TensorValue) for factor in factors):
+        return tx.graph.call("call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, *scalars], named)
     columns = [tx.unpack(part) for part in (selves, tensors1, tensors2)]
     if any(len(column) != len(factors) for column in columns):
         raise GraphBreak("exception-leaves", "RuntimeError of _foreach_addcdiv_")

@@ -516,3 +516,15 @@ def test_forward_derivatives_that_torch_has_to_see_numbers_for():
         return torch.func.jacfwd(torch.mul, argnums=(0, 1))(x, x + 1), torch.func.vmap(torch.func.hessian(cubed))(x.expand(2, 3))
 
     check(f, vec(3), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_a_checkpointed_call_that_draws_and_is_differentiated_in_the_frame(backend):
+    def f(m, x):
+        y = torch.utils.checkpoint.checkpoint(m, x, use_reentrant=False)
+        y.sum().backward()
+        return y, x.grad, [p.grad for p in m.parameters()]
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
+    check(f, model, vec(2, 3, grad=True), graphs=None, breaks=("unknown-call",), backend=backend)

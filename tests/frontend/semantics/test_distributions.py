@@ -18,6 +18,8 @@ MAKERS = {
     "independent": (lambda x: distributions.Independent(distributions.Laplace(x, ONES), 1), lambda x: x),
     "mixture": (lambda x: distributions.MixtureSameFamily(distributions.Categorical(ONES), distributions.Normal(x, ONES)), lambda x: x.sum()),
     "exponential": (lambda x: distributions.Exponential(x), lambda x: x),
+    "multivariate": (lambda x: distributions.MultivariateNormal(x, torch.diag(x + 1)), lambda x: x),
+    "multivariate by precision": (lambda x: distributions.MultivariateNormal(x, precision_matrix=torch.eye(2).expand(3, 2, 2)), lambda x: x),
 }
 
 
@@ -45,7 +47,9 @@ def test_policy_gradient():
 def test_divergences():
     def f(x):
         normal = distributions.kl_divergence(distributions.Normal(x, ONES), distributions.Normal(0 * x, ONES))
-        return normal, distributions.kl_divergence(distributions.Bernoulli(logits=x), distributions.Bernoulli(logits=-x))
+        several = [distributions.MultivariateNormal(y, torch.eye(2) * 2) for y in (x, -x)]
+        bernoulli = distributions.kl_divergence(distributions.Bernoulli(logits=x), distributions.Bernoulli(logits=-x))
+        return normal, bernoulli, distributions.kl_divergence(*several)
 
     check(f, vec(2), fullgraph=True)
 
@@ -64,6 +68,9 @@ def test_transformed():
     lambda x: distributions.Uniform(0 * x, 0 * x + 0.5).log_prob(x * 9),
     lambda x: distributions.Categorical(probs=x - 9).sample(),
     lambda x: distributions.kl_divergence(distributions.Normal(x, ONES), distributions.Categorical(logits=x)),
+    lambda x: distributions.MultivariateNormal(x, torch.tensor([[1.0, 2.0], [3.0, 4.0]])),
+    lambda x: distributions.MultivariateNormal(x, -torch.eye(2)),
+    lambda x: distributions.MultivariateNormal(x, torch.ones(2, 3)),
 ])  # fmt: skip
 def test_refused(make):
     check(lambda x: make(x), vec(2), graphs=None, breaks=None)
@@ -75,3 +82,20 @@ def test_new_tensors_by_size():
 
     check(f, vec(2), fullgraph=True)
     check(lambda x: (x.new([1, 2]), x + 1), vec(2), graphs=None, breaks=1)
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0])
+def test_refused_and_caught(scale):
+    def f(x, scale):
+        try:
+            made = distributions.Normal(x, ONES * scale)
+        except ValueError as error:
+            return str(error).partition(" ")[0], x
+        try:
+            spread = made.entropy()
+        except NotImplementedError:
+            spread = None
+        return made.log_prob(x * 2), spread
+
+    fine = scale > 0
+    check(f, vec(2), scale, graphs=1 if fine else None, breaks=() if fine else None, again=fine)

@@ -8,8 +8,9 @@ import contextlib
 
 import pytest
 import torch
+from framejit import events
 
-from .harness import check, strict_compile, vec
+from .harness import capture_events, check, strict_compile, vec
 
 NEGATIVE = -torch.ones(2)
 
@@ -146,6 +147,33 @@ def caught(x, log):
         return x * 3
 
 
+def caught_as_another(x, log):
+    try:
+        y = raised(x, log)
+    except NotImplementedError:
+        y = x
+    return y.sin()
+
+
+@pytest.mark.parametrize("function", [caught, caught_as_another])
+def test_what_may_be_caught_is_expected_until_that_is_wrong(function):
+    check(function, vec(2), [], fullgraph=True)
+    check(function, NEGATIVE, [], graphs=None, breaks=None, again=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_that_was_expected_in_vain_becomes_a_break(backend):
+    compiled = strict_compile(caught, backend=backend)
+    seen = capture_events(compiled)
+    log, expected = [], []
+    counts = []
+    for x in (vec(2), NEGATIVE, vec(2), NEGATIVE, vec(2), NEGATIVE):
+        assert compiled(x, log).tolist() == caught(x, expected).tolist()
+        counts.append(compiled.framejit.compiles)
+    assert log == expected and counts[3] == counts[-1] <= 8
+    assert [event.reason_id for event in seen if isinstance(event, events.Break)].count("data-dependent-branch") == 2  # in f, and in the callee
+
+
 def suppressed(x, log):
     with contextlib.suppress(AssertionError):
         log.append(1)
@@ -162,10 +190,19 @@ def returns_early(x, log):
     return x + 1
 
 
-@pytest.mark.parametrize("function", [caught, suppressed, returns_early])
+def caught_in_the_same_frame(x, log):
+    try:
+        if (x < 0).any():
+            raise ValueError("negative")
+    except ValueError as error:
+        log.append(str(error))
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [caught_in_the_same_frame, suppressed, returns_early])
 @pytest.mark.parametrize("x", [vec(2), NEGATIVE], ids=["expected", "not"])
 def test_a_branch_where_both_sides_go_on_is_a_break(function, x):
-    check(function, x, [], graphs=None, breaks=("data-dependent-branch",) if function is not caught or x is not NEGATIVE else None)
+    check(function, x, [], graphs=None, breaks=("data-dependent-branch",))
 
 
 def test_a_graph_that_writes_breaks_instead():

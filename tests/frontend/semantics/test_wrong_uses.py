@@ -91,3 +91,15 @@ def test_deques_in_place_keep_to_their_length():
         return x + 1, d is e, d
 
     check(f, vec(2), deque([1, 2, 3], 4))
+
+
+@pytest.mark.parametrize("ask", [lambda x: x.dim(3), lambda x: x.numel(1), lambda x: x.element_size(2), lambda x: x.get_device(1)])
+def test_arguments_for_a_query_of_a_tensor(ask):
+    def f(x):
+        y = x + 1
+        try:
+            return ask(x)
+        except TypeError as error:
+            return str(error), y
+
+    check(f, vec(2), graphs=None, breaks=None)
