@@ -711,3 +711,27 @@ def test_a_break_in_an_exception_groups_handlers():
     check(in_the_second, vec(2), [], graphs=None, breaks=None)
     check(before_the_raise, vec(2), [], graphs=None, breaks=None)
     check(what_is_left, vec(2), [], graphs=None, breaks=None)
+
+
+def test_an_exception_alone_that_except_star_takes():
+    def raised_again(x):
+        try:
+            try:
+                raise ValueError(1)
+            except* ValueError:
+                raise
+        except Exception as error:
+            return x + 1, repr(error)
+
+    def another_raised(x):
+        try:
+            try:
+                raise ValueError(1)
+            except* ValueError:
+                framejit.graph_break()
+                raise KeyError(2)
+        except Exception as error:
+            return x + 1, repr(error), repr(error.__context__)
+
+    for function in (raised_again, another_raised):
+        assert check(function, vec(2), graphs=None, breaks=None)(vec(2))[1].startswith("Ex" if function is raised_again else "KeyError")
