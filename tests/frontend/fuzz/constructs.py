@@ -209,7 +209,7 @@ def walk_in_loop(w: Any) -> None:
 def resume(w: Any) -> None:
     """send, throw and close, and what is caught of them."""
     name, t = w.new("w"), w.name("tensors")
-    made = w.pick(("resumed", "delegating", "stubborn", "finishing"))
+    made = w.pick(("resumed", "delegating", "stubborn"))
     w.line(f"{name}, {t} = {made}({w.tensor(1)}, {w.random.randint(1, 3)}), {w.tensor(1)}")
     w.line("try:")
     with w.indented():
