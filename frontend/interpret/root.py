@@ -10,7 +10,7 @@ from ...guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ...options import Options
 from ...phases import Clock
 from ..pycode.flow import keeps_its_frame
-from ..pycode.instr import DecodedCode
+from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint, Suspended
 from ..values.base import NULL, Lazy, Observed, Value
 from ..values.function import CellValue, existing_cell
@@ -18,6 +18,7 @@ from ..values.handled import Handled, LastInstruction
 from .capture import Break, BrokenFrame, Capture, Return
 from .interpreter import Interpreter
 from .opcodes import HANDLERS
+from .opcodes.exceptions import handle_instead
 from .outcome import Reached, Restart, Returned
 from .trace import Loops, Trace
 from .variation import Variation
@@ -178,6 +179,8 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
         value = Lazy(state[at], SequenceItem(root, at))
         at += 1
         frame.stack.append(_stack_item(tx, kind, value))
+    if decoded.instrs[point.index - 1].op is Op.CHECK_EG_MATCH and not (taken := tx.look(frame.stack[-1])).is_constant():
+        handle_instead(frame, taken)  # Python's instruction said so to a frame that is gone
     return at
 
 

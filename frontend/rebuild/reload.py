@@ -639,17 +639,41 @@ def make_enumerate(r: Reloader, value: Enumerate) -> None:
 
 @makes(Zip)
 def make_zip(r: Reloader, value: Zip) -> None:
-    r.call(zip, [*(r.push(inner) for inner in value.inners), r.const(value.strict)], ("strict",))
+    r.call(zip, [*(_walked(r, inner) for inner in value.inners), r.const(value.strict)], ("strict",))
+
+
+def _walked(r: Reloader, inner: Value) -> Callable[[], None]:
+    """What has been asked for its iterator already, and is one itself: its class must not be asked again."""
+    if isinstance(inner, UserObject) and isinstance(getattr(inner.python_type(), "__iter__", None), types.FunctionType):
+        return lambda: r.call(walked, [r.push(inner)])
+    return r.push(inner)
+
+
+class Never:
+    """Equal to nothing."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+NEVER = Never()
+
+
+def walked(obj: Any) -> Any:
+    """An iterator of what next(obj) gives."""
+    return iter(functools.partial(next, obj), NEVER)
 
 
 @makes(Map)
 def make_map(r: Reloader, value: Map) -> None:
-    r.call(map, [r.push(v) for v in (value.function, *value.inners)])
+    r.call(map, [r.push(value.function), *(_walked(r, inner) for inner in value.inners)])
 
 
 @makes(Filter)
 def make_filter(r: Reloader, value: Filter) -> None:
-    r.call(filter, [r.push(value.function), r.push(value.inner)])
+    r.call(filter, [r.push(value.function), _walked(r, value.inner)])
 
 
 @makes(CallIterator)
@@ -688,7 +712,7 @@ def started(obj: Any, index: int) -> Any:
 
 @makes(TakeWhile, DropWhile, FilterFalse, StarMap)
 def make_by_function(r: Reloader, value: Any) -> None:
-    r.call(value.cls, [r.push(value.function), r.push(value.inner)])
+    r.call(value.cls, [r.push(value.function), _walked(r, value.inner)])
 
 
 @makes(Compress)
@@ -761,7 +785,7 @@ def make_slice_iterator(r: Reloader, value: Slice) -> None:
         r.call(itertools.islice, [r.const(()), r.const(0)])
         return
     stop = None if value.stop is None else max(0, value.stop - value.at)
-    r.call(itertools.islice, [r.push(value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
+    r.call(itertools.islice, [_walked(r, value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
 
 
 @makes(Accumulate)

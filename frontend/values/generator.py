@@ -67,6 +67,8 @@ class GeneratorValue(Iterator):
         """Runs to the next yield; raises Observed(StopIteration) when the generator returns."""
         if self.finished:
             raise tx.throw(StopIteration)
+        if not self.started and not (value.is_constant() and value.constant() is None):
+            raise tx.throw(TypeError, "can't send non-None value to a just-started generator")
         return self._go(tx, lambda: self.frame.resume(value if self.started else None))
 
     def _go(self, tx: TraceContext, run: Any) -> Value:

@@ -99,10 +99,15 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
         tx.raised_at[taken] = tx.raised_at[error]
     frame.push(left or Constant(None))
     frame.push(taken or Constant(None))
-    if taken is not None:  # it is what is handled now, in the place of the whole group
-        tx.handled = taken
-        place = max(place for place, value in enumerate(frame.stack) if isinstance(value, Handled))
-        frame.stack[place] = Handled(frame.stack[place].previous, taken)
+    if taken is not None:
+        handle_instead(frame, taken)
+
+
+def handle_instead(frame: Interpreter, taken: Value) -> None:
+    """What an except* took is what is handled, until the handler's end brings back what was before."""
+    at = max(index for index, item in enumerate(frame.stack) if isinstance(item, Handled))
+    frame.stack[at] = Handled(frame.stack[at].previous, taken)  # type: ignore[attr-defined]
+    frame.tx.handled = taken
 
 
 @handles(Op.PREP_RERAISE_STAR)

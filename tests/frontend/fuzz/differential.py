@@ -8,12 +8,16 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import copy
+import importlib
 import importlib.util
 import io
 import linecache
+import random as pythons_random
 import sys
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +26,7 @@ from random import Random
 from typing import Any
 
 import framejit
+import torch
 from torch.overrides import TorchFunctionMode
 
 HERE = Path(__file__).parent
@@ -37,9 +42,17 @@ def load(name: str, path: Path) -> Any:
     return sys.modules[name]
 
 
-programs = load("framejit_fuzz_programs", HERE / "programs.py")
+def load_from(folder: Path, package: str, name: str) -> Any:
+    """A module of a folder whose modules import one another, as a package."""
+    if package not in sys.modules:
+        sys.modules[package] = types.ModuleType(package)
+        sys.modules[package].__path__ = [str(folder)]
+    return importlib.import_module(f"{package}.{name}")
+
+
+programs = load_from(HERE, "framejit_fuzz", "programs")
 harness = load("framejit_fuzz_harness", HERE.parent / "semantics" / "harness.py")
-CHANGED = ("LOG", "COUNT")  # globals that programs change
+CHANGED = ("LOG", "COUNT", "SETTINGS")  # globals that programs change
 NOT_OPERATIONS = ("__get__", "__set__", "__deepcopy__")  # attributes, and the copying of inputs
 
 
@@ -71,40 +84,93 @@ class Operations(TorchFunctionMode):
 def module_of(source: str, name: str) -> dict[str, Any]:
     """The namespace of a program; tracebacks find its lines."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    namespace: dict[str, Any] = {"__name__": "fuzzed"}
-    exec(compile(source, name, "exec"), namespace)
-    return namespace
+    sys.modules["fuzzed"] = types.ModuleType("fuzzed")  # dataclasses look there
+    exec(compile(source, name, "exec"), vars(sys.modules["fuzzed"]))
+    return vars(sys.modules["fuzzed"])
+
+
+class World(harness.World):
+    """Also the attributes of the program's classes; what is left behind is kept as it was when the run ended."""
+
+    def __init__(self, namespace: dict[str, Any], inputs: tuple[Any, ...]) -> None:
+        super().__init__(namespace["program"], inputs, {}, CHANGED)
+        self.classes = [cls for cls in namespace.values() if isinstance(cls, type) and cls.__module__ == "fuzzed"]
+        self.attributes = self.of_classes()
+        self.fn.__globals__["LOG"] = []  # what copying writes must not go to the one that is copied
+
+    def of_classes(self) -> list[dict[str, Any]]:
+        return [{k: list(v) if type(v) is list else v for k, v in vars(cls).items() if not k.startswith("_")} for cls in self.classes]
+
+    def fresh(self) -> Any:
+        self.restore_classes()
+        return super().fresh()
+
+    def restore(self) -> None:
+        self.restore_classes()
+        super().restore()
+
+    def restore_classes(self) -> None:
+        for cls, now, before in zip(self.classes, self.of_classes(), self.attributes, strict=True):
+            for name in now.keys() - before.keys():
+                delattr(cls, name)
+            for name, obj in before.items():
+                if type(obj) is list and type(vars(cls).get(name)) is list:
+                    vars(cls)[name][:] = obj
+                elif now.get(name, obj) is not obj or name not in now:
+                    setattr(cls, name, obj)
+
+    def now(self) -> Any:
+        contents, held = super().now()
+        return contents, {name: copy.copy(obj) for name, obj in held.items()}, self.of_classes()
+
+
+def run(fn: Any, world: World, *before: Any) -> Any:
+    """Calls on one set of fresh arguments, each after something happened to them."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        inputs, _ = world.fresh()
+    torch.manual_seed(0)
+    pythons_random.seed(0)
+    outcomes = []
+    for happen in before:
+        happen(inputs)
+        outcomes.append(harness.one_call(fn, inputs, {}))
+    assert sys.exc_info() == (None, None, None), "an exception is still being handled"
+    return harness.Run(outcomes, inputs, {}, world.now(), (torch.get_rng_state(), pythons_random.getstate()), harness.modes())
 
 
 def examine(source: str, random: Random, backend: str = "eager", dynamic: bool | None = None) -> Verdict:
-    """Runs one program both ways: a first and a second call on fresh inputs, then two calls on the same."""
+    """Runs one program both ways: on its arguments, on others, and twice on the same, which change in between."""
     name = f"<fuzz {abs(hash(source))}>"
     namespace = module_of(source, name)
-    program, box = namespace["program"], namespace["Box"]
-    arguments = programs.inputs(namespace, random)
-    world = harness.World(program, arguments, {}, CHANGED)
+    program, chosen = namespace["program"], random.getrandbits(32)
+    with contextlib.redirect_stdout(io.StringIO()):
+        arguments, others = (programs.inputs(namespace, Random(chosen), changed) for changed in (None, random))
+    world, other = (World(namespace, given) for given in (arguments, others))
+    changed = random.getrandbits(32)
+
+
+    def nothing(given: Any) -> None:
+        pass
+
+    def happens(given: Any) -> None:
+        with contextlib.suppress(AttributeError):
+            programs.disturb(given, namespace, Random(changed))
+
     counter, seen = harness.Counting(), []
     harness._rests.clear()
     try:
         with Operations() as operations, contextlib.redirect_stdout(io.StringIO()):
-            ran = harness.run(program, world, 1, False)
-        box.limit = 3
-        eager = harness.run(program, world, 1, False)
-        limits = [box.limit]
-        box.limit = 3
-        twice = harness.run(program, world, 2, False)
-        limits.append(box.limit)
+            ran = run(program, world, nothing)
+        plan = (("first call", world, (nothing,)), ("other arguments", other, (nothing,)), ("two calls", world, (nothing, happens)))
+        expected = [run(program, place, *before) for _, place, before in plan]
         with framejit.config.patch(strict=True, recompile_limit=64):
             handle = framejit.compile(program, backend=counter if backend == "eager" else backend, dynamic=dynamic)
         handle.framejit.cache.sinks.append(seen.append)
-        difference = None
+        difference, captured = None, 0
         try:
-            for what, expected, calls in (("first call", eager, 1), ("second call", eager, 1), ("two calls", twice, 2)):
-                box.limit = 3
-                harness.compare(expected, harness.run(handle, world, calls, False), what, True)
-                assert box.limit == limits[calls - 1], f"{what}: Box.limit is {box.limit}, in eager {limits[calls - 1]}"
-                if what == "first call":
-                    captured = counter.ran
+            for (what, place, before), eager in zip(plan, expected, strict=True):
+                harness.compare(eager, run(handle, place, *before), what, True)
+                captured = captured or counter.ran
         except AssertionError as error:
             difference, captured = str(error) or "an assertion", 0
     finally:
@@ -178,7 +244,7 @@ def main() -> int:
         try:
             verdict = one(seed, chosen.backend, chosen.dynamic)
         except Exception:
-            verdict = Verdict(programs.write(Random(seed)), traceback.format_exc(), 0, 0, (), False)
+            verdict = Verdict(programs.write(Random(seed)), traceback.format_exc()[-1500:], 0, 0, (), False)
         ops, captured, raised = ops + verdict.ops, captured + verdict.captured, raised + verdict.raised
         if verdict.difference is not None:
             different += 1

@@ -1,25 +1,39 @@
 """Random programs over tensors and Python's containers. In: a Random. Out: source text with a function `program`, and its inputs.
 
-Every tensor has shape (2, 3), so that all of them fit together; every loop ends; anything may raise, break or change what it was given.
+Every tensor of a call has one shape, so that all of them fit together; every loop ends; anything may raise, break or change what it was given.
 """
 from __future__ import annotations
 
+import collections
+import contextlib
+import re
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import torch
 
+from .constructs import CONSTRUCTS
+from .definitions import SECTIONS
+
 PRELUDE = '''
+import collections
 import contextlib
+import copy
+import dataclasses
+import enum
 import functools
 import itertools
 import operator
+import sys
+import typing
 
 import framejit
 import torch
 
 LOG = []
 COUNT = 0
+SETTINGS = {"first": 1}
 
 
 class Problem(Exception):
@@ -67,6 +81,10 @@ class Box:
     def __iter__(self):
         yield self.tensor
         yield self.tensor.sin()
+
+
+class Extra:
+    """Whatever else a program is called with, by attributes."""
 
 
 class Deep(Box):
@@ -127,24 +145,36 @@ def remembering(function):
 '''
 
 UNARY = ("{}.sin()", "torch.tanh({})", "{}.relu()", "{}.abs()", "-{}", "{}.cos()", "torch.sigmoid({})", "{}.clone()", "{}.softmax(-1)",
-         "{}.t().t()", "{}.flip(0)", "{}.view(-1).view(2, 3)", "{}.clamp(-1, 1)", "{}.contiguous()", "torch.nn.functional.gelu({})",
-         "{}.float()", "torch.cumsum({}, 0)", "{}.detach()", "{}.sum(0, keepdim=True).expand(2, 3)", "torch.sort({}).values",
+         "{}.t().t()", "{}.flip(0)", "{}.reshape(-1).view(x.shape)", "{}.clamp(-1, 1)", "{}.contiguous()", "torch.nn.functional.gelu({})",
+         "{}.float()", "torch.cumsum({}, 0)", "{}.detach()", "{}.sum(0, keepdim=True).expand(x.shape)", "torch.sort({}).values",
          "{}.roll(1)", "torch.stack(list({})).tanh()", "torch.cat([{}[:1], {}[1:]])", "{}[[1, 0]]", "{}.mul(0.5)")  # fmt: skip
 BINARY = ("{} + {}", "{} - {}", "({} * {}).tanh()", "torch.minimum({}, {})", "torch.where({} > 0, {}, 0.5)", "{}.add({}, alpha=2).tanh()",
           "torch.stack([{}, {}]).mean(0)", "{} / ({}.abs() + 1)")  # fmt: skip
 IN_PLACE = ("{}.add_({})", "{}.mul_({}.tanh())", "{} += {}", "{}[0] = {}[1]", "{}.copy_({})", "{}.clamp_(max={}.shape[1])", "{}[:, 1:] *= {}[:, 1:]")
 
+KINDS = {  # what names may hold: the section that it needs, an expression that makes one, and where the arguments have one
+    "tensors": ("", "x", "x"), "ints": ("", "n", "n"), "lists": ("", "[x]", "items"), "dicts": ("", "{'a': x}", "table"), "boxes": ("", "Box(x)", "box"),
+    "callables": ("", "torch.sin", ""), "closures": ("", "[torch.sin, Box.shift]", ""), "keys": ("Key", "Key(n)", "extra.key"),
+    "bags": ("Key", "{Key(1): x, Key(n): x}", "extra.bag"), "sets": ("Key", "{Key(2), Key(n)}", "extra.group"), "walks": ("walks", "Walk(x, 3)", "extra.walk"),
+    "things": ("Thing", "Thing(x, n)", "extra.thing"), "records": ("records", "Record(x, n)", "extra.record"), "queues": ("", "collections.deque([x, x])", "extra.queue"),
+    "orders": ("", "collections.OrderedDict(b=x, a=x)", "extra.order"), "defaults": ("", "collections.defaultdict(list)", "extra.default"),
+    "counters": ("", "collections.Counter([1, n, 2])", "extra.counter"),
+}  # fmt: skip
+NOISE = ("LOG.append('{}')", "print('{}')", "framejit.graph_break()", "LOG.append(COUNT)", "LOG.append('{}')")
+
 
 class Writer:
-    """Writes one program. `tensors`, `ints`, ... are names in scope by what they hold."""
+    """Writes one program. `names`: those in scope by what they hold, `tensors`, `ints`, ... the commonest of them."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.lines: list[str] = []
         self.indent = 1
-        self.tensors, self.ints, self.lists, self.dicts, self.boxes = ["x", "y"], ["n"], ["items"], ["table"], ["box"]
-        self.callables: list[str] = []  # of one tensor
-        self.numbers = iter(range(1000))
+        self.names = {kind: [given] if given else [] for kind, (_, _, given) in KINDS.items()}
+        self.tensors.append("y")
+        self.uses: set[str] = set()  # sections of definitions
+        self.pending: dict[str, str] = {}  # names that the line written next may make, and their kinds
+        self.numbers = iter(range(10**6))
         self.budget = random.randint(4, 22)
         self.loops = 0
         self.in_loop = False
@@ -163,6 +193,76 @@ class Writer:
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
+        for word in re.findall(r"\w+", text) if self.pending else ():
+            if word in self.pending:
+                self.names[self.pending.pop(word)].append(word)
+        self.pending.clear()
+
+    tensors, ints, lists, dicts, boxes, callables = (
+        property(lambda self, kind=kind: self.names[kind]) for kind in ("tensors", "ints", "lists", "dicts", "boxes", "callables")
+    )
+
+    def name(self, kind: str) -> str:
+        """A new name, in scope once a line has it."""
+        name = self.new(kind[0])
+        self.pending[name] = kind
+        return name
+
+    def some(self, kind: str) -> str:
+        """A name in scope, or what makes such an object."""
+        section, made, _ = KINDS[kind]
+        self.uses.add(section)
+        return self.pick(self.names[kind]) if self.names[kind] and self.chance(0.7) else made.replace("n)", f"{self.integer()})")
+
+    def held(self, kind: str) -> str:
+        """A name in scope; a line makes one where there is none."""
+        section, made, _ = KINDS[kind]
+        self.uses.add(section)
+        if not self.names[kind] or self.chance(0.2):
+            self.line(f"{self.name(kind)} = {made}")
+        return self.pick(self.names[kind])
+
+    def noise(self) -> None:
+        if self.chance(0.25):
+            self.line(self.pick(NOISE).format(self.new("e")))
+
+    @contextlib.contextmanager
+    def indented(self) -> Iterator[None]:
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    @contextlib.contextmanager
+    def scoped(self) -> Iterator[None]:
+        """Names made within are forgotten: the lines may not have run."""
+        before = self.scope()
+        yield
+        self.restore(before)
+
+    @contextlib.contextmanager
+    def loop_body(self) -> Iterator[None]:
+        outer, self.in_loop = self.in_loop, True
+        self.loops += 1
+        with self.scoped(), self.indented():
+            yield
+        self.loops -= 1
+        self.in_loop = outer
+
+    @contextlib.contextmanager
+    def function_body(self, *ints: str) -> Iterator[None]:
+        """The body of a function that closes over what is in scope, and over `ints`."""
+        outer, self.in_loop = self.in_loop, False
+        self.level += 1
+        with self.scoped(), self.indented():
+            self.tensors.append("arg") if "arg" in self.lines[-1] else None
+            self.ints.extend(ints)
+            yield
+        self.level -= 1
+        self.in_loop = outer
+
+    def way_out(self, loop: bool) -> None:
+        self.line(f"if {self.condition()}:")
+        self.line("    " + (self.pick(("break", "continue")) if loop and self.chance(0.5) else self.leave()))
 
     # expressions
 
@@ -224,20 +324,25 @@ class Writer:
         self.restore(before)
         self.indent -= 1
 
-    def scope(self) -> tuple[list[str], ...]:
-        return tuple(list(names) for names in (self.tensors, self.ints, self.lists, self.dicts, self.boxes, self.callables))
+    def scope(self) -> dict[str, list[str]]:
+        return {kind: list(names) for kind, names in self.names.items()}
 
-    def restore(self, scope: tuple[list[str], ...]) -> None:
-        self.tensors, self.ints, self.lists, self.dicts, self.boxes, self.callables = scope
+    def restore(self, scope: dict[str, list[str]]) -> None:
+        self.names = scope
 
     def statement(self) -> None:
         self.budget -= 1
         simple = (self.assign, self.assign, self.assign, self.number_assign, self.change, self.change, self.in_place, self.disturb)
         nested = (self.branch, self.loop, self.attempt, self.context, self.function, self.consume, self.comprehension, self.match)
-        if self.budget <= 0 or self.indent > 4 or self.chance(0.55):
+        roll = self.random.random()
+        if self.budget <= 0 or self.indent > 4 or roll < 0.35:
             self.pick(simple)()
-        else:
+        elif roll < 0.6:
             self.pick(nested)()
+        else:
+            producer, sections = self.pick(CONSTRUCTS)
+            self.uses.update(sections)
+            producer(self)
 
     def assign(self) -> None:
         roll = self.random.random()
@@ -248,7 +353,7 @@ class Writer:
         elif roll < 0.7:
             a, b, name, other = self.tensor(), self.tensor(), self.new("t"), self.new("t")
             self.line(f"{name}, {other} = {a}, {b}")
-            self.tensors += [name, other]
+            self.tensors.extend([name, other])
         elif roll < 0.8:
             items, name = ", ".join(self.tensor(1) for _ in range(self.random.randint(1, 3))), self.new("l")
             self.line(f"{name} = [{items}]")
@@ -351,8 +456,8 @@ class Writer:
         self.line(header)
         outer, self.in_loop = self.in_loop, True
         self.loops += 1
-        self.tensors += [name] if f" {name} in" in header or f", {name} in" in header or f"{name}," in header else []
-        self.ints += [i] if f"for {i}" in header or f", {i} in" in header else []
+        self.tensors.extend([name] if f" {name} in" in header or f", {name} in" in header or f"{name}," in header else [])
+        self.ints.extend([i] if f"for {i}" in header or f", {i} in" in header else [])
         self.block(self.random.randint(1, 3))
         self.loops -= 1
         self.in_loop = outer
@@ -469,7 +574,7 @@ class Writer:
     def helper(self, number: int) -> list[str]:
         """A module-level function of a tensor and a number."""
         self.lines, before = [], self.scope()
-        self.tensors, self.ints, self.lists, self.dicts, self.boxes, self.callables = ["x"], ["n"], ["items"], ["table"], ["box"], []
+        self.names = {kind: [given] if given and "." not in given else [] for kind, (_, _, given) in KINDS.items()}
         self.level, outer = 1, self.budget
         self.line("items, table, box = [x], {'a': x}, Box(x)")
         self.budget = 3
@@ -481,31 +586,80 @@ class Writer:
         body, self.lines = self.lines, []
         return [f"def helper{number}(x, n=1):", *body, "", ""]
 
+    def definitions(self) -> str:
+        """The sections that the program uses, each `NOISE` in them chosen anew."""
+        number = self.pick(("hash(self.number)", "self.number % 2", "7", "hash(self.number)"))
+        meta = self.pick(("type", "type", "type", "type", "Registered"))
+        lines = "".join(text for section, text in SECTIONS.items() if section in self.uses).replace("HASH", number).replace("META", meta).splitlines()
+        return "\n".join(
+            line.replace("NOISE", self.pick(NOISE).format(self.new("e")) if self.chance(0.15) else "pass") if line.endswith(" NOISE") else line for line in lines
+        )
+
     def program(self) -> str:
         helpers = self.helper(0) + self.helper(1)
         self.line("global COUNT")
         while self.budget > 0:
             self.statement()
+        kinds = self.random.sample([kind for kind in KINDS if self.names[kind] and kind not in ("callables", "boxes")], 3)
         results = [self.tensor(1), *self.random.sample(self.tensors, min(2, len(self.tensors))), self.integer(), self.pick(self.lists)]
+        results += [self.some(kind) for kind in kinds]
         self.line(f"return {', '.join(results)}")
-        return "\n".join([PRELUDE, "", *helpers, "def program(x, y, n, items, table, box):", *self.lines, ""])
+        return "\n".join([PRELUDE, self.definitions(), "", *helpers, "def program(x, y, n, items, table, box, extra):", *self.lines, ""])
 
 
 def write(random: Random) -> str:
-    """Source text of a module with `program(x, y, n, items, table, box)`."""
+    """Source text of a module with `program(x, y, n, items, table, box, extra)`."""
     return Writer(random).program()
 
 
-def inputs(namespace: dict[str, Any], random: Random) -> tuple[Any, ...]:
-    """Arguments for `program`; sometimes tensors want gradients, sometimes two arguments share."""
-    grad = random.random() < 0.3
+def inputs(namespace: dict[str, Any], random: Random, changed: Random | None = None) -> tuple[Any, ...]:
+    """Arguments for `program`; sometimes tensors want gradients, sometimes two arguments share. `changed`: other ones than without."""
+    rolls = [random.random() for _ in range(5)]
+    number, count = random.randint(0, 3), random.randint(0, 2)
+    shape, dtype, turned = (2, 3), torch.float32, False
+    for what in changed.sample(("shape", "shape", "dtype", "turned", "grad", "same", "items", "deep", "number", "count", "key"), 2) if changed else ():
+        rolls = [1 - roll if what == name else roll for roll, name in zip(rolls, ("grad", "same", "items", "deep", "key"), strict=True)]
+        shape = changed.choice(((4, 3), (1, 3), (3, 3), (2, 1))) if what == "shape" else shape
+        dtype = changed.choice((torch.float64, torch.float64, torch.bfloat16)) if what == "dtype" else dtype
+        turned = turned or what == "turned"
+        number = changed.choice((-1, 5, 2.0, True)) if what == "number" else number
+        count += what == "count"
+    grad, same, more, deep, alike = rolls[0] < 0.3, rolls[1] < 0.1, rolls[2] < 0.3, rolls[3] < 0.5, rolls[4] < 0.3
 
     def tensor(offset: float) -> torch.Tensor:
-        made = (torch.arange(6.0).reshape(2, 3) - offset) / 4
-        return made.requires_grad_(grad)
+        made = (torch.arange(float(shape[0] * shape[1])).reshape(shape[::-1] if turned else shape) - offset) / 4
+        return (made.t() if turned else made).to(dtype).requires_grad_(grad)
 
     x = tensor(2.0)
-    y = x if random.random() < 0.1 else tensor(1.0)
-    items = [tensor(3.0), y] if random.random() < 0.3 else [tensor(3.0)]
-    box = namespace[random.choice(("Box", "Deep"))](tensor(0.5), random.randint(0, 2))
-    return x, y, random.randint(0, 3), items, {"a": tensor(1.5)}, box
+    y = x if same else tensor(1.0)
+    items = [tensor(3.0), y] if more else [tensor(3.0)]
+    box = namespace["Deep" if deep else "Box"](tensor(0.5), count)
+    extra = namespace["Extra"]()
+    for name, make in EXTRAS.items():
+        with contextlib.suppress(KeyError):  # of a section that the program does not use
+            setattr(extra, name, make(namespace, tensor, number))
+    if alike and hasattr(extra, "key"):
+        extra.bag[extra.key] = x
+    return x, y, number, items, {"a": tensor(1.5)}, box, extra
+
+
+EXTRAS: dict[str, Callable[[dict[str, Any], Callable[[float], torch.Tensor], Any], Any]] = {
+    "key": lambda made, tensor, n: made["Key"](int(n)), "bag": lambda made, tensor, n: {made["Key"](1): tensor(1), made["Parity"](2): tensor(2)},
+    "group": lambda made, tensor, n: {made["Key"](int(n)), made["Own"](2)}, "walk": lambda made, tensor, n: made["Walk"](tensor(1), 3),
+    "thing": lambda made, tensor, n: made["Thing"](tensor(1), n), "record": lambda made, tensor, n: made["Record"](tensor(1), n),
+    "queue": lambda made, tensor, n: collections.deque([tensor(1), tensor(2)], 3 if n > 1 else None),
+    "order": lambda made, tensor, n: collections.OrderedDict(b=tensor(1), a=tensor(2)),
+    "default": lambda made, tensor, n: collections.defaultdict(list, {n: [1]}), "counter": lambda made, tensor, n: collections.Counter([1, n, 1]),
+}  # fmt: skip
+
+
+def disturb(arguments: tuple[Any, ...], namespace: dict[str, Any], random: Random) -> None:
+    """What a caller may change between two calls with the same objects."""
+    x, y, n, items, table, box, extra = arguments
+    random.choice((
+        lambda: items.append(x), lambda: items.clear(), lambda: table.update(c=y), lambda: setattr(box, "n", box.n + 1), lambda: None,
+        lambda: setattr(box, "tensor", x), lambda: setattr(box, "hook", torch.sin), lambda: setattr(namespace["Box"], "limit", 1),
+        lambda: setattr(box, "__class__", namespace["Deep" if type(box).__name__ == "Box" else "Box"]), lambda: namespace["SETTINGS"].clear(),
+        lambda: setattr(extra, "key", 1), lambda: extra.queue.append(y), lambda: extra.order.update(a=1), lambda: extra.counter.clear(),
+        lambda: items.insert(0, y), lambda: setattr(namespace["Box"], "shift", staticmethod(torch.cos)),
+    ))()  # fmt: skip

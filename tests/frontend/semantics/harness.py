@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import copy
 import io
+import itertools
 import random
 import sys
 import traceback
@@ -176,7 +177,7 @@ _rests: dict[int, tuple[Any, list[Any]]] = {}
 def rest_of(iterator: Iterator[Any]) -> list[Any]:
     """What an iterator still gives; asked again, the same."""
     if id(iterator) not in _rests:
-        _rests[id(iterator)] = (iterator, list(iterator))
+        _rests[id(iterator)] = (iterator, list(itertools.islice(iterator, 256)))
     return _rests[id(iterator)][1]
 
 
@@ -219,13 +220,17 @@ class Comparison:
         elif isinstance(left, Mapping):
             self.mappings(left, right, path)
             self.attributes(left, right, path)
-        elif isinstance(left, list | tuple):
+        elif isinstance(left, list | tuple | collections.deque):
             assert len(left) == len(right), f"{path}: {len(left)} items in eager, {len(right)} compiled"
-            for index, (a, b) in enumerate(zip(list.__iter__(left) if isinstance(left, list) else tuple.__iter__(left), right, strict=True)):
+            for index, (a, b) in enumerate(zip(list.__iter__(left) if isinstance(left, list) else iter(left), right, strict=True)):
                 self.same(a, b, f"{path}[{index}]")
+            assert getattr(left, "maxlen", None) == getattr(right, "maxlen", None), f"{path}.maxlen differs"
             self.attributes(left, right, path)
         elif isinstance(left, set):
-            assert list(left) == list(right) or left == right, f"{path}: {left!r} in eager, {right!r} compiled"
+            if all(isinstance(item, (*ATOMS, tuple)) for item in left):
+                assert list(left) == list(right) or left == right, f"{path}: {left!r} in eager, {right!r} compiled"
+            else:
+                self.same(list(left), list(right), f"list({path})")
         elif isinstance(left, types.FunctionType):
             self.functions(left, right, path)
         elif isinstance(left, types.MethodType):
@@ -254,11 +259,10 @@ class Comparison:
         if isinstance(left, dict):
             base = collections.OrderedDict if isinstance(left, collections.OrderedDict) else dict  # past a subclass's own items()
             left, right = dict(base.items(left)), dict(base.items(right))
-        keys, others = list(left), list(right)
-        assert len(keys) == len(others), f"{path}: keys {keys} in eager, {others} compiled"
-        for index, (a, b) in enumerate(zip(keys, others, strict=True)):
+        assert len(left) == len(right), f"{path}: keys {list(left)} in eager, {list(right)} compiled"
+        for index, ((a, mine), (b, yours)) in enumerate(zip(left.items(), right.items(), strict=True)):
             self.same(a, b, f"{path}: key number {index}")
-            self.same(left[a], right[b], f"{path}[{a!r}]")
+            self.same(mine, yours, f"{path}[{a!r}]")
 
     def functions(self, left: Any, right: Any, path: str) -> None:
         assert left.__code__ is right.__code__, f"{path}: {left} in eager, {right} compiled"

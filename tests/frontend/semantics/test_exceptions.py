@@ -8,6 +8,7 @@ import contextlib
 import decimal
 import sys
 
+import framejit
 import pytest
 import torch
 import torch.nn.functional as F
@@ -725,3 +726,65 @@ def test_isinstance_looks_no_further_than_it_has_to():
             return x + 1, fits, str(error)
 
     check(f, vec(2), 1)
+
+
+def test_a_break_in_an_exception_groups_handlers():
+    def in_the_second(x, log):
+        try:
+            raise ExceptionGroup("group", [KeyError("k"), ValueError(1)])
+        except* ValueError as some:
+            log.append(str(some))
+        except* KeyError as some:
+            framejit.graph_break()
+            log.append((str(some), repr(sys.exc_info()[1])))
+        return x + 1, sys.exc_info()[0]
+
+    def before_the_raise(x, log):
+        try:
+            if x.sum() > 0:
+                log.append(1)
+            raise ExceptionGroup("group", [KeyError("k"), ValueError(1)])
+        except* ValueError as some:
+            log.append([type(e).__name__ for e in some.exceptions])
+        except* Exception as some:
+            log.append([type(e).__name__ for e in some.exceptions])
+        return x + 1
+
+    def what_is_left(x, log):
+        try:
+            try:
+                raise ExceptionGroup("group", [KeyError("k"), ValueError(1)])
+            except* ValueError:
+                framejit.graph_break()
+                log.append(1)
+        except ExceptionGroup as left:
+            log.append(repr(left))
+        return x + 1
+
+    check(in_the_second, vec(2), [], graphs=None, breaks=None)
+    check(before_the_raise, vec(2), [], graphs=None, breaks=None)
+    check(what_is_left, vec(2), [], graphs=None, breaks=None)
+
+
+def test_an_exception_alone_that_except_star_takes():
+    def raised_again(x):
+        try:
+            try:
+                raise ValueError(1)
+            except* ValueError:
+                raise
+        except Exception as error:
+            return x + 1, repr(error)
+
+    def another_raised(x):
+        try:
+            try:
+                raise ValueError(1)
+            except* ValueError:
+                framejit.graph_break()
+                raise KeyError(2)
+        except Exception as error:
+            return x + 1, repr(error), repr(error.__context__)
+
+    for function in (raised_again, another_raised):
+        assert check(function, vec(2), graphs=None, breaks=None)(vec(2))[1].startswith("Ex" if function is raised_again else "KeyError")

@@ -582,3 +582,39 @@ def test_a_method_of_a_chain_behind_a_break():
         return x + 1, following(), it
 
     check(f, vec(2), itertools.chain("ab", "cd"), graphs=None, breaks=None)
+
+
+class Asked:
+    """Its own iterator, which notes that it was asked for it."""
+
+    def __init__(self):
+        self.count, self.log = 3, []
+
+    def __iter__(self):
+        self.log.append("asked")
+        return self
+
+    def __next__(self):
+        self.count -= 1
+        if self.count < 0:
+            raise StopIteration
+        return self.count
+
+
+WALKED = {
+    "zip": lambda w: zip(range(2), w), "map": lambda w: map(lambda n: n + 1, w), "filter": lambda w: filter(None, w),
+    "islice": lambda w: itertools.islice(w, 2), "takewhile": lambda w: itertools.takewhile(lambda n: n > 0, w),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WALKED)
+def test_an_object_is_asked_for_its_iterator_once(kind):
+    make = WALKED[kind]
+
+    def f(x, walk):
+        for item in make(walk):
+            print("turn")
+            x = x * 2 + (item if isinstance(item, int) else item[0])
+        return x, walk.log
+
+    assert check(f, vec(2), Asked(), graphs=None, breaks=None)(vec(2), Asked())[1] == ["asked"]

@@ -188,3 +188,21 @@ def test_a_break_between_the_items():
         return total
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_what_is_sent_to_a_generator_that_has_not_started():
+    def walk(tensor):
+        while True:
+            received = yield tensor
+            tensor = tensor + received
+
+    def f(x):
+        made, told = walk(x), []
+        for sent in (x, 1, None, x):
+            try:
+                told.append(made.send(sent))
+            except TypeError as error:
+                told.append(str(error))
+        return told
+
+    check(f, vec(2))
