@@ -558,6 +558,34 @@ def test_keywords_that_python_refuses(wrong):
     check(f, vec(2), graphs=None, breaks=None)
 
 
+class Mapping:
+    def keys(self):
+        print("keys")
+        return ["log"]
+
+    def __getitem__(self, name):
+        return name + "s"
+
+
+CALLS = {
+    "keywords": lambda m: taking(1, k=2, **m), "star": lambda m: taking(*[1], **m), "class": lambda m: dict(a=1, **m),
+    "method": lambda m: "{log}".format(**m), "several": lambda m: taking(*(5, 1), **m, **{"d": 7}), "twice": lambda m: taking(1, log=2, **m),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_keywords_of_a_mapping_that_python_reads(call):
+    def f(x):
+        y = x * 2
+        try:
+            found = call(Mapping())
+        except TypeError as error:
+            found = str(error)
+        return y + 1, found
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
 def test_partial_of_a_partial():
     def f(x, p):
         inner = functools.partial(taking, 1, k=2)
