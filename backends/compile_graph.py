@@ -43,7 +43,7 @@ class CapturedGraph(Protocol):
 
 def compile_graph(
     captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
-    expected: Sequence[torch.fx.Node] = (), in_vain: Callable[[int], None] = id, seed: int | None = None,
+    expected: Sequence[torch.fx.Node] = (), in_vain: Callable[[int], None] | None = None, seed: int | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or `in_vain` is told which
     is not and Rerun is raised. `seed`: of the generators, before it draws from them. Raises BackendError, or RequirementError."""
