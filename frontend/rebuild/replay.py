@@ -114,7 +114,7 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
     if value.compared is not None:
         replay_compared(r, value, value.compared)
         return
-    real, entries = value.real or {}, value.entries or {}
+    real, entries = value.held(), value.entries or {}
     kept = [key for key in real if key in entries and key not in value.dropped]
     if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
         r.call(value.cls.clear, [r.push(value)])
@@ -125,7 +125,7 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
             if key not in entries or key in value.dropped:
                 r.call(value.cls.__delitem__, [r.push(value), r.const(key)])
                 r.b.pop_top()
-        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not _unchanged(value, hashed, v)]
+        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not _unchanged(value, real, hashed, v)]
     for key, item in changed:
         r.call(value.cls.__setitem__, [r.push(value), r.push(key), r.push(item)])
         r.b.pop_top()
@@ -152,11 +152,11 @@ def replay_compared(r: Reloader, value: DictValue, before: dict[Any, tuple[Value
             r.b.pop_top()
 
 
-def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
-    if key not in (value.real or {}):
+def _unchanged(value: DictValue, real: dict[Any, Any], key: Any, item: Value) -> bool:
+    if key not in real:
         return False
     if type(item) is Lazy:
-        return item.object is value.real[key]
+        return item.object is real[key]
     known = value.seen.get(key)
     return item is known or (item.source is not None and item.source == DictItem(value.source, key))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
+from ...guards.kinds.containers import keys_of
 from ...guards.source import DictItem, DictKey, IteratorItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
@@ -74,13 +75,14 @@ class DictValue(BuiltinContainer):
         """All entries, in order; values may be Lazy."""
         if self.entries is None:
             assert self.real is not None
-            if len(self.real) > LARGEST:
-                raise self.unsupported(f"all of its {len(self.real)} items")
+            if dict.__len__(self.real) > LARGEST:
+                raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
                 return self._compared(tx)
-            tx.guard(self.source, Kind.KEYS, tuple(self.real))
+            held = self.held()
+            tx.guard(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
-            for index, (key, obj) in enumerate(self.real.items()):
+            for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
                     key_value: Value = tx.wrap(key, None)
                     value = self.seen.get(key) or Lazy(obj, DictItem(self.source, key))
@@ -90,12 +92,22 @@ class DictValue(BuiltinContainer):
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
+    def held(self) -> dict[Any, Any]:
+        """What the real dictionary holds, in its order, past all methods of a class below."""
+        if self.real is None:
+            return {}
+        keys = keys_of(self.real)
+        if len(keys) != dict.__len__(self.real) or not all(dict.__contains__(self.real, key) for key in keys):
+            raise self.unsupported("whose keys are others than its order says")
+        return {key: dict.__getitem__(self.real, key) for key in keys}
+
     def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """The same where keys are hashed and compared in Python: what is found is found by its place."""
-        if len(self.real) > MOST_COMPARED or self.source is None:
-            raise self.unsupported(f"{len(self.real)} keys of classes that compare in Python")
-        tx.guard(self.source, Kind.LENGTH, len(self.real))
-        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(self.real)]
+        length = dict.__len__(self.real)
+        if length > MOST_COMPARED or self.source is None or self.cls is OrderedDict:
+            raise self.unsupported(f"{length} keys of classes that compare in Python")
+        tx.guard(self.source, Kind.LENGTH, length)
+        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(dict.__iter__(self.real))]
         hashed = [key.key(tx) for key in keys]
         guard_hashes(tx, self.source, self.real, hashed)
         self.entries = {}
@@ -108,10 +120,13 @@ class DictValue(BuiltinContainer):
         """Whether it is a dict and of no class below that."""
         return self.cls is dict and self.outer is None
 
+    def _real_keys(self) -> Any:
+        return () if self.real is None else dict.__iter__(self.real)
+
     def has_plain_keys(self) -> bool:
         """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
         if self.plain_keys is None:
-            self.plain_keys = not any(is_compared(key) for key in self.real or () if type(key) is not str)
+            self.plain_keys = not any(is_compared(key) for key in self._real_keys() if type(key) is not str)
         return self.plain_keys
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
@@ -128,7 +143,7 @@ class DictValue(BuiltinContainer):
         if hashed in self.seen:
             return self.seen[hashed]
         assert self.real is not None
-        if hashed in self.real:
+        if dict.__contains__(self.real, hashed):
             value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.source, hashed))
             return value
         tx.guard(self.source, Kind.ABSENT, hashed)
@@ -162,8 +177,8 @@ class DictValue(BuiltinContainer):
 
     def keeps_keys(self) -> bool:
         """Whether no more than values under its keys, literals all, have changed."""
-        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self.real or ()))
-        return literals and (self.entries is None or list(self.entries) == list(self.real or ()))
+        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
+        return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), looked at."""
@@ -202,8 +217,8 @@ class DictValue(BuiltinContainer):
 
     def length(self, tx: TraceContext) -> Value:
         if self.entries is None:
-            tx.guard(self.source, Kind.LENGTH, len(self.real))
-            return Constant(len(self.real))
+            tx.guard(self.source, Kind.LENGTH, length := dict.__len__(self.real))
+            return Constant(length)
         return Constant(len(self.entries))
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -238,7 +253,7 @@ class DictValue(BuiltinContainer):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         hashed = item.key(tx)
         if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
-            present = hashed in self.real
+            present = dict.__contains__(self.real, hashed)
             tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
             return Constant(present)
         return Constant(hashed in self.whole(tx))
