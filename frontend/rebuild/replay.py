@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from ...guards.iterators import advance
 from ...guards.native import move_cycle, move_index, move_slice, set_ahead, set_done, set_ended, set_group, set_old, set_open, set_total
-from ...guards.source import DictItem
+from ...guards.source import DictItem, IteratorItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
@@ -99,6 +100,9 @@ def replay_list(r: Reloader, value: ListValue) -> None:
 
 
 def replay_deque(r: Reloader, value: DequeValue) -> None:
+    if not value.moves:  # what else can be done to it its iterators survive
+        set_items(r, value)
+        return
     items = r.b.temp()  # made before the old ones are gone
     make_list(r, value)
     r.b.store_slot(items)
@@ -107,6 +111,19 @@ def replay_deque(r: Reloader, value: DequeValue) -> None:
     r.call(collections.deque.extend, [r.push(value), lambda: r.b.load_slot(items)])
     r.b.pop_top()
     r.b.delete_slot(items)
+
+
+def set_items(r: Reloader, value: DequeValue) -> None:
+    """Sets the items of an existing deque that are others now."""
+    changed = [index for index, item in enumerate(value.items) if item.source != IteratorItem(value.source, index)]
+    items = {index: r.b.temp() for index in changed}  # all read before any is set
+    for index in changed:
+        r.reload(value.items[index])
+        r.b.store_slot(items[index])
+    for index in changed:
+        r.call(collections.deque.__setitem__, [r.push(value), r.const(index), functools.partial(r.b.load_slot, items[index])])
+        r.b.pop_top()
+        r.b.delete_slot(items[index])
 
 
 def replay_dict(r: Reloader, value: DictValue) -> None:

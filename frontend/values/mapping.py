@@ -326,7 +326,7 @@ class ViewValue(Value):
         self.of, self.what = of, what
 
     def python_type(self) -> type:
-        return self.classes[self.what]
+        return type(getattr(OrderedDict(), self.what)()) if self.of.cls is OrderedDict else self.classes[self.what]
 
     def list(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
@@ -599,7 +599,8 @@ def defaultdict_init(tx: TraceContext, self: DictValue, factory: Value | None = 
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
+    """A dict, whatever the class."""
+    return DictValue(dict(self.whole(tx)))
 
 
 @method(dict, "clear")
