@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.kinds.containers import keys_of
-from ...guards.source import DictItem, DictKey, IteratorItem, Source
+from ...guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .hashed import guard_hashes, holds_hashed, is_compared
@@ -96,7 +96,10 @@ class DictValue(BuiltinContainer):
         """What the real dictionary holds, in its order, past all methods of a class below."""
         if self.real is None:
             return {}
-        keys = keys_of(self.real)
+        try:
+            keys = keys_of(self.real)
+        except KeyError:
+            keys = []
         if len(keys) != dict.__len__(self.real) or not all(dict.__contains__(self.real, key) for key in keys):
             raise self.unsupported("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
@@ -207,6 +210,11 @@ class DictValue(BuiltinContainer):
             return self.default_factory
         if name in self.attributes:
             return self.attributes[name]
+        if self.cls is OrderedDict and self.outer is None and self.source is not None and not hasattr(OrderedDict, name):
+            path, own = InstanceDict(self.source), vars(self.real)
+            if name in own:
+                return tx.wrap(own[name], DictItem(path, name))
+            tx.guard(path, Kind.ABSENT, name)
         return super().attribute(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
