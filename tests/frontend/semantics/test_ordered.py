@@ -341,3 +341,17 @@ def sum_of_ends(x, d):
 
 def test_large_deques():
     check(sum_of_ends, vec(2), deque(range(10_000)), graphs=None, breaks=None)
+
+
+def one_object(x, p, q):
+    return x * p, p is q
+
+
+def test_floats_that_vary():
+    x, compiled = vec(2), framejit.compile(one_object)
+    compiled(x, 1.5, 0.5)
+    for number in (2.5, 3.5, 4.5):
+        other = float(str(number))
+        assert compiled(x, number, number)[1] is True
+        assert compiled(x, number, other)[1] is False
+        assert compiled(x, number, 0.5)[1] is False
