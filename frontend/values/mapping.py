@@ -39,6 +39,14 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
     return key
 
 
+def is_in_order(real: dict[Any, Any]) -> bool:
+    """Whether the order that a dictionary keeps is that of the items in it."""
+    try:
+        return all(one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True))
+    except (KeyError, ValueError):
+        return False
+
+
 class DictValue(BuiltinContainer):
     """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
     of it or changes it; then `entries` (key -> (key value, value)) takes over."""
@@ -107,8 +115,10 @@ class DictValue(BuiltinContainer):
     def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """The same where keys are hashed and compared in Python: what is found is found by its place."""
         length = dict.__len__(self.real)
-        if length > MOST_COMPARED or self.source is None or self.cls is OrderedDict:
+        if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
             raise self.unsupported(f"{length} keys of classes that compare in Python")
+        if self.cls is OrderedDict:
+            tx.guard(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
         tx.guard(self.source, Kind.LENGTH, length)
         keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(dict.__iter__(self.real))]
         hashed = [key.key(tx) for key in keys]
