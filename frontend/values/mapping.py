@@ -12,7 +12,7 @@ from ...guards.kinds.containers import keys_of
 from ...guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
-from .hashed import guard_hashes, holds_hashed, is_compared
+from .hashed import Hashed, guard_hashes, holds_hashed, is_compared
 from .iterator import Iterator, ListedIterator
 from .registry import method
 from .sequence import BuiltinContainer, TupleValue
@@ -712,12 +712,17 @@ def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...
     return order, result, pool
 
 
+def member(key: Any, pool: dict[Any, Value]) -> Value:
+    """The member that a key in the form that Python would meet stands for: of equal objects it is the one that Python took."""
+    return key.value if type(key) is Hashed else pool[key]
+
+
 def _combining(name: str) -> Callable[..., Value]:
     @method(set, name)
     @method(frozenset, name)
     def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
         _, made, pool = _apply(tx, self, name, others)
-        return SetValue({key: pool[key] for key in made}, None, self.cls, made)
+        return SetValue({key: member(key, pool) for key in made}, None, self.cls, made)
 
     return combine
 
