@@ -443,6 +443,8 @@ class Trace:
 
     def _owners_method(self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """The method of this very class, past what the receiver's own class has under the name."""
+        if owner is dict and receiver.python_type() is collections.OrderedDict and name in vars(collections.OrderedDict):
+            raise GraphBreak("unknown-call", f"dict.{name}() of an OrderedDict, past the order that it keeps")
         handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(self, receiver, *args, **kwargs)

@@ -287,7 +287,7 @@ def make_set(r: Reloader, value: SetValue) -> None:
 
 @makes(ViewValue)
 def make_view(r: Reloader, value: ViewValue) -> None:
-    r.call(getattr(dict, value.what), [r.push(value.of)])
+    r.call(getattr(value.of.cls, value.what), [r.push(value.of)])
 
 
 # functions

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from ...guards.iterators import advance
 from ...guards.native import move_cycle, move_index, move_slice, set_ahead, set_done, set_ended, set_group, set_old, set_open, set_total
-from ...guards.source import DictItem
+from ...guards.source import DictItem, IteratorItem
 from ..interpret.effects import EffectLog
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
@@ -99,6 +100,9 @@ def replay_list(r: Reloader, value: ListValue) -> None:
 
 
 def replay_deque(r: Reloader, value: DequeValue) -> None:
+    if not value.moves:  # what else can be done to it its iterators survive
+        set_items(r, value)
+        return
     items = r.b.temp()  # made before the old ones are gone
     make_list(r, value)
     r.b.store_slot(items)
@@ -109,12 +113,25 @@ def replay_deque(r: Reloader, value: DequeValue) -> None:
     r.b.delete_slot(items)
 
 
+def set_items(r: Reloader, value: DequeValue) -> None:
+    """Sets the items of an existing deque that are others now."""
+    changed = [index for index, item in enumerate(value.items) if item.source != IteratorItem(value.source, index)]
+    items = {index: r.b.temp() for index in changed}  # all read before any is set
+    for index in changed:
+        r.reload(value.items[index])
+        r.b.store_slot(items[index])
+    for index in changed:
+        r.call(collections.deque.__setitem__, [r.push(value), r.const(index), functools.partial(r.b.load_slot, items[index])])
+        r.b.pop_top()
+        r.b.delete_slot(items[index])
+
+
 def replay_dict(r: Reloader, value: DictValue) -> None:
     """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
     if value.compared is not None:
         replay_compared(r, value, value.compared)
         return
-    real, entries = value.real or {}, value.entries or {}
+    real, entries = value.held(), value.entries or {}
     kept = [key for key in real if key in entries and key not in value.dropped]
     if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
         r.call(value.cls.clear, [r.push(value)])
@@ -125,7 +142,7 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
             if key not in entries or key in value.dropped:
                 r.call(value.cls.__delitem__, [r.push(value), r.const(key)])
                 r.b.pop_top()
-        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not _unchanged(value, hashed, v)]
+        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not _unchanged(value, real, hashed, v)]
     for key, item in changed:
         r.call(value.cls.__setitem__, [r.push(value), r.push(key), r.push(item)])
         r.b.pop_top()
@@ -152,11 +169,11 @@ def replay_compared(r: Reloader, value: DictValue, before: dict[Any, tuple[Value
             r.b.pop_top()
 
 
-def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
-    if key not in (value.real or {}):
+def _unchanged(value: DictValue, real: dict[Any, Any], key: Any, item: Value) -> bool:
+    if key not in real:
         return False
     if type(item) is Lazy:
-        return item.object is value.real[key]
+        return item.object is real[key]
     known = value.seen.get(key)
     return item is known or (item.source is not None and item.source == DictItem(value.source, key))
 

@@ -136,7 +136,7 @@ class BreakEmission:
         self.effect = group_effect(self.decoded, frame.index) if inner is None else awaited_effect(self.decoded, frame.index)
         depth = len(frame.stack) - self.effect.operands
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
-        if inner is None and self.instr.op is Op.DICT_MERGE:  # what is merged into, and what lies under it, stay
+        if inner is None and self.instr.op is Op.DICT_MERGE:  # of the callee's two places one is NULL, and stays so
             self.effect = replace(self.effect, left=kinds(self.operands[:-1], frozenset()))
         self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...guards.source import Source
 from .base import Lazy, Value
@@ -13,14 +13,12 @@ from .sequence import (
     ListValue,
     SliceValue,
     find,
-    list_clear,
     list_extend,
     list_insert,
     list_pop,
     list_reverse,
     list_reversed,
     sequence_contains,
-    sequence_count,
     sequence_iter,
     sequence_len,
 )
@@ -30,14 +28,45 @@ if TYPE_CHECKING:
 
 
 class DequeValue(ListValue):
-    """A deque; it drops items at the other end once it holds `maxlen`."""
+    """A deque; it drops items at the other end once it holds `maxlen`. `moves` counts the changes that its iterators do not survive."""
 
-    __slots__ = ("maxlen",)
+    __slots__ = ("maxlen", "moves")
     default_class = collections.deque
 
     def __init__(self, items: list[Value], maxlen: int | None, source: Source | None = None) -> None:
         super().__init__(items, source)
-        self.maxlen = maxlen
+        self.maxlen, self.moves = maxlen, 0
+
+    def snapshot(self) -> Any:
+        return super().snapshot(), self.moves
+
+    def restore(self, state: Any) -> None:
+        items, self.moves = state
+        super().restore(items)
+
+    def move(self, tx: TraceContext) -> None:
+        """To be called before items come, go, or change places."""
+        tx.effects.change(self)
+        self.moves += 1
+
+    def add(self, tx: TraceContext, new: list[Value]) -> None:
+        self.move(tx)
+        super().add(tx, new)
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        self.move(tx)
+        super().del_item(tx, key)
+
+    def equal(self, tx: TraceContext, index: int, item: Value) -> bool:
+        """Whether the item at an index is equal to another."""
+        before = self.moves
+        found = tx.equal(self.at(tx, index), item)
+        if self.moves != before:
+            raise self.unsupported("changed by a comparison of what it holds")
+        return found
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(any(self.equal(tx, index, item) for index in range(len(self.items))))
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         return Constant(self.maxlen) if name == "maxlen" else super().attribute(tx, name)
@@ -88,8 +117,7 @@ class DequeIterator(SequenceIterator):
 
 
 for _name, _handler in {
-    "clear": list_clear, "reverse": list_reverse, "__contains__": sequence_contains,
-    "count": sequence_count, "__iter__": sequence_iter, "__len__": sequence_len,
+    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter, "__len__": sequence_len,
     "__reversed__": list_reversed,
 }.items():  # fmt: skip
     method(collections.deque, _name)(_handler)
@@ -105,16 +133,28 @@ def added(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeValue:
 def multiplied(tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool) -> DequeValue:
     """of * n, where its items so many times are these."""
     made = of if in_place else DequeValue([], of.maxlen)
-    tx.effects.change(made)
+    made.move(tx)
     made.items = items
     made.trim(left=True)
     return made
 
 
+@method(collections.deque, "clear")
+def clear(tx: TraceContext, self: DequeValue) -> Value:
+    self.move(tx)
+    self.items = []
+    return Constant(None)
+
+
+@method(collections.deque, "count")
+def count(tx: TraceContext, self: DequeValue, item: Value) -> Value:
+    return Constant(sum(self.equal(tx, index, item) for index in range(len(self.items))))
+
+
 @method(collections.deque, "remove")
 def remove(tx: TraceContext, self: DequeValue, item: Value) -> Value:
     found = where(tx, self, item)
-    tx.effects.change(self)
+    self.move(tx)
     del self.items[found : found + 1]
     return Constant(None)
 
@@ -125,7 +165,10 @@ def index(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> Va
 
 
 def where(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> int:
+    before = self.moves
     found = find(tx, self, item, *bounds)
+    if self.moves != before:
+        raise self.unsupported("changed by a comparison of what it holds")
     if found is None:
         raise tx.throw(ValueError, f"{item.constant()!r} is not in deque")
     return found
@@ -135,12 +178,13 @@ def where(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> in
 def insert(tx: TraceContext, self: DequeValue, index: Value, item: Value) -> Value:
     if self.maxlen is not None and len(self.items) >= self.maxlen:
         raise tx.throw(IndexError, "deque already at its maximum size")
+    self.move(tx)
     return list_insert(tx, self, index, item)
 
 
 @method(collections.deque, "append")
 def append(tx: TraceContext, self: DequeValue, item: Value) -> Value:
-    tx.effects.change(self)
+    self.move(tx)
     self.items.append(item)
     self.trim(left=True)
     return Constant(None)
@@ -148,7 +192,7 @@ def append(tx: TraceContext, self: DequeValue, item: Value) -> Value:
 
 @method(collections.deque, "appendleft")
 def appendleft(tx: TraceContext, self: DequeValue, item: Value) -> Value:
-    tx.effects.change(self)
+    self.move(tx)
     self.items.insert(0, item)
     self.trim(left=False)
     return Constant(None)
@@ -172,6 +216,7 @@ def extendleft(tx: TraceContext, self: DequeValue, items: Value) -> Value:
 def pop(tx: TraceContext, self: DequeValue) -> Value:
     if not self.items:
         raise tx.throw(IndexError, "pop from an empty deque")
+    self.move(tx)
     return list_pop(tx, self)
 
 
@@ -179,12 +224,13 @@ def pop(tx: TraceContext, self: DequeValue) -> Value:
 def popleft(tx: TraceContext, self: DequeValue) -> Value:
     if not self.items:
         raise tx.throw(IndexError, "pop from an empty deque")
+    self.move(tx)
     return list_pop(tx, self, Constant(0))
 
 
 @method(collections.deque, "rotate")
 def rotate(tx: TraceContext, self: DequeValue, n: Value | None = None) -> Value:
-    tx.effects.change(self)
+    self.move(tx)
     steps = (1 if n is None else n.constant()) % max(len(self.items), 1)
     self.items = self.items[len(self.items) - steps :] + self.items[: len(self.items) - steps]
     return Constant(None)

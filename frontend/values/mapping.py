@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
-from ...guards.source import DictItem, DictKey, IteratorItem, Source
+from ...guards.kinds.containers import keys_of
+from ...guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
-from .hashed import guard_hashes, holds_hashed, is_compared
+from .hashed import Hashed, guard_hashes, holds_hashed, is_compared
 from .iterator import Iterator, ListedIterator
 from .registry import method
 from .sequence import BuiltinContainer, TupleValue
@@ -36,6 +37,14 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
         for item in key.all(tx):
             seen_whole(tx, item)
     return key
+
+
+def is_in_order(real: dict[Any, Any]) -> bool:
+    """Whether the order that a dictionary keeps is that of the items in it."""
+    try:
+        return all(one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True))
+    except (KeyError, ValueError):
+        return False
 
 
 class DictValue(BuiltinContainer):
@@ -74,13 +83,14 @@ class DictValue(BuiltinContainer):
         """All entries, in order; values may be Lazy."""
         if self.entries is None:
             assert self.real is not None
-            if len(self.real) > LARGEST:
-                raise self.unsupported(f"all of its {len(self.real)} items")
+            if dict.__len__(self.real) > LARGEST:
+                raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
                 return self._compared(tx)
-            tx.guard(self.source, Kind.KEYS, tuple(self.real))
+            held = self.held()
+            tx.guard(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
-            for index, (key, obj) in enumerate(self.real.items()):
+            for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
                     key_value: Value = tx.wrap(key, None)
                     value = self.seen.get(key) or Lazy(obj, DictItem(self.source, key))
@@ -90,12 +100,27 @@ class DictValue(BuiltinContainer):
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
+    def held(self) -> dict[Any, Any]:
+        """What the real dictionary holds, in its order, past all methods of a class below."""
+        if self.real is None:
+            return {}
+        try:
+            keys = keys_of(self.real)
+        except KeyError:
+            keys = []
+        if len(keys) != dict.__len__(self.real) or not all(dict.__contains__(self.real, key) for key in keys):
+            raise self.unsupported("whose keys are others than its order says")
+        return {key: dict.__getitem__(self.real, key) for key in keys}
+
     def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """The same where keys are hashed and compared in Python: what is found is found by its place."""
-        if len(self.real) > MOST_COMPARED or self.source is None:
-            raise self.unsupported(f"{len(self.real)} keys of classes that compare in Python")
-        tx.guard(self.source, Kind.LENGTH, len(self.real))
-        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(self.real)]
+        length = dict.__len__(self.real)
+        if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
+            raise self.unsupported(f"{length} keys of classes that compare in Python")
+        if self.cls is OrderedDict:
+            tx.guard(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
+        tx.guard(self.source, Kind.LENGTH, length)
+        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(dict.__iter__(self.real))]
         hashed = [key.key(tx) for key in keys]
         guard_hashes(tx, self.source, self.real, hashed)
         self.entries = {}
@@ -108,10 +133,13 @@ class DictValue(BuiltinContainer):
         """Whether it is a dict and of no class below that."""
         return self.cls is dict and self.outer is None
 
+    def _real_keys(self) -> Any:
+        return () if self.real is None else dict.__iter__(self.real)
+
     def has_plain_keys(self) -> bool:
         """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
         if self.plain_keys is None:
-            self.plain_keys = not any(is_compared(key) for key in self.real or () if type(key) is not str)
+            self.plain_keys = not any(is_compared(key) for key in self._real_keys() if type(key) is not str)
         return self.plain_keys
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
@@ -128,7 +156,7 @@ class DictValue(BuiltinContainer):
         if hashed in self.seen:
             return self.seen[hashed]
         assert self.real is not None
-        if hashed in self.real:
+        if dict.__contains__(self.real, hashed):
             value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.source, hashed))
             return value
         tx.guard(self.source, Kind.ABSENT, hashed)
@@ -162,8 +190,8 @@ class DictValue(BuiltinContainer):
 
     def keeps_keys(self) -> bool:
         """Whether no more than values under its keys, literals all, have changed."""
-        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self.real or ()))
-        return literals and (self.entries is None or list(self.entries) == list(self.real or ()))
+        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
+        return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), looked at."""
@@ -192,6 +220,11 @@ class DictValue(BuiltinContainer):
             return self.default_factory
         if name in self.attributes:
             return self.attributes[name]
+        if self.cls is OrderedDict and self.outer is None and self.source is not None and not hasattr(OrderedDict, name):
+            path, own = InstanceDict(self.source), vars(self.real)
+            if name in own:
+                return tx.wrap(own[name], DictItem(path, name))
+            tx.guard(path, Kind.ABSENT, name)
         return super().attribute(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -202,8 +235,8 @@ class DictValue(BuiltinContainer):
 
     def length(self, tx: TraceContext) -> Value:
         if self.entries is None:
-            tx.guard(self.source, Kind.LENGTH, len(self.real))
-            return Constant(len(self.real))
+            tx.guard(self.source, Kind.LENGTH, length := dict.__len__(self.real))
+            return Constant(length)
         return Constant(len(self.entries))
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -238,7 +271,7 @@ class DictValue(BuiltinContainer):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         hashed = item.key(tx)
         if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
-            present = hashed in self.real
+            present = dict.__contains__(self.real, hashed)
             tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
             return Constant(present)
         return Constant(hashed in self.whole(tx))
@@ -311,7 +344,7 @@ class ViewValue(Value):
         self.of, self.what = of, what
 
     def python_type(self) -> type:
-        return self.classes[self.what]
+        return type(getattr(OrderedDict(), self.what)()) if self.of.cls is OrderedDict else self.classes[self.what]
 
     def list(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
@@ -584,7 +617,8 @@ def defaultdict_init(tx: TraceContext, self: DictValue, factory: Value | None = 
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
+    """A dict, whatever the class."""
+    return DictValue(dict(self.whole(tx)))
 
 
 @method(dict, "clear")
@@ -678,12 +712,17 @@ def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...
     return order, result, pool
 
 
+def member(key: Any, pool: dict[Any, Value]) -> Value:
+    """The member that a key in the form that Python would meet stands for: of equal objects it is the one that Python took."""
+    return key.value if type(key) is Hashed else pool[key]
+
+
 def _combining(name: str) -> Callable[..., Value]:
     @method(set, name)
     @method(frozenset, name)
     def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
         _, made, pool = _apply(tx, self, name, others)
-        return SetValue({key: pool[key] for key in made}, None, self.cls, made)
+        return SetValue({key: member(key, pool) for key in made}, None, self.cls, made)
 
     return combine
 

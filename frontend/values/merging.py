@@ -94,6 +94,22 @@ def ordered_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
     return set_items(tx, whole(self), other)
 
 
+@method(OrderedDict, "copy")
+def ordered_copy(tx: TraceContext, self: DictValue) -> Value:
+    """Of a class below, each item is asked for and set as that class says."""
+    if self.outer is None:
+        return DictValue(dict(self.whole(tx)), cls=OrderedDict)
+    made = tx.wrap(self.outer.python_type(), None).call(tx, [], {})
+    for key, _ in self.pairs(tx):
+        made.set_item(tx, key, self.outer.item(tx, key))
+    return made
+
+
+@method(defaultdict, "copy")
+def defaultdict_copy(tx: TraceContext, self: DictValue) -> Value:
+    return tx.wrap(whole(self).python_type(), None).call(tx, [self.default_factory or Constant(None), whole(self)], {})
+
+
 def merged_with_factory(tx: TraceContext, self: DictValue, left: Value, right: Value) -> Value:
     if not (is_dict(left) and is_dict(right)):
         return Constant(NotImplemented)

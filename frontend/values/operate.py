@@ -17,7 +17,7 @@ from .constant import Constant, fold
 from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
-from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue
+from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, member
 from .opaque_tensor import OpaqueTensor
 from .registry import method
 from .sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
@@ -231,7 +231,7 @@ def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: Set
         made = function(*sides)
     except TypeError as error:
         raise tx.throw(TypeError, *error.args) from None
-    return SetValue({key: pool[key] for key in made}, None, set, made)
+    return SetValue({key: member(key, pool) for key in made}, None, set, made)
 
 
 LONGEST_REPETITION = 1 << 16  # items

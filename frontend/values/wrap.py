@@ -55,6 +55,7 @@ FORMS = (
 )  # fmt: skip
 TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
+LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
 
 
@@ -166,6 +167,7 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
         if bound and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
             tx.guard(source, Kind.TYPE, type(obj))
+            tx.guard(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
             return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
         if isinstance(obj, types.MethodWrapperType):  # made anew whenever it is asked for
             tx.guard(source, Kind.TYPE, type(obj))
@@ -253,6 +255,8 @@ def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
 def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a deque that no path leads to")
+    if len(obj) > LARGEST_DEQUE:
+        raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
     tx.guard(source, Kind.TYPE, collections.deque)
     tx.guard(source, Kind.LENGTH, len(obj))
     tx.guard(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)

@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
 from ...pycode.completion import COMPARED, CONTAINED, DROPPED, FORWARD, NAMES, NOT_CONTAINED, Completion
 from ...pycode.instr import Instr, Op
 from ...values import operate
 from ...values.constant import Constant
 from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
+from ...values.symbolic_number import SymbolicNumber
 from .calls import call_value
 from .names import stands_alone
 from .table import handles
@@ -56,7 +58,16 @@ def compare(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.IS_OP)
 def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
+    if left is not right and may_be_two(left, right):
+        raise GraphBreak("unsupported-operator", "whether two equal floats are one object")
     frame.push(Constant(frame.tx.same(left, right) != instr.arg))
+
+
+def may_be_two(left: Value, right: Value) -> bool:
+    """Whether two values are equal floats, at least one of which varies between calls: no object of it is known."""
+    floats = left.python_type() is float and right.python_type() is float
+    varies = isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)
+    return floats and varies and repr(left.constant()) == repr(right.constant())
 
 
 @handles(Op.CONTAINS_OP)

@@ -24,7 +24,7 @@ from ..mapping import DictValue, SetValue
 from ..registry import models
 from ..sequence import ListValue, TupleValue
 from ..tensor import TensorValue
-from ..user_object import UserObject
+from ..user_object import UserObject, instance_dict
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -155,12 +155,21 @@ def shallow(tx: TraceContext, obj: Value) -> Value:
     if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue | TupleValue):
         return obj
     if isinstance(obj, ListValue | DictValue | SetValue):
+        must_be_bare(tx, obj)
         return obj.method(tx, "copy", [], {})
     if isinstance(obj, UserObject) and type(getattr(obj.cls, "__copy__", None)) is FunctionType:
         return obj.method(tx, "__copy__", [], {})
     if isinstance(obj, UserObject) and is_captured(obj):
         return reconstructed(tx, obj, lambda part: part, lambda made: None)
     raise GraphBreak("unknown-call", f"copy.copy() of {obj.describe()}")
+
+
+def must_be_bare(tx: TraceContext, obj: Value) -> None:
+    """Relies on an OrderedDict's having no attributes: copies have them, too."""
+    if isinstance(obj, DictValue) and obj.cls is collections.OrderedDict:
+        if obj.attributes or instance_dict(obj.real):
+            raise GraphBreak("unknown-call", f"a copy of {obj.describe()} with attributes")
+        tx.guard(obj.source and InstanceDict(obj.source), Kind.KEYS, ())
 
 
 class Memo(DictValue):
@@ -223,8 +232,7 @@ class DeepCopy:
         return obj if same and not hasattr(obj.cls, "_make") else made_anew(self.tx, obj, copied)
 
     def dict(self, obj: DictValue) -> Value:
-        if obj.attributes:
-            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()} with attributes")
+        must_be_bare(self.tx, obj)
         made = self.made[obj] = DictValue({}, cls=obj.cls, default_factory=obj.default_factory)
         for key, value in obj.pairs(self.tx):
             made.put(self.tx, self.copy(key), self.copy(value))
