@@ -14,6 +14,7 @@ import importlib.util
 import io
 import linecache
 import random as pythons_random
+import re
 import sys
 import time
 import traceback
@@ -186,11 +187,18 @@ def one(seed: int, backend: str = "eager", dynamic: bool | None = None) -> Verdi
 
 
 def reduced(source: str, seed: int, backend: str, dynamic: bool | None) -> str:
-    """A smaller program that still differs: statements go as long as a difference stays."""
+    """A smaller program that still differs: statements go as long as a difference of this kind stays."""
+    def kind(text: str) -> str:
+        try:
+            difference = examine(text, Random(seed + 1), backend, dynamic).difference or ""
+        except Exception as error:
+            difference = repr(error)
+        return re.sub(r"0x\w+|\d+", "", difference)[:60]
+
+    sought = kind(source)
+
     def differs(text: str) -> bool:
-        with contextlib.suppress(Exception):
-            return examine(text, Random(seed + 1), backend, dynamic).difference is not None
-        return False
+        return kind(text) == sought
 
     smaller = True
     while smaller:
