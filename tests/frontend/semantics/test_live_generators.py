@@ -301,3 +301,46 @@ def test_closed_while_it_delegates(maker):
         return a, list(g)
 
     check(f, vec(2), [])
+
+
+def answering(x, log):
+    try:
+        yield x * 2
+    except ValueError as error:
+        log.append(error.args)
+    return 4
+
+
+def with_many_constants(x, log):
+    a, b, c, d, e, f = 1.5, "x", 3.25, 4.125, "y", "zz"
+    log.append((a, b, c, d))
+    last = yield from answering(x, log)
+    if log:
+        log.append((e, f, last))
+    yield x * 3
+    return last
+
+
+def far_behind(x, log):
+    log.append([{(n, n + 1): [n, str(n), n + 2, n + 3, n + 4]} for n in (1, 2)])
+    log.append((1.5, 2.5, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim))
+    log.append((x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.is_leaf))
+    try:
+        last = yield from answering(x, log)
+    except KeyError as error:
+        last = error.args
+    yield x * 3
+    log.append(last)
+
+
+@pytest.mark.parametrize("maker", [with_many_constants, far_behind])
+@pytest.mark.parametrize("kind", [ValueError, KeyError])
+def test_thrown_after_a_break_where_the_inner_one_returns_or_raises(maker, kind):
+    def f(x, log):
+        g = maker(x, log)
+        a = next(g)
+        outside()
+        b = g.throw(kind("z"))
+        return a + b, list(g)
+
+    check(f, vec(2), [], graphs=None, breaks=None)
