@@ -48,7 +48,9 @@ class GlobalsDict(DictValue):
         if not all(type(name) is str for name in self.real):
             raise self.unsupported("a key that is no string")
         tx.guard(self.source, Kind.KEYS, tuple(self.real))
-        self.entries = {name: (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.source, name))) for name, obj in self.real.items()}
+        self.entries = {}
+        for name, obj in self.real.items():
+            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.source, name)))
         for name, value in self._stored(tx).items():
             if value is None:
                 raise self.unsupported("all of its items, some of which are deleted")

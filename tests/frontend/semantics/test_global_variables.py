@@ -29,7 +29,7 @@ def stored_by_name(x, n):
     gone = "E" in space, space.get("E", 7)
     held = space["G"]
     space["G"] += 1
-    E = space["G"] + 1
+    E = space["G"] + 1  # noqa: F841 - it is read by its key
     return x * G, held, gone, space.pop("E"), space.get("E")
 
 
