@@ -13,6 +13,7 @@ from ..values.constant import Constant
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue
 from .opcodes import HANDLERS
+from .opcodes.generators import throw
 from .outcome import Restart, Returned, Yielded
 
 if TYPE_CHECKING:
@@ -85,10 +86,8 @@ class Interpreter:
         return isinstance(outcome, Yielded), outcome.value
 
     def throw(self, error: Value) -> tuple[bool, Value]:
-        """As resume, by raising at the yield."""
-        self.push(Constant(None))
-        self.unwind(Observed(error), self.pc - 1)
-        outcome = self._enter()
+        """As resume, by raising at the yield, or in what a `yield from` there waits for."""
+        outcome = self._enter(error)
         return isinstance(outcome, Yielded), outcome.value
 
     def save(self) -> Any:
@@ -97,10 +96,10 @@ class Interpreter:
     def load(self, saved: Any) -> None:
         self.pc, self.stack, self.slots = saved[0], list(saved[1]), list(saved[2])
 
-    def _enter(self) -> Returned | Yielded:
+    def _enter(self, thrown: Value | None = None) -> Returned | Yielded:
         self.tx.frames.append(self)
         try:
-            return self._loop()
+            return (None if thrown is None else throw(self, thrown)) or self._loop()
         except GraphBreak as stop:
             stop.chain.append(self.where())
             if stop.place is None and self.resumable:

@@ -157,6 +157,11 @@ def _shifted(code: CodeType) -> bytes:
     return bytes(out)
 
 
+def _units(arg: int) -> int:
+    """The length of an instruction with this oparg, in code units."""
+    return max(1, (arg.bit_length() + 7) // 8)
+
+
 class Prologue:
     """Restores slots and stack from the state tuple, runs the call that is awaited or raises the error, then jumps."""
 
@@ -171,6 +176,7 @@ class Prologue:
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
         self._called: tuple[int, Instr] | None = None  # number of the unit that may raise, the original's
+        self._landing: int | None = None  # where the last jump goes, if not to the point
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack
         carried = [kind for kind in kinds if kind != "null"]
@@ -198,7 +204,10 @@ class Prologue:
             self._yield(decoded, point)
         elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
-        self.emit("JUMP_FORWARD", (instr.offset if inner is None else instr.end) // 2)
+        if self._landing is None:
+            self.emit("JUMP_FORWARD", (instr.offset if inner is None else instr.end) // 2)
+        else:
+            self.emit("JUMP_FORWARD", self._landing // 2)
         encoder = Encoder(self._units)
         self.code, self.spans, self._offsets = encoder.code, encoder.spans(), encoder.offsets
         self.consts = [len(self.code) // 2 if const is None else const for const in self.consts]
@@ -271,9 +280,19 @@ class Prologue:
             raise Unresumable(f"{self._code.co_qualname} waits in {names[0]}")
         self._const(Ellipsis)  # what the first next() gives
         self._position = list(self._code.co_positions())[waiting.start // 2]
+        sender = decoded.instrs[point.index - 2]
+        throws = sender.op is Op.SEND and not current().exits["SEND"]  # no instruction pairs with SEND's jump: gen.throw() itself makes it
+        to_send, to_landing = decoded.instrs[point.index].offset // 2, decoded.instrs[sender.target].offset
+        back = to_send + _units(to_landing // 2)  # over the landing
+        if throws:
+            self.emit("JUMP_FORWARD", 1)
+            self.emit("SEND", 2 + _units(back))
         self._called = (len(self._units), instr)
         self.emit("YIELD_VALUE", waiting.arg)
         self.emit("RESUME", after.arg)
+        if throws:
+            self.emit("JUMP_FORWARD", back)
+            self._landing = to_landing
         self._position = first
 
     def protection(self, length: int) -> bytes:

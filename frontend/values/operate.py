@@ -97,10 +97,20 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 
 
 def ask_in_python(op: str, left: Value, right: Value) -> None:
-    """A break where an operand is a tensor that graphs do not take."""
+    """A break where an operand is a tensor that graphs do not take, or one that torch asks for `__torch_function__`, as often as it likes,
+    in the program's own code."""
     for side in (left, right):
         if isinstance(side, OpaqueTensor):
             raise side.unsupported(op)
+    if isinstance(left, TensorValue) and isinstance(right, UserObject) and answers_torch(right.cls):
+        raise right.unsupported(f"{op} on the right of a tensor, with a __getattr__ of its own")
+
+
+def answers_torch(cls: type) -> bool:
+    """Whether a class is asked in Python for `__torch_function__`, which it lacks."""
+    if lookup(cls, "__torch_function__")[0] is not None:
+        return False
+    return any(lookup(cls, name)[0] not in (None, object, torch.nn.Module) for name in ("__getattr__", "__getattribute__"))
 
 
 def left_to_torch(value: Value, name: str) -> bool:

@@ -143,10 +143,23 @@ class TensorValue(Value):
         return tx.wrap(self.fake.shape[0], None)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
+        self._check_rows(tx, key)
         return tx.graph.call("call_function", operator.getitem, [self, key], {})
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self._check_rows(tx, key)
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
+
+    def _check_rows(self, tx: TraceContext, key: Value) -> None:
+        """A list of numbers as index: a fake does not look at what is in it, and a graph that raises may have changed inputs before."""
+        if key.python_type() is not list or self.fake.device.type != "cpu" or not self.fake.dim():
+            return
+        rows = [item.constant() if item.is_constant() else None for item in tx.unpack(key)]
+        if rows and all(type(row) is int for row in rows) and not -self.fake.shape[0] <= min(rows) <= max(rows) < self.fake.shape[0]:
+            size = int(self.fake.shape[0])
+            wrong = next(row for row in rows if not -size <= row < size)
+            sentence = f"index {wrong} is out of bounds for dimension 0 with size {size}"
+            raise tx.throw(IndexError, sentence if size else "index is out of bounds for dimension with size 0")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return tx.graph.call("call_method", "__contains__", [self, item], {})

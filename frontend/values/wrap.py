@@ -28,6 +28,7 @@ from .exception import ExceptionValue
 from .facts import Facts
 from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
+from .globals_dict import GlobalsDict, holds_globals
 from .hashed import guard_hashes, is_compared
 from .iterator import ListedIterator
 from .klass import ClassValue, lookup, note_path
@@ -275,12 +276,23 @@ def _factory(tx: TraceContext, obj: dict, source: Source | None) -> Value | None
 
 @wraps(dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+    if type(obj) is dict and source is not None and holds_globals(obj):
+        return wrap_globals(tx, obj, source)
     factory = _factory(tx, obj, source)
     if source is None:
         entries = {(k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()}
         return DictValue(entries, cls=type(obj), default_factory=factory)
     tx.guard(source, Kind.TYPE, type(obj))
     return tx.remember(obj, DictValue(None, source, obj, type(obj), factory))
+
+
+def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
+    path = tx.globals_path(obj)
+    if path is None:
+        raise GraphBreak("unsupported-value", "global variables that no path leads to")
+    if source != path:
+        tx.guard(source, Kind.SAME, path)
+    return tx.remember(obj, GlobalsDict(obj, path))
 
 
 @wraps(types.MappingProxyType)

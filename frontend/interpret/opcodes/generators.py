@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...pycode.instr import Instr, Op
-from ...values.base import Observed
+from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.generator import GeneratorValue, stopped_inside
+from ...values.user_object import UserObject
 from ..outcome import Yielded
 from .table import handles
 
@@ -42,16 +43,43 @@ def send(frame: Interpreter, instr: Instr) -> None:
     except Observed as error:
         if error.cls is not StopIteration:
             raise
-        frame.pop()
-        frame.push(error.value.attribute(tx, "value"))
-        frame.pc = instr.target
+        finish(frame, instr, error.value.attribute(tx, "value"))
         return
     if item is not None:
         frame.push(item)
         return
+    finish(frame, instr, Constant(None))
+
+
+def finish(frame: Interpreter, instr: Instr, returned: Value) -> None:
+    """What a SEND was sent to has returned."""
     frame.pop()
-    frame.push(Constant(None))
+    frame.push(returned)
     frame.pc = instr.target
+
+
+def throw(frame: Interpreter, error: Value) -> Yielded | None:
+    """Raises in a frame that waits in a yield; in a `yield from`, what it waits for is asked first, and may yield again."""
+    instr = frame.decoded.instrs[frame.pc - 2]
+    raised = Observed(error)
+    if instr.op is Op.SEND:
+        inner = frame.peek()
+        leaves = issubclass(error.python_type(), GeneratorExit)
+        if isinstance(inner, UserObject) or not (isinstance(inner, GeneratorValue) or inner.source is None):
+            raise inner.unsupported("an exception thrown through it")
+        try:
+            if isinstance(inner, GeneratorValue):
+                answer = inner.method(frame.tx, "close" if leaves else "throw", [] if leaves else [error], {})
+                if not leaves:
+                    return Yielded(answer)
+        except Observed as stop:
+            if stop.cls is StopIteration and not leaves:
+                finish(frame, instr, stop.value.attribute(frame.tx, "value"))
+                return None
+            raised = stop
+    frame.push(Constant(None))
+    frame.unwind(raised, frame.pc - 1)
+    return None
 
 
 @handles(Op.END_SEND)

@@ -14,6 +14,7 @@ import importlib.util
 import io
 import linecache
 import random as pythons_random
+import re
 import sys
 import time
 import traceback
@@ -138,6 +139,25 @@ def run(fn: Any, world: World, *before: Any) -> Any:
     return harness.Run(outcomes, inputs, {}, world.now(), (torch.get_rng_state(), pythons_random.getstate()), harness.modes())
 
 
+@contextlib.contextmanager
+def framejits_errors() -> Iterator[list[framejit.errors.FramejitError]]:
+    """The errors that framejit makes meanwhile: a program's own `except Exception` may take them."""
+    made: list[framejit.errors.FramejitError] = []
+    cls = framejit.errors.FramejitError
+    before = cls.__new__
+
+    def noting(kind: type, *args: Any, **kwargs: Any) -> Any:
+        error = before(kind, *args, **kwargs)
+        made.append(error)
+        return error
+
+    cls.__new__ = noting
+    try:
+        yield made
+    finally:
+        del cls.__new__
+
+
 def examine(source: str, random: Random, backend: str = "eager", dynamic: bool | None = None) -> Verdict:
     """Runs one program both ways: on its arguments, on others, and twice on the same, which change in between."""
     name = f"<fuzz {abs(hash(source))}>"
@@ -147,7 +167,6 @@ def examine(source: str, random: Random, backend: str = "eager", dynamic: bool |
         arguments, others = (programs.inputs(namespace, Random(chosen), changed) for changed in (None, random))
     world, other = (World(namespace, given) for given in (arguments, others))
     changed = random.getrandbits(32)
-
 
     def nothing(given: Any) -> None:
         pass
@@ -169,7 +188,10 @@ def examine(source: str, random: Random, backend: str = "eager", dynamic: bool |
         difference, captured = None, 0
         try:
             for (what, place, before), eager in zip(plan, expected, strict=True):
-                harness.compare(eager, run(handle, place, *before), what, True)
+                with framejits_errors() as made:
+                    left = run(handle, place, *before)
+                assert not made, f"{what}: framejit raises {made[0]!r}"
+                harness.compare(eager, left, what, True)
                 captured = captured or counter.ran
         except AssertionError as error:
             difference, captured = str(error) or "an assertion", 0
@@ -186,11 +208,18 @@ def one(seed: int, backend: str = "eager", dynamic: bool | None = None) -> Verdi
 
 
 def reduced(source: str, seed: int, backend: str, dynamic: bool | None) -> str:
-    """A smaller program that still differs: statements go as long as a difference stays."""
+    """A smaller program that still differs: statements go as long as a difference of this kind stays."""
+    def kind(text: str) -> str:
+        try:
+            difference = examine(text, Random(seed + 1), backend, dynamic).difference or ""
+        except Exception as error:
+            difference = repr(error)
+        return re.sub(r"0x\w+|\d+", "", difference)[:60]
+
+    sought = kind(source)
+
     def differs(text: str) -> bool:
-        with contextlib.suppress(Exception):
-            return examine(text, Random(seed + 1), backend, dynamic).difference is not None
-        return False
+        return kind(text) == sought
 
     smaller = True
     while smaller:

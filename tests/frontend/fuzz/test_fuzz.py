@@ -25,3 +25,13 @@ def test_programs_do_compiled_what_they_do_in_eager():
     ops, captured = sum(v.ops for v in verdicts), sum(v.captured for v in verdicts)
     assert captured >= CAPTURED * ops, f"{captured} of {ops} operations captured"
     assert any(v.raised for v in verdicts) and {reason for v in verdicts for reason in v.breaks} <= set(errors.REASONS)
+
+
+def test_errors_of_framejit_that_a_program_takes_are_seen():
+    with differential.framejits_errors() as made:
+        try:
+            raise errors.InternalError("a bug")
+        except Exception:
+            pass
+    errors.InternalError("not any more")
+    assert [str(error) for error in made] == ["a bug"]

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 
 import framejit
+import pytest
 import torch
 
 from .harness import check, vec
@@ -206,3 +207,140 @@ def test_what_is_sent_to_a_generator_that_has_not_started():
         return told
 
     check(f, vec(2))
+
+
+def over_a_list(x, log):
+    try:
+        yield from [x, x + 1]
+    except ValueError as error:
+        log.append(("outer", error.args))
+        yield x * 3
+
+
+def twice(x, log):
+    try:
+        log.append((yield from delegating(x, log)))
+    except KeyError as error:
+        log.append(("twice", error.args))
+        yield x * 4
+    finally:
+        log.append("left")
+
+
+def stopping(x, log):
+    try:
+        yield x
+    except ValueError:
+        log.append("stops")
+    return 7
+
+
+def keeping_what_it_got(x, log):
+    log.append((yield from stopping(x, log)))
+    yield x * 5
+
+
+def unwilling(x, log):
+    try:
+        yield from numbers(x, log)
+    except GeneratorExit as error:
+        log.append(type(error).__name__)
+        raise
+
+
+def raising_when_closed(x, log):
+    try:
+        yield x + 0.5
+    finally:
+        log.append("closing")
+        raise KeyError("closed")
+
+
+def told_of_that(x, log):
+    try:
+        yield from raising_when_closed(x, log)
+    except KeyError as error:
+        log.append(error.args)
+
+
+THROWN = {
+    "the inner one goes on": (delegating, ValueError("z")),
+    "no inner generator": (over_a_list, ValueError("z")),
+    "two deep": (twice, ValueError("z")),
+    "two deep, the outermost one takes it": (twice, KeyError("z")),
+    "the inner one returns": (keeping_what_it_got, ValueError("z")),
+    "nobody takes it": (delegating, KeyError("z")),
+    "to leave": (unwilling, GeneratorExit()),
+    "to leave, and it raises": (told_of_that, GeneratorExit()),
+}
+
+
+@pytest.mark.parametrize("case", THROWN)
+def test_thrown_through_one_that_delegates(case):
+    maker, error = THROWN[case]
+
+    def f(x, log):
+        g = maker(x, log)
+        a = next(g)
+        try:
+            b = g.throw(type(error)(*error.args))
+        except (KeyError, GeneratorExit, StopIteration) as stop:
+            log.append(type(stop).__name__)
+            b = None
+        return a, b, list(g)
+
+    check(f, vec(2), [])
+
+
+@pytest.mark.parametrize("maker", [delegating, over_a_list, twice, unwilling, told_of_that])
+def test_closed_while_it_delegates(maker):
+    def f(x, log):
+        g = maker(x, log)
+        a = next(g)
+        g.close()
+        return a, list(g)
+
+    check(f, vec(2), [])
+
+
+def answering(x, log):
+    try:
+        yield x * 2
+    except ValueError as error:
+        log.append(error.args)
+    return 4
+
+
+def with_many_constants(x, log):
+    a, b, c, d, e, f = 1.5, "x", 3.25, 4.125, "y", "zz"
+    log.append((a, b, c, d))
+    last = yield from answering(x, log)
+    if log:
+        log.append((e, f, last))
+    yield x * 3
+    return last
+
+
+def far_behind(x, log):
+    log.append([{(n, n + 1): [n, str(n), n + 2, n + 3, n + 4]} for n in (1, 2)])
+    log.append((1.5, 2.5, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim))
+    log.append((x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.is_leaf))
+    try:
+        last = yield from answering(x, log)
+    except KeyError as error:
+        last = error.args
+    yield x * 3
+    log.append(last)
+
+
+@pytest.mark.parametrize("maker", [with_many_constants, far_behind])
+@pytest.mark.parametrize("kind", [ValueError, KeyError])
+def test_thrown_after_a_break_where_the_inner_one_returns_or_raises(maker, kind):
+    def f(x, log):
+        g = maker(x, log)
+        a = next(g)
+        outside()
+        b = g.throw(kind("z"))
+        return a + b, list(g)
+
+    check(f, vec(2), [], graphs=None, breaks=None)

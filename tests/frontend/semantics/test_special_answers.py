@@ -239,3 +239,29 @@ def test_special_methods_are_those_of_the_class(use):
         return x + 1, answer
 
     check(f, vec(2), Bare(), graphs=None, breaks=None)
+
+
+class Answering:
+    """It sees how often torch asks what it is."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def __getattr__(self, name):
+        self.log.append(name)
+        raise AttributeError(name)
+
+    def __radd__(self, other):
+        return other * 2
+
+    def __gt__(self, other):
+        return other * 3
+
+
+def right_of_a_tensor(x, log):
+    thing = Answering(log)
+    return x + thing, x < thing
+
+
+def test_an_operand_that_torch_asks_in_python_breaks():
+    check(right_of_a_tensor, vec(2), [], graphs=None, breaks=("unsupported-value", "exception-leaves", "unsupported-value"))

@@ -103,3 +103,14 @@ def test_arguments_for_a_query_of_a_tensor(ask):
             return str(error), y
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+def rows_of_a_list(x, y, rows):
+    y.copy_(x * 2)
+    return x[rows] + 1
+
+
+@pytest.mark.parametrize("rows", [[1, 0], [0, 2], [-3, 1], [5, -9, 7]])
+def test_a_row_out_of_bounds_raises_in_the_programs_own_line(rows):
+    """The tensor that was changed before stays changed: the graph cannot raise, and start over in eager, behind that."""
+    check(rows_of_a_list, vec(2, 3), vec(2, 3), rows, graphs=None, breaks=None)
