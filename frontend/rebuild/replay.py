@@ -114,7 +114,13 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
     if value.compared is not None:
         replay_compared(r, value, value.compared)
         return
-    real, entries = value.real or {}, value.entries or {}
+    try:
+        changes_of_dict(r, value, value.real or {}, value.entries or {})
+    except GraphBreak as error:  # keys are compared in Python where they meet others
+        raise Unreloadable(value) from error
+
+
+def changes_of_dict(r: Reloader, value: DictValue, real: dict[Any, Any], entries: dict[Any, tuple[Value, Value]]) -> None:
     kept = [key for key in real if key in entries and key not in value.dropped]
     if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
         r.call(value.cls.clear, [r.push(value)])
@@ -162,13 +168,13 @@ def _unchanged(value: DictValue, key: Any, item: Value) -> bool:
 
 
 def replay_set(r: Reloader, value: SetValue) -> None:
-    before = value.compared if value.compared is not None else dict.fromkeys(value.initial)
-    for key, member in before.items():
-        if key not in value.members:
-            r.call(set.discard, [r.push(value), r.const(key) if member is None else r.push(member)])
+    stay, there = set(map(id, value.members.values())), set(map(id, value.before.values()))  # others may be equal to them
+    for key, member in value.before.items():
+        if id(member) not in stay:
+            r.call(set.discard, [r.push(value), r.const(key) if member.source is None else r.push(member)])
             r.b.pop_top()
-    for key, member in value.members.items():
-        if key not in before:
+    for member in value.members.values():
+        if id(member) not in there:
             r.call(set.add, [r.push(value), r.push(member)])
             r.b.pop_top()
 

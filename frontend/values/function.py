@@ -301,6 +301,7 @@ class MethodValue(Value):
         return self.function.call(tx, [self.receiver, *args], kwargs)
 
 
+OF_WHAT_IS_WRAPPED = ("__name__", "__isabstractmethod__")  # attributes that a property or classmethod asks its function for
 EQUAL_BY_PARTS = (types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType)  # two made of the same parts are equal
 
 
@@ -332,6 +333,8 @@ class BuiltinValue(Value):
         return isinstance(other, BuiltinValue) and self.real is other.real
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if isinstance(self.real, property | classmethod | staticmethod) and name in OF_WHAT_IS_WRAPPED:
+            raise GraphBreak("unsupported-value", f"attribute {name} of a {type(self.real).__name__}")
         if not hasattr(self.real, name):
             raise tx.throw(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
