@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ...errors import GraphBreak
 from ...guards.iterators import advance
 from ...guards.native import move_cycle, move_index, move_slice, set_ahead, set_done, set_ended, set_group, set_old, set_open, set_total
 from ...guards.source import DictItem
