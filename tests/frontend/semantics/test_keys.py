@@ -307,7 +307,7 @@ s & e, e & s, s & {k}, {k} & s, {k, Key(1)} & s, s & {k, Key(1)}, {Key(1), Key(2
 s | e, e | s, s | {k}, {k} | s, s - {k}, e - s, s ^ e, e ^ {k}, {k} ^ s
 s.intersection(e), e.intersection(s), s.intersection([k, Key(2)]), s.intersection(e, [k]), s.union([k, Key(5), Key(5)]), s.difference([k])
 s.symmetric_difference([k, Key(5), Key(5)]), s.intersection(d), s.intersection(d.keys()), s.union(d), s.intersection()
-z & s, s & z, z | s, z & {k}, z & frozenset([k, Key(3)]), frozenset(s) & e, z.intersection([k]), z.union([k], s)
+tuple(map(list, (z & s, s & z, z | s, z & {k}, z & frozenset([k, Key(3)]), frozenset(s) & e, z.intersection([k]), z.union([k], s))))
 d.keys() & s, s & d.keys(), d.keys() & e, e & d.keys(), d.keys() & {k}, {k} & d.keys(), d.keys() & [k], d.keys() & {Key(1), k, Key(7)}
 d.keys() | {k}, {k} | d.keys(), d.keys() - {k}, d.keys() ^ e, e ^ d.keys(), d.keys() & {k: 1}.keys(), {k: 1, Key(1): 2, Key(5): 3}.keys() & d.keys()
 d.items() & {(k, 2)}, {(k, 2)} & d.items(), d.items() | {(k, 2)}, d.items() - {(k, 2)}, d.items() & {k: 2}.items()
