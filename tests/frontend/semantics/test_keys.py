@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import operator
+import operator  # noqa: F401 - for the tables
 from typing import Any
 
 import pytest
