@@ -320,12 +320,3 @@ def test_the_length_hint_of_an_iterator_that_existed():
         return x + 1, operator.length_hint(items), items.__length_hint__()
 
     check(f, vec(2), iter([1, 2, 3]), graphs=None, breaks=None)
-
-
-def test_ints_of_very_many_digits():
-    def f(x, number):
-        return x + 1, number % 7
-
-    handle = strict_compile(f)
-    for number in (10**5000, 10**5000 + 1):
-        assert handle(vec(2), number)[1] == number % 7
