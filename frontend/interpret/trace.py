@@ -523,12 +523,14 @@ class Trace:
     def same(self, left: Value, right: Value) -> bool:
         """`left is right`; that two objects of one type which existed before are distinct is guarded."""
         if left.same(right):
+            if left is not right and may_be_two(left, right) and left.source is not None and right.source is not None:
+                self.guard(left.source, Kind.SAME, right.source)
             return True
         if isinstance(left, TupleValue) and isinstance(right, TupleValue) and left.real is not None and right.real is not None:
             one = left.real is right.real
             self.guard(left.source, Kind.SAME if one else Kind.DISTINCT, right.source if one else (right.source,))
             return one
-        alike = left.python_type() is right.python_type() and not left.is_constant()
+        alike = left.python_type() is right.python_type() and (not left.is_constant() or may_be_two(left, right))
         if alike and left.source is not None and right.source is not None:
             self.guard(left.source, Kind.DISTINCT, (right.source,))
         return False
@@ -618,3 +620,11 @@ class Trace:
 def has_symbol(number: float) -> bool:
     """Whether sympy can stand for a float: its numbers are finite, and of zeros they have one."""
     return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)
+
+
+def may_be_two(left: Value, right: Value) -> bool:
+    """Whether two values are literals of which equal ones may be different objects."""
+    if not (type(left) is type(right) is Constant):
+        return False
+    one, other = left.object, right.object
+    return type(one) is type(other) and type(one) in (str, bytes, int, float, complex) and one == other

@@ -5,6 +5,7 @@ import collections
 import contextlib
 import functools
 import itertools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -108,6 +109,15 @@ class Reloader:
             b.load_const(index)
             b.subscr()
 
+    def literal(self, obj: Any) -> None:
+        """Pushes an object that code holds. A string that CPython would take for another, which it has interned, lies in a list."""
+        if type(obj) is str and obj.isascii() and obj.replace("_", "a").isalnum() and sys.intern(obj) is not obj:
+            self.b.load_const([obj])
+            self.b.load_const(0)
+            self.b.subscr()
+        else:
+            self.b.load_const(obj)
+
     def reload(self, value: Value) -> None:
         """Pushes a value."""
         if isinstance(value, BuiltinContainer) and value.outer is not None:
@@ -121,7 +131,7 @@ class Reloader:
             self.b.load_slot(temp)
             return
         if isinstance(value, Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue | Facts):
-            self.b.load_const(value.constant() if value.is_constant() else value.real)
+            self.literal(value.constant() if value.is_constant() else value.real)
             return
         self._kept.append(value)  # ids stay taken while temps refer to them
         if key in self._making:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...errors import GraphBreak
 from ...guards.iterators import advance
 from ...guards.native import move_cycle, move_index, move_slice, set_ahead, set_done, set_ended, set_group, set_old, set_open, set_total
 from ...guards.source import DictItem, IteratorItem
@@ -131,7 +132,13 @@ def replay_dict(r: Reloader, value: DictValue) -> None:
     if value.compared is not None:
         replay_compared(r, value, value.compared)
         return
-    real, entries = value.held(), value.entries or {}
+    try:
+        changes_of_dict(r, value, value.held(), value.entries or {})
+    except GraphBreak as error:  # keys are compared in Python where they meet others
+        raise Unreloadable(value) from error
+
+
+def changes_of_dict(r: Reloader, value: DictValue, real: dict[Any, Any], entries: dict[Any, tuple[Value, Value]]) -> None:
     kept = [key for key in real if key in entries and key not in value.dropped]
     if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
         r.call(value.cls.clear, [r.push(value)])
@@ -179,13 +186,13 @@ def _unchanged(value: DictValue, real: dict[Any, Any], key: Any, item: Value) ->
 
 
 def replay_set(r: Reloader, value: SetValue) -> None:
-    before = value.compared if value.compared is not None else dict.fromkeys(value.initial)
-    for key, member in before.items():
-        if key not in value.members:
-            r.call(set.discard, [r.push(value), r.const(key) if member is None else r.push(member)])
+    stay, there = set(map(id, value.members.values())), set(map(id, value.before.values()))  # others may be equal to them
+    for key, member in value.before.items():
+        if id(member) not in stay:
+            r.call(set.discard, [r.push(value), r.const(key) if member.source is None else r.push(member)])
             r.b.pop_top()
-    for key, member in value.members.items():
-        if key not in before:
+    for member in value.members.values():
+        if id(member) not in there:
             r.call(set.add, [r.push(value), r.push(member)])
             r.b.pop_top()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
+from ...guards.kinds.equality import shown
 from ...guards.source import Source
 from .base import Observed, Value
 from .registry import accepts, method_of
@@ -44,7 +45,7 @@ class Constant(Value):
         return self.object
 
     def describe(self) -> str:
-        return repr(self.object)
+        return shown(self.object)
 
     def key(self, tx: TraceContext) -> Any:
         return self.object

@@ -301,6 +301,8 @@ class MethodValue(Value):
         return self.function.call(tx, [self.receiver, *args], kwargs)
 
 
+WRAPPING = (property, classmethod, staticmethod)
+OF_WHAT_IS_WRAPPED = ("__name__", "__isabstractmethod__")  # attributes that these ask their function for
 EQUAL_BY_PARTS = (types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType)  # two made of the same parts are equal
 
 
@@ -317,6 +319,8 @@ class BuiltinValue(Value):
         return type(self.real)
 
     def describe(self) -> str:
+        if isinstance(self.real, WRAPPING):
+            return super().describe()
         module = getattr(self.real, "__module__", None)
         name = getattr(self.real, "__qualname__", None) or getattr(self.real, "__name__", None) or repr(self.real)
         full = f"{module}.{name}" if module and module != "builtins" else str(name)
@@ -332,6 +336,8 @@ class BuiltinValue(Value):
         return isinstance(other, BuiltinValue) and self.real is other.real
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if isinstance(self.real, WRAPPING) and name in OF_WHAT_IS_WRAPPED:
+            raise GraphBreak("unsupported-value", f"attribute {name} of a {type(self.real).__name__}")
         if not hasattr(self.real, name):
             raise tx.throw(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))

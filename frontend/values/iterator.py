@@ -308,5 +308,7 @@ def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Valu
 
 @method(type(iter([])), "__length_hint__")
 @method(type(iter(())), "__length_hint__")
-def sequence_iterator_hint(tx: TraceContext, self: SequenceIterator) -> Value:
+def sequence_iterator_hint(tx: TraceContext, self: Iterator) -> Value:
+    if not isinstance(self, SequenceIterator):
+        raise self.unsupported("__length_hint__")
     return Constant(max(0, len(self.sequence.items) - self.index) if self.index >= 0 else 0)

@@ -194,9 +194,14 @@ class ClassValue(Value):
         stored = stored_in_class(tx, self.cls, name)
         if stored is not MISSING:
             return stored
+        meta, first = lookup(type(self.cls), name)
+        if meta is type and isinstance(first, types.GetSetDescriptorType) and name not in vars(self.cls):
+            raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
+        if meta not in (None, type) and hasattr(type(first), "__set__"):
+            raw, source = raw_attribute(tx, type(self.cls), name, None)
+            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
-            meta, _ = lookup(type(self.cls), name)
             if meta is None:
                 raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             raw, source = raw_attribute(tx, type(self.cls), name, None)

@@ -367,7 +367,7 @@ class ViewValue(Value):
         return Constant(any(tx.equal(candidate, item) for candidate in self.list(tx)))
 
     def real(self, tx: TraceContext) -> Any:
-        """A real view, of a dictionary of keys."""
+        """A real view, of a dictionary of keys, in the order of list()."""
         whole = self.of.pairs(tx) if self.what == "items" else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
         keys = {key.key(tx): value.key(tx) for key, value in whole}
         return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
@@ -380,14 +380,14 @@ class SetValue(BuiltinContainer):
     """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes its own, so it iterates
     in the same order; `initial` is what an existing one gave when it was met."""
 
-    __slots__ = ("members", "cls", "order", "initial", "compared")
+    __slots__ = ("members", "cls", "order", "initial", "before")
 
     def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set, order: Any = None) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
         self.order = cls(list(members)) if order is None else order  # one by one: from a dictionary a set is made at once
         self.initial = tuple(self.order)
-        self.compared: dict[Any, Value] | None = None  # `members` as they were, if they are compared in Python
+        self.before: dict[Any, Value] = {}  # the members of an existing one as they were
         if order is not None:
             self.must_be_made_again()
 
@@ -697,32 +697,42 @@ def set_copy(tx: TraceContext, self: SetValue) -> Value:
 
 def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     """An operand's keys, in the form that Python would meet, and its members."""
-    if isinstance(other, SetValue):
-        return other.order, other.members
-    members = {item.key(tx): item for item in tx.unpack(other)}
+    inner = getattr(other, "base", other)  # C takes the members of an object of a class below set as they are
+    if isinstance(inner, SetValue):
+        return inner.order, inner.members
+    members: dict[Any, Value] = {}
+    for item in tx.unpack(other):
+        members.setdefault(item.key(tx), item)
     return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
 
 
+def which(key: Any) -> Any:
+    """Tells a key from others that it is equal to: tuples by their parts, since a dictionary's items are made when asked for."""
+    return tuple(map(which, key)) if type(key) is tuple else id(key)
+
+
+def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
+    """The members of a set that Python has made of the keys of several, the first of which come first: of equal keys each member
+    goes by the very one that is in the set."""
+    by_key = {which(key): item for members in reversed(sides) for key, item in members.items()}
+    return {key: by_key.get(which(key)) or next(members[key] for members in sides if key in members) for key in made}
+
+
 def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]) -> tuple[Any, Any, dict[Any, Value]]:
-    """(a set changed by its own method `name`, the method's result, the members that either may hold)."""
+    """(a set changed by its own method `name`, the method's result, the members that the one or the other holds)."""
     parts = [as_members(tx, other) for other in others]
     order = self.order.copy()
     result = getattr(order, name)(*(keys for keys, _ in parts))
-    pool = {key: item for _, members in reversed(parts) for key, item in members.items()} | self.members
-    return order, result, pool
-
-
-def member(key: Any, pool: dict[Any, Value]) -> Value:
-    """The member that a key in the form that Python would meet stands for: of equal objects it is the one that Python took."""
-    return key.value if type(key) is Hashed else pool[key]
+    made = order if result is None else result if isinstance(result, set | frozenset) else ()
+    return order, result, kept_members(made, [self.members, *(members for _, members in parts)])
 
 
 def _combining(name: str) -> Callable[..., Value]:
     @method(set, name)
     @method(frozenset, name)
     def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-        _, made, pool = _apply(tx, self, name, others)
-        return SetValue({key: member(key, pool) for key in made}, None, self.cls, made)
+        _, made, members = _apply(tx, self, name, others)
+        return SetValue(members, None, self.cls, made)
 
     return combine
 
@@ -730,10 +740,11 @@ def _combining(name: str) -> Callable[..., Value]:
 def _updating(name: str) -> Callable[..., Value]:
     @method(set, name)
     def update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-        order, _, pool = _apply(tx, self, name, others)
+        order, _, members = _apply(tx, self, name, others)
         tx.effects.change(self)
-        kept = {key: item for key, item in self.members.items() if key in order}
-        self.members, self.order = kept | {key: pool[key] for key in order if key not in kept}, order
+        stay, there = set(map(id, members.values())), set(map(id, self.members.values()))
+        kept = {key: item for key, item in self.members.items() if id(item) in stay}
+        self.members, self.order = kept | {key: item for key, item in members.items() if id(item) not in there}, order
         self.must_be_made_again()
         return Constant(None)
 

@@ -17,7 +17,7 @@ from .constant import Constant, fold
 from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
-from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, member
+from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, kept_members
 from .opaque_tensor import OpaqueTensor
 from .registry import method
 from .sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
@@ -231,17 +231,16 @@ def deques(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value)
 
 def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: SetValue | ViewValue, right: SetValue | ViewValue) -> Value:
     """A set operator of which a side is a dictionary's view: views have an order of their own of making the new set."""
-    sides = []
-    pool: dict[Any, Value] = {}
-    for side in (left, right):
-        members = side.members if isinstance(side, SetValue) else {value.key(tx): value for value in side.list(tx)}
-        sides.append(side.order if isinstance(side, SetValue) else side.real(tx))
-        pool = members | pool
+    sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
+    members = [
+        side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
+        for side, real in zip((left, right), sides, strict=True)
+    ]
     try:
         made = function(*sides)
     except TypeError as error:
         raise tx.throw(TypeError, *error.args) from None
-    return SetValue({key: member(key, pool) for key in made}, None, set, made)
+    return SetValue(kept_members(made, members), None, set, made)
 
 
 LONGEST_REPETITION = 1 << 16  # items

@@ -314,7 +314,7 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
         tx.guard(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
     members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
-    value.initial = tuple(obj)
+    value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
     return tx.remember(obj, value) if source is not None and type(obj) is set else value
 
 
@@ -331,7 +331,7 @@ def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Valu
         raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
     members = dict(zip(keys, values, strict=True))
     made = SetValue(members, source, type(obj), type(obj)(keys))
-    made.compared = dict(members)
+    made.before = dict(members)
     return tx.remember(obj, made) if type(obj) is set else made
 
 

@@ -96,6 +96,14 @@ def needs_python(value: Any) -> bool:
     return type(value) in (frozenset, slice) or type(value).__module__ == "numpy"
 
 
+def shown(value: Any) -> str:
+    """repr(), which Python refuses for ints of very many digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"{type(value).__name__} of too many digits"
+
+
 @guard_kind(Kind.EQUALS)
 class Equals(GuardKind):
     cost = 3
@@ -117,12 +125,12 @@ class Equals(GuardKind):
         return other.kind is Kind.TYPE and other.expected is type(guard.expected)
 
     def expression(self, guard: Guard) -> str:
-        return f"{guard.source.name} == {guard.expected!r}"
+        return f"{guard.source.name} == {shown(guard.expected)}"
 
     def old(self, guard: Guard) -> str:
-        return repr(guard.expected)
+        return shown(guard.expected)
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         if type(subject) is not type(guard.expected):
             return f"type({guard.source.name})", type(guard.expected).__qualname__, type(subject).__qualname__
-        return guard.source.name, repr(guard.expected), repr(subject)
+        return guard.source.name, shown(guard.expected), shown(subject)

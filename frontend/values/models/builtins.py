@@ -1,10 +1,12 @@
 """The builtin functions and types."""
 from __future__ import annotations
 
+import abc
 import builtins
 import collections
 import enum
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -57,15 +59,16 @@ def _classes(tx: TraceContext, spec: Value) -> Any:
 @models(isinstance)
 def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     classes = _classes(tx, spec)
+    for cls in _flat(classes):
+        if asks_in_python(cls, "__instancecheck__"):
+            return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
+    _refuse_hooks(classes)
     try:
         isinstance(None, classes)
     except TypeError as error:
         if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
             return Constant(any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx)))
         raise tx.throw(TypeError, *error.args) from None
-    for cls in _flat(classes):
-        if asks_in_python(cls, "__instancecheck__"):
-            return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
     if any(_is_protocol(cls) and not _follows(obj.python_type(), cls) for cls in _flat(classes)):
         raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,")
     if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
@@ -84,6 +87,17 @@ def asks_in_python(cls: Any, name: str) -> bool:
 
 
 ASK_AS_C_DOES = frozenset({"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"})
+KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
+
+
+def _refuse_hooks(classes: Any) -> None:
+    """A break where an abstract class asks a function of the program's which its subclasses are: it would run now, and its answer stay."""
+    for cls in _flat(classes):
+        if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
+            hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
+            by_program = type(hook) is types.FunctionType and hook.__module__.split(".")[0] not in KNOWN_HOOKS
+            if by_program or lookup(cls, "__subclasses__")[0] is not None:
+                raise GraphBreak("unknown-call", f"{cls.__qualname__}'s own answer to which classes are its subclasses")
 
 
 def _is_protocol(cls: Any) -> bool:
@@ -139,6 +153,7 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     classes = _classes(tx, spec)
     if any(asks_in_python(of, "__subclasscheck__") for of in _flat(classes)):
         return _asked_of_metaclasses(tx, "__subclasscheck__", cls, spec)
+    _refuse_hooks(classes)
     try:
         return Constant(issubclass(cls.cls, classes))
     except TypeError as error:

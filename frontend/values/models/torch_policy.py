@@ -97,8 +97,8 @@ def is_pure(function: Any) -> bool:
         return True
     if isinstance(function, types.BuiltinFunctionType | types.BuiltinMethodType):
         receiver = function.__self__
-        if isinstance(receiver, types.ModuleType):
-            return receiver.__name__ in PURE_MODULES
+        if isinstance(receiver, types.ModuleType):  # another copy of a module has functions that IMPURE and models do not know
+            return receiver.__name__ in PURE_MODULES and sys.modules.get(receiver.__name__) is receiver
         return isinstance(receiver, type) and receiver in (str, int, float, bytes, dict)
     if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
         return function.__objclass__ in (str, int, float, complex, bytes, bool, tuple, frozenset, torch.Size, torch.dtype, type)

@@ -239,7 +239,8 @@ class Comparison:
             self.attributes(left, right, path)
         elif isinstance(left, set):
             if all(isinstance(item, (*ATOMS, tuple)) for item in left):
-                assert list(left) == list(right) or left == right, f"{path}: {left!r} in eager, {right!r} compiled"
+                assert left == right, f"{path}: {left!r} in eager, {right!r} compiled"
+                assert {(type(item), item) for item in left} == {(type(item), item) for item in right}, f"{path}: {left!r} / {right!r}"
             else:
                 self.same(list(left), list(right), f"list({path})")
         elif isinstance(left, types.FunctionType):

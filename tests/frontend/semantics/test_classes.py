@@ -1010,3 +1010,123 @@ def test_what_is_bound_stays_bound_in_another_class():
         return x + 1, second.bound() is first, second.again() is first
 
     check(f, vec(2), graphs=None, breaks=None, again=False)
+
+
+class Annotated:
+    size: int
+
+
+class Instead(type):
+    @property
+    def name(cls) -> str:
+        return "the metaclass's"
+
+
+class Described(metaclass=Instead):
+    name = "its own"
+
+
+def test_annotations_are_a_classs_own():
+    def f(x, cls):
+        return x + 1, cls.__annotations__, Annotated.__annotations__
+
+    for call in (f, strict_compile(f)):
+        assert call(vec(2), type("Inheriting", (Annotated,), {}))[1:] == ({}, Annotated.__annotations__)
+
+
+def test_a_property_of_the_metaclass_goes_before_what_the_class_holds():
+    def f(x):
+        return x + 1, Described.name, Described().name
+
+    check(f, vec(2))
+
+
+HOOKED: list[type] = []
+
+
+def test_the_hooks_of_abstract_classes_are_asked_by_python_and_once():
+    def made():
+        class Hooked(abc.ABC):
+            @classmethod
+            def __subclasshook__(cls, other):
+                HOOKED.append(other)
+                return "size" in vars(other).get("__annotations__", {})
+
+        return Hooked
+
+    def f(x, hooked):
+        y = x + len(HOOKED)
+        return y + 1, issubclass(Annotated, hooked), isinstance(Annotated(), hooked), isinstance(3, (str, hooked))
+
+    for call in (f, strict_compile(f)):
+        HOOKED.clear()
+        answers = call(vec(2), made())
+        assert answers[1:] == (True, True, False)
+        assert HOOKED == [Annotated, int]
+        assert torch.equal(answers[0], vec(2) + 1)
+
+
+def test_what_asking_an_abstract_class_raises():
+    class Hooked(abc.ABC):
+        @classmethod
+        def __subclasshook__(cls, other):
+            raise ValueError("not to be asked")
+
+    def f(x):
+        try:
+            return isinstance(3, Hooked)
+        except ValueError as error:
+            return x + 1, str(error)
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+class Asked(type):
+    def __instancecheck__(cls, obj):
+        HOOKED.append(type(obj))
+        return True
+
+
+class Asking(metaclass=Asked):
+    pass
+
+
+def test_a_metaclass_is_asked_about_instances_as_often_as_by_python():
+    def f(x):
+        return x + 1, isinstance(3, Asking), isinstance(3, (str, Asking))
+
+    check(f, vec(2), globals=("HOOKED",))
+
+
+class Unnamed:
+    def __getattr__(self, name):
+        raise RuntimeError(f"no {name}")
+
+
+class Undecided:
+    def __bool__(self):
+        raise ValueError("neither")
+
+
+@pytest.mark.parametrize("name", ["__name__", "__isabstractmethod__", "__doc__", "fget"])
+def test_attributes_that_a_property_asks_its_function_for(name):
+    def f(x, p):
+        try:
+            return x + 1, getattr(p, name) is p
+        except (RuntimeError, ValueError, AttributeError) as error:
+            return x + 2, type(error), str(error)
+
+    def undecided(self):
+        pass
+
+    undecided.__isabstractmethod__ = Undecided()
+    def renamed(x, p):
+        try:
+            p.__name__ = "other"
+        except AttributeError as error:
+            return x + 1, str(error)
+        return x + 2, p.__name__
+
+    check(renamed, vec(2), property(Unnamed()), graphs=None, breaks=None, again=False)
+    for getter in (Unnamed(), undecided, None):
+        check(f, vec(2), property(getter), graphs=None, breaks=None)

@@ -4,13 +4,15 @@ PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """
 from __future__ import annotations
 
+import importlib
 import itertools
 import operator
+import sys
 
 import pytest
 import torch
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 
 class Shape:
@@ -281,3 +283,40 @@ def test_float_arguments_are_guarded_by_value():
     for k in (2.0, 3.0, 2, True, -0.0, 0.0):
         assert torch.equal(g(vec(2), k), vec(2) * k)
         assert torch.equal(torch.signbit(g(vec(2), k)), torch.signbit(vec(2) * k))
+
+
+def test_functions_of_another_copy_of_a_module_written_in_c(monkeypatch):
+    monkeypatch.delitem(sys.modules, "_operator")
+    other = importlib.import_module("_operator")
+    monkeypatch.undo()
+
+    def f(x, items):
+        other.setitem(items, 0, 5)
+        other.delitem(items, 1)
+        return x + 1, items, other.is_(items, [5, 3])
+
+    check(f, vec(2), [1, 2, 3], graphs=None, breaks=None)
+
+
+def test_which_of_equal_literals_it_is():
+    def f(x, a, b):
+        return x + 1, a is b, b is not a
+
+    def made(x):
+        a = "framejit"
+        b = a[:3] + a[3:]
+        print(end="")
+        return x + 1, a is b, operator.is_(a, b)
+
+    one, other = "".join(["ab", "!"]), "".join(["ab", "!"])
+    handle = strict_compile(f)
+    for a, b in ((one, one), (one, other), (other, other), (other, one), (2.5, float("2.5"))):
+        assert handle(vec(2), a, b)[1:] == f(vec(2), a, b)[1:]
+    check(made, vec(2), graphs=None, breaks=None)
+
+
+def test_the_length_hint_of_an_iterator_that_existed():
+    def f(x, items):
+        return x + 1, operator.length_hint(items), items.__length_hint__()
+
+    check(f, vec(2), iter([1, 2, 3]), graphs=None, breaks=None)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import operator  # noqa: F401 - for the tables
 from typing import Any
 
 import pytest
@@ -299,3 +300,44 @@ def test_a_variable_by_which_keys_are_compared() -> None:
         return x + len(d), list(d.values())
 
     check(f, vec(2), graphs=None, breaks=None, again=False)
+
+
+OF_EQUAL_KEYS = """
+s & e, e & s, s & {k}, {k} & s, {k, Key(1)} & s, s & {k, Key(1)}, {Key(1), Key(2), Key(3)} & {k, Key(9)}
+s | e, e | s, s | {k}, {k} | s, s - {k}, e - s, s ^ e, e ^ {k}, {k} ^ s
+s.intersection(e), e.intersection(s), s.intersection([k, Key(2)]), s.intersection(e, [k]), s.union([k, Key(5), Key(5)]), s.difference([k])
+s.symmetric_difference([k, Key(5), Key(5)]), s.intersection(d), s.intersection(d.keys()), s.union(d), s.intersection()
+tuple(map(list, (z & s, s & z, z | s, z & {k}, z & frozenset([k, Key(3)]), frozenset(s) & e, z.intersection([k]), z.union([k], s))))
+d.keys() & s, s & d.keys(), d.keys() & e, e & d.keys(), d.keys() & {k}, {k} & d.keys(), d.keys() & [k], d.keys() & {Key(1), k, Key(7)}
+d.keys() | {k}, {k} | d.keys(), d.keys() - {k}, d.keys() ^ e, e ^ d.keys(), d.keys() & {k: 1}.keys(), {k: 1, Key(1): 2, Key(5): 3}.keys() & d.keys()
+d.items() & {(k, 2)}, {(k, 2)} & d.items(), d.items() | {(k, 2)}, d.items() - {(k, 2)}, d.items() & {k: 2}.items()
+s.intersection_update({k}), s, [key is k for key in s]
+s.intersection_update([k, Key(1), Key(1)]), s, e.intersection_update(s), e, s.update({k}), s
+s.difference_update({k}), s.update([k]), s, e.symmetric_difference_update(s), e
+operator.iand(s, {k}), s, operator.ior(e, {k}), e, operator.isub(e, s), operator.ixor(s, e)
+s.add(k), s.discard(k), s.add(k), s, s.remove(Key(1)), s.add(Key(1)), list(s)
+h & s, s & h, h.intersection([k]), s.intersection(h)
+{1, 2} & {True, 5}, {True} & {1, 2}, {1, 0} & {False, 1.0}, {0: 1, 1.0: 2}.keys() & {True}, {(1, 2), 3} & {(True, 2), 3.0}, n & {True, 3.0}
+n.intersection_update({True, 2.0}), n, n.add(1.0), n, n.discard(True), n.add(True), n
+""".strip().splitlines()
+
+
+class Handmade(set):
+    pass
+
+
+@pytest.mark.parametrize("use", OF_EQUAL_KEYS)
+def test_of_equal_keys_the_one_that_python_keeps_is_kept(use):
+    space = {**globals()}
+    exec(f"def f(x, d, k, s, e, z, h, n):\n    return x + 1, ({use})\n", space)
+    first, second = Key(1), Key(2)
+    sets = {"e": {Key(1), Key(2), Key(3)}, "z": frozenset([Key(1), Key(2)]), "h": Handmade([Key(2)]), "n": {1, 2, 3}}
+    check(space["f"], vec(2), kwargs={"d": {first: 1, second: 2}, "k": Key(2), "s": {first, second}, **sets}, graphs=None, breaks=None, again=False)
+
+
+def test_of_equal_keys_one_is_kept_in_one_graph():
+    def f(x, d, k, s):
+        s &= {k, Key(3)}
+        return x + 1, d.keys() & {k}, s, s | {Key(2)}, frozenset(d) & {k}
+
+    check(f, vec(2), {Key(1): 1, Key(2): 2}, Key(2), {Key(1), Key(2)})
