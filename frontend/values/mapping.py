@@ -12,7 +12,7 @@ from ...guards.kinds.containers import keys_of
 from ...guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
-from .hashed import Hashed, guard_hashes, holds_hashed, is_compared
+from .hashed import guard_hashes, holds_hashed, is_compared
 from .iterator import Iterator, ListedIterator
 from .registry import method
 from .sequence import BuiltinContainer, TupleValue

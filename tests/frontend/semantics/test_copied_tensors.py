@@ -85,7 +85,7 @@ def test_in_one_graph(f):
     check(f, vec(2, 3))
 
 
-AROUND = [(attributes_across_a_break, ("output", "exception-leaves")), (attribute_taken_back, ("data-dependent-value", "unsupported-mutation"))]
+AROUND = [(attributes_across_a_break, ("output",)), (attribute_taken_back, ("data-dependent-value", "unsupported-mutation"))]
 
 
 @pytest.mark.parametrize(("f", "breaks"), AROUND)
