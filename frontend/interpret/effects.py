@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CellType
 from typing import Any
 
 import torch.fx
@@ -61,7 +60,7 @@ class EffectLog:
 
     def may_be_seen(self) -> bool:
         """Whether the program has changed anything that a function which runs now, before it is replayed, could look at."""
-        return bool(self.globals) or any(value.source is not None or value.python_type() is CellType for value in self.changed)
+        return bool(self.globals) or any(value.source is not None or getattr(value, "real", None) is not None for value in self.changed)
 
     @contextmanager
     def unchanged(self, what: str) -> Generator[None]:

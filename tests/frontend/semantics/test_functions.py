@@ -530,6 +530,42 @@ def test_a_cached_function_sees_what_the_frame_has_changed():
         assert run(vec(2), 5)[1] == 15
 
 
+@functools.lru_cache
+def unseen(n):
+    return eval("n + 1")
+
+
+def test_a_cached_function_sees_no_variables_that_the_frame_has_made():
+    def f(x):
+        factor = 1
+
+        def scale():
+            return factor
+
+        factor = unseen(2)
+        return x * scale() * unseen(3)
+
+    check(f, vec(2))
+
+
+def test_a_cached_function_sees_a_variable_that_was_there():
+    def outer(x):
+        factor = 1
+
+        @functools.lru_cache
+        def scaled(n):
+            return n * factor
+
+        def f(x):
+            nonlocal factor
+            factor = factor + 1
+            return x * scaled(2), scaled(3), factor
+
+        return f
+
+    assert strict_compile(outer(None), backend="eager")(vec(2))[1:] == outer(None)(vec(2))[1:] == (6, 2)
+
+
 def test_a_cache_made_inside():
     def f(x, n):
         @functools.lru_cache
