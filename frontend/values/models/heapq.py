@@ -89,17 +89,20 @@ def pop(tx: TraceContext, heap: Value, before: Before) -> Value:
     inner.items.pop()
     if not inner.items:
         return last
-    first, inner.items[0] = inner.at(tx, 0), last
-    sink(tx, inner, 0, before)
-    return first
+    return exchange(tx, inner, last, before)
 
 
 def replace(tx: TraceContext, heap: Value, item: Value, before: Before) -> Value:
     inner = as_heap(tx, heap)
     if not inner.items:
         raise tx.throw(IndexError, "index out of range")
-    first, inner.items[0] = inner.at(tx, 0), item
-    sink(tx, inner, 0, before)
+    return exchange(tx, inner, item, before)
+
+
+def exchange(tx: TraceContext, heap: ListValue, item: Value, before: Before) -> Value:
+    """Puts an item where the top is, lets it sink, and gives the top."""
+    first, heap.items[0] = heap.at(tx, 0), item
+    sink(tx, heap, 0, before)
     return first
 
 
