@@ -58,12 +58,12 @@ def compare(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.IS_OP)
 def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
-    if left is not right and may_be_two(left, right):
+    if left is not right and may_be_another_float(left, right):
         raise GraphBreak("unsupported-operator", "whether two equal floats are one object")
     frame.push(Constant(frame.tx.same(left, right) != instr.arg))
 
 
-def may_be_two(left: Value, right: Value) -> bool:
+def may_be_another_float(left: Value, right: Value) -> bool:
     """Whether two values are equal floats, at least one of which varies between calls: no object of it is known."""
     floats = left.python_type() is float and right.python_type() is float
     varies = isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)
