@@ -27,6 +27,7 @@ from .native import (
     watching,  # noqa: F401 - it finds out how changes can be noticed here
 )
 from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, PROPERTY_FIELDS, Phase, Phases, paths_of, prefixes
+from .proxies import mapping_behind
 from .reference import TENSOR_PROPERTIES, FrameView, explain, handled_now, random_state_now, without_class
 from .source import Source
 
@@ -364,6 +365,7 @@ LOADS: dict[type[Source], LoadKind] = {
     ),
     s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
+    s.Shown: LoadKind(50, lambda source: Encoded("CALL", mapping_behind)),
     s.CachedResult: LoadKind(200, lambda source: Encoded(
         "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
     )),

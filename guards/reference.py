@@ -23,6 +23,7 @@ from .iterators import part, peek
 from .kinds import kind_of
 from .kinds.containers import keys_of
 from .native import UNBOUND
+from .proxies import mapping_behind
 
 if TYPE_CHECKING:
     from .program import GuardProgram
@@ -141,6 +142,10 @@ def iterator_part(source: s.IteratorPart, frame: FrameView) -> Any:
 
 def referent(source: s.Referent, frame: FrameView) -> Any:
     return weakref.ReferenceType.__call__(load(source.of, frame))
+
+
+def shown(source: s.Shown, frame: FrameView) -> Any:
+    return mapping_behind(load(source.of, frame))
 
 
 def cached(source: s.CachedResult, frame: FrameView) -> Any:
@@ -279,6 +284,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.IteratorItem: iterator_item,
     s.IteratorPart: iterator_part,
     s.Referent: referent,
+    s.Shown: shown,
     s.CachedResult: cached,
     s.AddressOf: address_of,
     s.HandledOutside: handled_outside,

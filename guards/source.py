@@ -282,6 +282,17 @@ class Referent(Source):
 
 
 @path
+class Shown(Source):
+    """The mapping that the mappingproxy `of` shows."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}<shown>"
+
+
+@path
 class CachedResult(Source):
     """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as 1 and 1.0 may differ."""
 

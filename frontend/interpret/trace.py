@@ -45,6 +45,7 @@ from ..values.function import CellValue, FunctionValue, MethodValue
 from ..values.iterator import ItemIterator, take
 from ..values.klass import ClassValue, lookup, raw_attribute, type_path
 from ..values.mapping import DictValue
+from ..values.mapping_proxy import shown
 from ..values.models import ensure_models, torch_policy
 from ..values.namespace import Namespace
 from ..values.nn_module import ModuleValue
@@ -558,6 +559,7 @@ class Trace:
         """The (key, value) pairs that dict(mapping) would take."""
         if isinstance(mapping, UserObject) and isinstance(mapping.base, DictValue) and lookup(mapping.cls, "__iter__")[1] is DICTS_ITER:
             mapping = mapping.base  # C takes its items past what the class has for keys() and __getitem__
+        mapping = shown(mapping)
         if isinstance(mapping, DictValue):
             return mapping.pairs(self)
         if isinstance(mapping, UserObject) and hasattr(mapping.cls, "keys"):

@@ -43,6 +43,7 @@ from ..values.iterator import (
 )
 from ..values.klass import ClassValue, lookup
 from ..values.mapping import DictIterator, DictValue, SetIterator, SetValue, ViewValue
+from ..values.mapping_proxy import MappingProxyValue
 from ..values.models.itertools import (
     Accumulate,
     Batches,
@@ -275,6 +276,11 @@ def _give_attributes(r: Reloader, value: Any) -> None:
         r.reload(attribute)
         r.b.swap(2)
         r.b.store_attr(name)
+
+
+@makes(MappingProxyValue)
+def make_mapping_proxy(r: Reloader, value: MappingProxyValue) -> None:
+    r.call(types.MappingProxyType, [r.push(value.shown)])
 
 
 @makes(SetValue)

@@ -7,8 +7,11 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
+from ...guards.proxies import mapping_behind
 from .base import Value
-from .constant import LITERAL_TYPES, fold
+from .constant import LITERAL_TYPES, Constant, fold
+from .mapping import DictValue
+from .mapping_proxy import MappingProxyValue
 from .tensor import Identity
 
 if TYPE_CHECKING:
@@ -43,8 +46,11 @@ class Facts(Value):
         if not hasattr(self.real, name):
             raise tx.throw(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
         found = getattr(self.real, name)
-        if isinstance(found, types.MappingProxyType) and not isinstance(self.real, inspect.Signature):  # what it shows may change
-            raise GraphBreak("unsupported-value", "a mappingproxy")
+        if isinstance(found, types.MappingProxyType):
+            if not isinstance(self.real, inspect.Signature):  # what it shows may change
+                raise GraphBreak("unsupported-value", "a mappingproxy")
+            parameters = {key: (Constant(key), Facts(item)) for key, item in found.items()}
+            return MappingProxyValue(DictValue(parameters, cls=type(mapping_behind(found))))
         if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
             return tx.wrap(found, None)
         return Facts(found)

@@ -18,6 +18,7 @@ from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
 from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, kept_members
+from .mapping_proxy import shown
 from .opaque_tensor import OpaqueTensor
 from .registry import method
 from .sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
@@ -79,6 +80,8 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             used = IN_PLACE[op] if in_place and isinstance(left, TensorValue) else function
             return tx.graph.call("call_function", used, [left, right], {})
     ask_in_python(op, left, right)
+    if op == "|" and not isinstance(left, UserObject) and not isinstance(right, UserObject):
+        left, right = shown(left), shown(right)
     if isinstance(left, UserObject | DictValue) or isinstance(right, UserObject | DictValue):
         if left_to_torch(left, f"__{name}__") and left_to_torch(right, f"__r{name}__"):
             if tx.subclasses_off:
@@ -327,6 +330,8 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
                 return undressed_call(tx, lambda tx, a, b: compare(tx, op, a, b), [left, right], {})
             return dispatched(tx, function, [left, right], {})
         return compare_objects(tx, op, left, right, name, reflected)
+    if op in ("==", "!="):
+        left, right = shown(left), shown(right)
     if left.is_constant() and right.is_constant():
         return fold(tx, function, [left, right], {})
     if isinstance(left, Sequence) and isinstance(right, Sequence):

@@ -16,8 +16,9 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
+from ...guards.proxies import mapping_behind
 from ...guards.reference import without_class
-from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Source
+from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Shown, Source
 from . import existing_iterator  # noqa: F401 - it registers
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
@@ -33,6 +34,7 @@ from .hashed import guard_hashes, is_compared
 from .iterator import ListedIterator
 from .klass import ClassValue, lookup, note_path
 from .mapping import MOST_COMPARED, DictValue, SetValue
+from .mapping_proxy import MappingProxyValue
 from .models import torch_policy
 from .nn_module import ModuleValue
 from .numpy_number import NumpyFunction, is_function, is_numpys
@@ -297,7 +299,14 @@ def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
 
 @wraps(types.MappingProxyType)
 def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: Source | None) -> Value:
-    raise GraphBreak("unsupported-value", "a mappingproxy")
+    behind = mapping_behind(obj)
+    if not isinstance(behind, dict) or "__doc__" in behind:  # a class has its namespace watched, not what shows it
+        raise GraphBreak("unsupported-value", "a mappingproxy of a class")
+    tx.guard(source, Kind.TYPE, types.MappingProxyType)
+    inner = tx.wrap_held(behind, source and Shown(source))
+    if not isinstance(inner, DictValue):
+        raise GraphBreak("unsupported-value", f"a mappingproxy of {inner.describe()}")
+    return tx.remember(obj, MappingProxyValue(inner, source))
 
 
 NAMED = (type, enum.Enum, types.FunctionType)  # objects that stay what they are, and are their own keys

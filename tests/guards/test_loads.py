@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import types
 import weakref
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from types import FunctionType, SimpleNamespace
@@ -159,6 +160,8 @@ CASES = {
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
     "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),
     "referent of no reference": (s.Referent(X), 3, GONE),
+    "mapping behind a proxy": (s.Shown(X), types.MappingProxyType({"a": 1}), {"a": 1}),
+    "mapping behind no proxy": (s.Shown(X), {"a": 1}, GONE),
     "cached result": (s.CachedResult(X, (1,), (("b", 2),), (int, int)), functools.lru_cache(lambda a, b: (a, b)), (1, 2)),
     "cached result of no cache": (s.CachedResult(X, (1,), (), (int,)), str, GONE),
     "address": (s.AddressOf(X), TENSOR, id(TENSOR)),

@@ -10,6 +10,7 @@ from ...values.constant import Constant
 from ...values.iterator import take
 from ...values.klass import ClassValue
 from ...values.mapping import DictValue, SetValue
+from ...values.mapping_proxy import shown
 from ...values.models.builtins import builtin_isinstance
 from ...values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from .table import handles
@@ -156,7 +157,7 @@ SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 
 @handles(Op.MATCH_KEYS)
 def match_keys(frame: Interpreter, instr: Instr) -> None:
-    tx, subject = frame.tx, frame.peek(2)
+    tx, subject = frame.tx, shown(frame.peek(2))
     keys = tx.unpack(frame.peek())
     if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")

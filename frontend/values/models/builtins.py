@@ -23,6 +23,7 @@ from ..hashed import has_true_hash, hash_of
 from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
 from ..klass import ClassValue, lookup
 from ..mapping import DictIterator, DictValue, SetValue, ViewValue
+from ..mapping_proxy import MappingProxyValue
 from ..opaque_tensor import OpaqueTensor
 from ..operate import binary, compare
 from ..range import RangeValue
@@ -545,6 +546,13 @@ def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
 def _made_of(cls: type, items: Value | None, members: dict[Any, Value]) -> Value:
     """A new set; its order is another one where it is made of a dictionary."""
     return SetValue(members, None, cls, cls(members) if isinstance(items, DictValue) and items.is_plain() else None)
+
+
+@models(types.MappingProxyType)
+def mapping_proxy(tx: TraceContext, mapping: Value) -> Value:
+    if not isinstance(mapping, DictValue):
+        raise GraphBreak("unknown-call", f"mappingproxy() of {mapping.describe()}")
+    return MappingProxyValue(mapping)
 
 
 @models(slice)

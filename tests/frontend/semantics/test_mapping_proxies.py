@@ -1,0 +1,151 @@
+"""types.MappingProxyType, and what gives one: a Signature's parameters, an enumeration's members."""
+from __future__ import annotations
+
+import collections.abc
+import enum
+import inspect
+import types
+
+import framejit
+import pytest
+import torch
+
+from .harness import check, vec
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+    CRIMSON = 1
+
+
+def scaled(h, mask=None, *, scale=1.0):
+    return h * scale
+
+
+class Processor:
+    def __call__(self, h, mask=None, *, scale=1.0):
+        return h * scale
+
+
+TABLE = {"a": 1, "b": 2.0}
+PROXY = types.MappingProxyType(TABLE)
+SIGNATURE = inspect.signature(scaled)
+PROCESSOR = Processor()
+
+
+def reads(x):
+    return x * PROXY["a"] + PROXY.get("zz", 3) + len(PROXY) + sum(PROXY.values()), "a" in PROXY, [*PROXY], list(PROXY.items())
+
+
+def members(x):
+    return x * Color.__members__["BLUE"].value, list(Color.__members__), Color.__members__["CRIMSON"] is Color.RED
+
+
+def parameters(x):
+    names = set(inspect.signature(PROCESSOR.__call__).parameters.keys())
+    return PROCESSOR(x, **{k: v for k, v in {"scale": 2.0, "other": 1}.items() if k in names}), sorted(names)
+
+
+def defaults(x):
+    return x * 2, [p.default for p in SIGNATURE.parameters.values() if p.default is not p.empty]
+
+
+def made(x):
+    table = {"k": x + 1}
+    proxy = types.MappingProxyType(table)
+    table["l"] = x * 2
+    return proxy["k"] * proxy["l"], proxy, dict(proxy), {**proxy}, list(reversed(proxy))
+
+
+def shared(x):
+    table = {"k": x + 1}
+    return table, types.MappingProxyType(table)
+
+
+def operators(x):
+    proxy = types.MappingProxyType({"r": 2})
+    return x * 2, proxy == {"r": 2}, proxy != PROXY, {"r": 2} == proxy, proxy | {"s": 3}, {"t": 1} | proxy, proxy == 3, proxy | PROXY
+
+
+def updated(x):
+    table = {"z": 0}
+    table.update(PROXY)
+    table |= types.MappingProxyType({"y": 1})
+    return x + len(table), table, scaled(x, **types.MappingProxyType({"scale": 3}))
+
+
+def kinds(x):
+    return x * 2, isinstance(PROXY, collections.abc.Mapping), type(PROXY) is types.MappingProxyType, bool(types.MappingProxyType({})), hasattr(PROXY, "pop")
+
+
+def matched(x):
+    match PROXY:
+        case {"none": _}:
+            return x
+        case {"a": one, **rest}:
+            return x + one, rest
+
+
+def refused(x):
+    errors = []
+    for change in (lambda: PROXY.__setitem__("a", 1), lambda: PROXY.pop("a")):
+        try:
+            change()
+        except AttributeError as error:
+            errors.append(str(error))
+    try:
+        PROXY["a"] = 3
+    except TypeError as error:
+        errors.append(str(error))
+    try:
+        del PROXY["a"]
+    except TypeError as error:
+        errors.append(str(error))
+    return x + 1, errors
+
+
+def absent(x):
+    try:
+        return x, PROXY["none"]
+    except KeyError as error:
+        return x + 1, error.args
+
+
+WHOLE = (reads, members, parameters, defaults, made, shared, operators, updated, kinds, matched, refused, absent)
+
+
+@pytest.mark.parametrize("fn", WHOLE, ids=lambda fn: fn.__name__)
+def test_captured_whole(fn):
+    check(fn, vec())
+
+
+def test_what_the_proxy_shows_is_guarded(monkeypatch):
+    monkeypatch.setattr(framejit.config, "strict", True)
+    handle, x = framejit.compile(reads, backend="eager"), torch.ones(3)
+    for change in ({"a": 4}, {"c": 1}, {"b": -1.0}):
+        before = dict(TABLE)
+        assert str(handle(x)) == str(reads(x))
+        TABLE.update(change)
+        try:
+            assert str(handle(x)) == str(reads(x))
+        finally:
+            TABLE.clear()
+            TABLE.update(before)
+
+
+def test_a_proxy_made_inside_shows_what_its_dictionary_becomes():
+    def watched(x, table):
+        return x * 2, types.MappingProxyType(table)
+
+    table = {"i": 1}
+    _, proxy = framejit.compile(watched, backend="eager")(torch.ones(2), table)
+    table["j"] = 2
+    assert proxy == {"i": 1, "j": 2}
+
+
+def test_a_class_namespace_is_read_by_python():
+    def own(x):
+        return x + 1, Processor.__dict__["__call__"].__kwdefaults__["scale"]
+
+    check(own, vec(), breaks=None, graphs=None)
