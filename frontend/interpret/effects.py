@@ -17,6 +17,7 @@ from ..values.base import Value
 from ..values.iterator import Iterator
 from ..values.mutable import Mutable
 from ..values.output import Output
+from ..values.random_state import RandomState
 
 Namespace = dict[str, Any] | type
 
@@ -29,6 +30,11 @@ class Expectation:
     fact: torch.fx.Node
     place: int
     branch: tuple[int, int] | None = None
+
+
+def was_there(value: Mutable) -> bool:
+    """Whether a value stands for something that was there before the frame."""
+    return value.source is not None or getattr(value, "real", None) is not None or isinstance(value, RandomState)
 
 
 class EffectLog:
@@ -60,7 +66,19 @@ class EffectLog:
 
     def may_be_seen(self) -> bool:
         """Whether the program has changed anything that a function which runs now, before it is replayed, could look at."""
-        return bool(self.globals) or any(value.source is not None or getattr(value, "real", None) is not None for value in self.changed)
+        return bool(self.globals) or any(map(was_there, self.changed))
+
+    @contextmanager
+    def only_its_own(self, stop: GraphBreak) -> Generator[None]:
+        """Under this the program changes nothing but what it makes, and tells nobody anything: else, at the end, this break."""
+        self.epoch += 1
+        saved, globals_ = len(self._saved), {where: id(value) for where, (_, value) in self.globals.items()}
+        marks = len(self.outputs), len(self.expected)
+        yield
+        changed = any(epoch > 0 or was_there(value) for value, epoch, _ in self._saved[saved:])
+        set_ = globals_ != {where: id(value) for where, (_, value) in self.globals.items()}
+        if changed or set_ or marks != (len(self.outputs), len(self.expected)):
+            raise stop
 
     @contextmanager
     def unchanged(self, what: str) -> Generator[None]:

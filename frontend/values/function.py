@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
-from ...guards.caches import cached_result
 from ...guards.guard import Kind
-from ...guards.source import AttrSource, CachedResult, CellContents, SequenceItem, Source
+from ...guards.source import AttrSource, CellContents, SequenceItem, Source
 from .base import Call, Lazy, Value
-from .constant import Constant, fold, foldable, is_literal
+from .constant import Constant, fold
 from .mutable import Mutable
 from .registry import accepts, method_of, model_of
 from .tensor import Identity
@@ -415,61 +414,3 @@ class PartialValue(Mutable):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         function, args, kwargs, _ = self.tail(tx, args, kwargs)
         return function.call(tx, args, kwargs)
-
-
-class CachedFunction(Value):
-    """A function under functools.lru_cache. On literals it is called for real: its maker says that equal arguments give
-    equal results, and what it does on the way it would do once in eager too. What is no literal is the object that the cache
-    holds, whoever changes it. Otherwise what it wraps is inlined."""
-
-    __slots__ = ("real", "inner", "given")
-
-    def __init__(self, real: Any, inner: Value, source: Source | None) -> None:
-        super().__init__(source)
-        self.real, self.inner = real, inner
-        self.given: dict[Source, Value] = {}  # by this capture so far
-
-    def python_type(self) -> type:
-        return type(self.real)
-
-    def describe(self) -> str:
-        return f"cached function {self.real.__qualname__}"
-
-    def key(self, tx: TraceContext) -> Any:
-        return Identity(self.real)
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("cache_info", "cache_clear", "cache_parameters"):
-            raise self.unsupported(f"attribute {name}")
-        return self.inner if name == "__wrapped__" else self.inner.attribute(tx, name)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        hashable = all(value.python_type().__hash__ is not None for value in (*args, *kwargs.values()))
-        path = self._path(args, kwargs) if hashable and foldable(args, kwargs) else None
-        if path in self.given:
-            return self.given[path]
-        if path is not None and not tx.effects.may_be_seen() and not tx.modes.open:
-            try:
-                result = cached_result(self.real, path.args, path.kwargs)
-            except Exception as error:
-                raise GraphBreak("unknown-call", f"{self.describe()}, which raises,") from error
-            if is_literal(result):
-                return tx.wrap(result, None)
-            if self.source is not None:
-                self.given[path] = tx.wrap(result, path)
-                return self.given[path]
-        told = len(tx.effects.outputs)
-        result = self.inner.call(tx, args, kwargs)
-        if len(tx.effects.outputs) > told:  # which it would only do once
-            raise GraphBreak("output", f"{self.inner.describe()}, which keeps its results,")
-        if path is not None and not result.is_constant():
-            raise GraphBreak("unknown-call", f"{self.describe()}, which keeps what it makes,")
-        return result
-
-    def _path(self, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
-        """The path to what it gives for literals."""
-        literals, named = tuple(a.constant() for a in args), tuple((name, a.constant()) for name, a in kwargs.items())
-        return CachedResult(self.source, literals, named, tuple(map(type, (*literals, *(value for _, value in named)))))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import numbers
 import sys
 import types
@@ -206,7 +207,7 @@ class ClassValue(Value):
                 raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             raw, source = raw_attribute(tx, type(self.cls), name, None)
             return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
-        if isinstance(raw, types.FunctionType):
+        if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
             return tx.wrap(raw, source)
         if isinstance(self.cls, enum.EnumMeta) and isinstance(getattr(self.cls, name, None), self.cls):
             return tx.wrap(getattr(self.cls, name), None)

@@ -21,13 +21,14 @@ from ...guards.reference import without_class
 from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Shown, Source
 from . import existing_iterator  # noqa: F401 - it registers
 from .base import Lazy, Value
+from .cached_function import CachedFunction
 from .constant import LITERAL_TYPES, Constant
 from .context_manager import ManagerMethod, ModeManager
 from .deque import DequeValue
 from .enum_member import EnumMember
 from .exception import ExceptionValue
 from .facts import Facts
-from .function import BuiltinValue, CachedFunction, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
+from .function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
 from .getter import GetterValue
 from .globals_dict import GlobalsDict, holds_globals
 from .hashed import guard_hashes, is_compared

@@ -780,7 +780,7 @@ protocol: return x + 1, isinstance(ABCImpl(), RProto)
 generic: g = Gen[int](3); h = Gen(4); return x + g.v + h.v, typing.Optional[int] is not None
 f_partial: p = functools.partial(torch.add, x, alpha=2); q = functools.partial(p, x); return q(), p(x), p.func is torch.add, p.keywords
 f_reduce: return functools.reduce(lambda a, b: a + b, [x, x, x]), functools.reduce(operator.mul, [1, 2, 3], 2)
-f_lru: return x + cached(3) + cached(3), cached_t(x)
+f_lru: return x + cached(3) + cached(3), cached_t("t")
 f_lru_info: cached(5); return x + 1, cached.__wrapped__(2)
 f_wraps:
     def w(fn):

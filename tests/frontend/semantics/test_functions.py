@@ -519,6 +519,119 @@ def test_a_cache_holds_one_object():
     assert handle.framejit.compiles == 1 and not handle.framejit.explain().breaks
 
 
+CALLED: list = []
+
+
+@functools.lru_cache
+def noting(n):
+    CALLED.append(n)
+    return n * 2
+
+
+@functools.lru_cache
+def plain(n, by=3):
+    made = []
+    made.append(n * by)
+    return made[0]
+
+
+@functools.lru_cache
+def doubled(x):
+    return x * 2
+
+
+class Sized:
+    factor = 3
+
+    @functools.lru_cache  # noqa: B019
+    def times(self, n):
+        return self.factor * n
+
+    @functools.lru_cache  # noqa: B019
+    def ones(self, n):
+        return torch.ones(n) * self.factor
+
+    @functools.lru_cache  # noqa: B019
+    def halved(self, sizes, kept=()):
+        made = {}
+        for index, size in enumerate(sizes):
+            made[index] = size // 2
+        return tuple(made.values()), kept, None
+
+
+SIZED = Sized()
+CACHED = (scaled, noting, plain, doubled, Sized.times, Sized.ones, Sized.halved)
+
+
+def changing(use):
+    def f(x):
+        FACTOR[0] = 7
+        return use(x)
+
+    return f
+
+
+def without_gradients(use):
+    def f(x):
+        with torch.no_grad():
+            return use(x)
+
+    return f
+
+
+@pytest.mark.parametrize("use, before, breaks", [
+    (changing(lambda x: x * noting(3)), None, 1),
+    (changing(lambda x: x * scaled(3)), None, 1),
+    (changing(lambda x: x * scaled(3)), lambda: scaled(3), 1),
+    (changing(lambda x: x * plain(3) * plain(3, by=4)), None, 0),
+    (changing(lambda x: x * SIZED.times(4)), None, 0),
+    (changing(lambda x: x * SIZED.times(4)), lambda: (SIZED.times(4), setattr(SIZED, "factor", 5)), 1),
+    (changing(lambda x: x + noting(2 + plain(1))), lambda: noting(5), 1),
+    (without_gradients(lambda x: x * noting(3)), None, 1),
+    (without_gradients(lambda x: x * plain(3)), None, 0),
+    (lambda x: x * SIZED.times(4) * Sized.times(SIZED, 5), None, 0),
+    (lambda x: x * [SIZED.times][0](4), None, 0),
+    (lambda x: (x + SIZED.ones(2), SIZED.ones(2) is SIZED.ones(2)), None, 3),
+    (lambda x: x * SIZED.halved((4, 6), kept=(SIZED, 2))[0][1], None, 1),
+    (lambda x: x * SIZED.halved((4, 6), kept=(3, 2))[0][1], None, 0),
+    (lambda x: (doubled(x) is doubled(x), doubled(x)), None, 3),
+    (lambda x: x * noting([3]), None, 1),
+    (lambda x: (x * 2, scaled.__name__, scaled.__wrapped__(3), hasattr(scaled, "nothing"), scaled is scaled.__get__(None, Sized)), None, 0),
+], ids=lambda use: "")  # fmt: skip
+def test_a_cache_holds_what_python_lets_it_hold(use, before, breaks):
+    def asked(run):
+        for function in CACHED:
+            function.cache_clear()
+        CALLED.clear()
+        FACTOR[0], SIZED.factor = 1, 3
+        if before is not None:
+            before()
+        outcomes = []
+        for _ in range(2):
+            try:
+                outcomes.append(run(vec(2)))
+            except Exception as error:
+                outcomes.append((type(error), str(error)))
+        infos = [function.cache_info() for function in CACHED]
+        return repr(outcomes), list(CALLED), [(info.misses, info.currsize) for info in infos]
+
+    expected = asked(use)
+    handle = strict_compile(use, backend="eager")
+    assert asked(handle) == expected and asked(handle)[:2] == expected[:2]
+    assert len(handle.framejit.explain().breaks) == breaks
+
+
+def test_a_cached_function_of_sizes_that_vary():
+    def f(x):
+        rows, _, _ = SIZED.halved(x.shape)
+        return x.reshape(rows[0], 2).sum(1)
+
+    handle = strict_compile(f, backend="eager")
+    for size in (4, 6, 8, 10):
+        torch.testing.assert_close(handle(vec(size)), f(vec(size)))
+    assert handle.framejit.compiles == 2 and not handle.framejit.explain().breaks
+
+
 def test_a_cached_function_sees_what_the_frame_has_changed():
     def f(x, n):
         FACTOR[0] = n
