@@ -70,15 +70,15 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     in_place = op in IN_PLACE
     plain_op = op[:-1] if in_place else op
     function, name = BINARY[plain_op]
+    written = IN_PLACE[op] if in_place else function
     if isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber):
-        number = calculate(tx, function, left, right)
+        number = calculate(tx, function, left, right, written=written)
         if number is not None:
             return number
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
         if not isinstance(other, UserObject):
-            used = IN_PLACE[op] if in_place and isinstance(left, TensorValue) else function
-            return tx.graph.call("call_function", used, [left, right], {})
+            return tx.graph.call("call_function", written if isinstance(left, TensorValue) else function, [left, right], {})
     ask_in_python(op, left, right)
     if op == "|" and not isinstance(left, UserObject) and not isinstance(right, UserObject):
         left, right = shown(left), shown(right)
@@ -86,7 +86,7 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if left_to_torch(left, f"__{name}__") and left_to_torch(right, f"__r{name}__"):
             if tx.subclasses_off:
                 return undressed_call(tx, lambda tx, a, b: binary(tx, op, a, b), [left, right], {})
-            return dispatched(tx, IN_PLACE[op] if in_place else function, [left, right], {})
+            return dispatched(tx, written, [left, right], {})
         result = by_methods(tx, name, in_place, left, right)
         if result is not None:
             return result
@@ -95,7 +95,7 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if result is not None:
             return result
     if left.is_constant() and right.is_constant():
-        return fold(tx, function, [left, right], {})
+        return fold(tx, written, [left, right], {})
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
 
 

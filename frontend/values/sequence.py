@@ -219,7 +219,7 @@ class TupleValue(Sequence):
 def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
     """What an operation gives that would make a sequence: of an operand's items alone, all of them, Python makes no second exact tuple."""
     for operand in operands:
-        if made.cls is operand.cls is tuple and len(made.items) == len(operand.items):
+        if made.cls is operand.cls is tuple and operand.outer is None and len(made.items) == len(operand.items):
             return operand
     return made
 

@@ -84,13 +84,16 @@ def is_number(value: Value) -> bool:
     return isinstance(value, SymbolicNumber) or (isinstance(value, Constant) and type(value.object) in (int, float, bool))
 
 
-def calculate(tx: TraceContext, function: Callable[..., Any], *operands: Value) -> Value | None:
-    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has no symbol is specialised."""
+def calculate(
+    tx: TraceContext, function: Callable[..., Any], *operands: Value, written: Callable[..., Any] | None = None
+) -> Value | None:
+    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has no symbol is specialised.
+    `written`: the operator that the program has, which an error names."""
     if not all(map(is_number, operands)):
         return None
     allowed = ALLOWED.get(function)
     if allowed is None or any(o.python_type() is bool for o in operands) or not allowed(tx, *operands):
-        return fold(tx, function, list(operands), {})
+        return fold(tx, written or function, list(operands), {})
     result = SYMBOLIC.get(function, function)(*map(raw, operands))
     if function in (max, min) or not (type(result) in CLASSES and result.node.expr.free_symbols):
         for operand in operands:

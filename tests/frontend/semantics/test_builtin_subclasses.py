@@ -98,3 +98,16 @@ def test_one_made_inside(f, given):
         return f(x * 2, made), type(made) is cls, isinstance(made, type(plain))
 
     check(make, vec(2), graphs=None, breaks=None)
+
+
+class Pair(tuple):
+    pass
+
+
+@pytest.mark.parametrize("pair", [Pair((0, 1)), (0, 1)], ids=["subclass", "tuple"])
+def test_only_an_exact_tuple_is_its_own_copy(pair):
+    def copies(x, pair):
+        made = type(pair)([2, 3])
+        return x * 2, [each is copy for each in (pair, made) for copy in (each * 1, each + (), () + each, each[:])]
+
+    check(copies, vec(2), pair)

@@ -37,6 +37,8 @@ collections.OrderedDict().popitem()
 [1].pop(1.5)
 [1, 2].index()
 slice()
+operator.ixor(0.5, 2), operator.xor(0.5, 2)
+operator.ipow("a", 2)
 sum(["a"], "b")
 reversed({1})
 map(int)
@@ -114,3 +116,25 @@ def rows_of_a_list(x, y, rows):
 def test_a_row_out_of_bounds_raises_in_the_programs_own_line(rows):
     """The tensor that was changed before stays changed: the graph cannot raise, and start over in eager, behind that."""
     check(rows_of_a_list, vec(2, 3), vec(2, 3), rows, graphs=None, breaks=None)
+
+
+def in_place_of_numbers(x, n, share):
+    told = []
+    for change in ("xor", "shift", "power"):
+        try:
+            if change == "xor":
+                share ^= n
+            elif change == "shift":
+                n <<= share
+            else:
+                n **= "a"
+        except TypeError as error:
+            told.append(str(error))
+    return x * n, told
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_an_error_names_the_operator_as_it_is_written(n):
+    handle = check(in_place_of_numbers, vec(), n, 0.5 * n)
+    for other in (n + 1, n + 5):
+        assert str(handle(vec(), other, 2.5)) == str(in_place_of_numbers(vec(), other, 2.5))
