@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from typing import Any
 
 
@@ -10,3 +11,31 @@ def cached_result(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str,
     if type(function) is not functools._lru_cache_wrapper:
         raise TypeError(f"{function!r} keeps nothing")
     return function(*args, **dict(kwargs))
+
+
+def holds(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether a cached function has a result for these arguments by now, asked without calling it."""
+    return any(_key(args, kwargs, function.cache_parameters()["typed"]) in kept for kept in _dictionaries(function))
+
+
+def _dictionaries(function: Any) -> list[dict[Any, Any]]:
+    """What a cached function keeps its results in: the dictionary that it has beside its attributes."""
+    return [held for held in gc.get_referents(function) if type(held) is dict and held is not function.__dict__]
+
+
+def _key(args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...], typed: bool) -> Any:
+    """What C files a call under (Modules/_functoolsmodule.c): the arguments, a mark, the keywords, the types if they count."""
+    if not kwargs and not typed:
+        return args[0] if len(args) == 1 and type(args[0]) in (int, str) else args
+    named = (MARK, *(part for pair in kwargs for part in pair)) if kwargs else ()
+    types = tuple(map(type, (*args, *(value for _, value in kwargs)))) if typed else ()
+    return args + named + types
+
+
+@functools.cache
+def _marked(**kwargs: int) -> None:
+    """Called once, so that its cache shows the mark between arguments and keywords."""
+
+
+_marked(a=0)
+MARK = next(iter(_dictionaries(_marked)[0]))[0]

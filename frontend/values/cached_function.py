@@ -1,19 +1,23 @@
 """Functions under functools.lru_cache: what they keep is theirs, and what they do they do once."""
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
-from ...guards.caches import cached_result
+from ...guards.caches import cached_result, holds
+from ...guards.guard import Kind
 from ...guards.kinds.equality import same_constant
 from ...guards.source import CachedResult, Source
 from .base import Observed, Value
 from .constant import foldable, is_literal
 from .function import MethodValue
 from .klass import lookup
-from .sequence import TupleValue
+from .mapping import DictValue
+from .sequence import ListValue, TupleValue
 from .symbolic_number import SymbolicNumber
 from .tensor import Identity, TensorValue
+from .user_object import UserObject, instance_dict
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -23,7 +27,7 @@ class CachedFunction(Value):
     """A function under functools.lru_cache. On literals it is called for real: its maker says that equal arguments give
     equal results, and what it does on the way it would do once in eager too. What is no literal is the object that the cache
     holds, whoever changes it. Where it could see what the frame has changed, or is given objects, what it wraps is interpreted:
-    it may change nothing, and give nothing that has an identity."""
+    it may do nothing but give its result, which must be what it gives without the changes."""
 
     __slots__ = ("real", "inner", "given")
 
@@ -67,35 +71,44 @@ class CachedFunction(Value):
         args, kwargs = [whole(tx, arg) for arg in args], {name: whole(tx, arg) for name, arg in kwargs.items()}
         if any(lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())):
             raise GraphBreak("exception-leaves", f"TypeError: an argument of {self.describe()} has no hash")
-        if not foldable(args, kwargs):
+        if not all(is_known(tx, arg) for arg in (*args, *kwargs.values())):
             return self._interpreted(tx, args, kwargs)
-        path = self._path(args, kwargs)
+        path = self._path(tx, args, kwargs)
         if path in self.given:
             return self.given[path]
-        if tx.effects.may_be_seen() or tx.modes.open:
-            return self._interpreted(tx, args, kwargs)
+        if (tx.effects.may_be_seen() or tx.modes.open) and not holds(self.real, path.args, path.kwargs):
+            interpreted, now = self._interpreted(tx, args, kwargs), self._without(path)
+            if not is_alike(tx, interpreted, now):
+                raise self._left("which sees what the frame has changed")
         try:
             result = cached_result(self.real, path.args, path.kwargs)
         except Exception as error:
             raise self._left("which raises") from error
-        if is_literal(result):
+        if is_literal(result) and foldable(args, kwargs):
             return tx.wrap(result, None)
         if self.source is None:
             raise self._left("which keeps what it makes")
         self.given[path] = tx.wrap(result, path)
         return self.given[path]
 
+    def _without(self, path: CachedResult) -> Any:
+        """What the function makes if it cannot see what the frame has changed. By now it is known to change nothing itself."""
+        try:
+            return self.real.__wrapped__(*path.args, **dict(path.kwargs))
+        except Exception as error:
+            raise self._left("which raises") from error
+
     def _left(self, why: str) -> GraphBreak:
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
 
-    def _path(self, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
-        """The path to what it gives for literals."""
-        literals, named = tuple(a.constant() for a in args), tuple((name, a.constant()) for name, a in kwargs.items())
-        return CachedResult(self.source, literals, named, tuple(map(type, (*literals, *(value for _, value in named)))))
+    def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
+        """The path to what it gives for known arguments."""
+        known, named = tuple(real(tx, a) for a in args), tuple((name, real(tx, a)) for name, a in kwargs.items())
+        return CachedResult(self.source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
 
     def _interpreted(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What the function gives now, where nobody can tell that from what the cache gives."""
-        if not all(has_own_key(tx, arg) for arg in (*args, *kwargs.values())):
+        """What the function gives now. It may do nothing but that."""
+        if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
             raise self._left("which keeps its arguments")
         calls = tx.graph.mark()
         try:
@@ -103,24 +116,37 @@ class CachedFunction(Value):
                 result = whole(tx, self.inner.call(tx, args, kwargs))
         except Observed as error:
             raise self._left("which raises") from error
-        if tx.graph.mark() > calls or not is_plain(result):
+        if tx.graph.mark() > calls:
             raise self._left("which keeps what it makes")
-        given, named = [real(tx, arg) for arg in args], {name: real(tx, arg) for name, arg in kwargs.items()}
-        if not varies(result) and not any(arg is UNKNOWN for arg in (*given, *named.values())):
-            self._fill(result.constant(), given, named)
-        return result
-
-    def _fill(self, result: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Lets the cache hold a result that what the frame has changed has no part in."""
-        try:
-            alike = same_constant(result, self.real.__wrapped__(*args, **kwargs)) and same_constant(result, self.real(*args, **kwargs))
-        except Exception as error:
-            raise self._left("which raises") from error
-        if not alike:
-            raise self._left("which sees what the frame has changed")
+        if not any(map(varies, (*args, *kwargs.values()))):
+            return result
+        kept = kept_back(tx, result)
+        if kept is None:
+            raise self._left("which keeps what it makes")
+        return kept
 
 
-UNKNOWN = object()
+class Kept(Value):
+    """A container that a cache keeps, of a call that is known to the run alone: it may be read here, and that is all."""
+
+    __slots__ = ()
+
+    def snapshot(self) -> Any:
+        """Asked for before each change."""
+        raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
+
+    def same(self, other: Value) -> bool:
+        if isinstance(other, Kept) and other is not self:
+            raise self.unsupported("that a cache keeps, and another: whether they are one")
+        return super().same(other)
+
+
+class KeptList(Kept, ListValue):
+    __slots__ = ()
+
+
+class KeptDict(Kept, DictValue):
+    __slots__ = ()
 
 
 def whole(tx: TraceContext, value: Value) -> Value:
@@ -131,18 +157,26 @@ def whole(tx: TraceContext, value: Value) -> Value:
     return value
 
 
-def has_own_key(tx: TraceContext, arg: Value) -> bool:
-    """Whether an argument is a literal, a number, or an object that was there and is equal to itself alone."""
+def is_known(tx: TraceContext, arg: Value) -> bool:
+    """Whether an argument is a literal, or an object that was there and is equal to itself alone."""
+    if arg.is_constant():
+        return not varies(arg)
     if isinstance(arg, TupleValue):
-        return all(has_own_key(tx, item) for item in arg.items)
+        return arg.cls is tuple and all(is_known(tx, item) for item in arg.items)
     cls = arg.python_type()
     alone = lookup(cls, "__hash__")[1] is object.__hash__ and lookup(cls, "__eq__")[1] is object.__eq__
-    return arg.is_constant() or (alone and not isinstance(arg, TensorValue) and tx.real(arg) is not None)
+    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.real(arg) is not None
 
 
-def is_plain(result: Value) -> bool:
-    """Whether it makes no difference which of equal results a call gives."""
-    return all(map(is_plain, result.items)) if isinstance(result, TupleValue) else result.is_constant()
+def real(tx: TraceContext, arg: Value) -> Any:
+    """A known argument itself; another object takes other code."""
+    if arg.is_constant():
+        return arg.constant()
+    if isinstance(arg, TupleValue):
+        return tuple(real(tx, item) for item in arg.items)
+    found = tx.real(arg)
+    tx.guard(arg.source, Kind.IS, found)
+    return found
 
 
 def varies(value: Value) -> bool:
@@ -150,11 +184,41 @@ def varies(value: Value) -> bool:
     return any(map(varies, value.items)) if isinstance(value, TupleValue) else isinstance(value, SymbolicNumber)
 
 
-def real(tx: TraceContext, arg: Value) -> Any:
-    """The object itself, of an argument with a key of its own; UNKNOWN where only the run knows it."""
-    if varies(arg):
-        return UNKNOWN
-    if isinstance(arg, TupleValue) and not arg.is_constant():
-        items = [real(tx, item) for item in arg.items]
-        return tuple(items) if arg.cls is tuple else UNKNOWN
-    return arg.constant() if arg.is_constant() else tx.real(arg)
+def kept_back(tx: TraceContext, result: Value) -> Value | None:
+    """A result of which the program may not tell whether it is the one that the cache keeps; None if it could."""
+    if result.is_constant():
+        return result
+    if isinstance(result, TupleValue | ListValue) and result.source is None:
+        items = [kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None]
+        if len(items) == len(result.items):
+            return TupleValue(items, None, result.cls) if isinstance(result, TupleValue) else KeptList(items)
+    if isinstance(result, DictValue) and result.cls is dict and result.real is None:
+        pairs = [(key, kept_back(tx, item)) for key, item in result.pairs(tx)]
+        entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}
+        return KeptDict(entries) if len(entries) == len(pairs) else None
+    return None
+
+
+def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
+    """Whether a new value is of the same class and content as an object, all the way down."""
+    value = tx.look(value)
+    if varies(value) or value.python_type() is not type(found):
+        return False
+    if value.is_constant():
+        return same_constant(value.constant(), found)
+    if isinstance(value, TupleValue | ListValue):
+        return len(value.items) == len(found) and all(is_alike(tx, *pair) for pair in zip(value.items, found, strict=True))
+    if isinstance(value, DictValue) and value.cls is dict:
+        pairs = zip(value.pairs(tx), found.items(), strict=True)
+        return len(value.whole(tx)) == len(found) and all(is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True))
+    if isinstance(value, UserObject) and value.base is None and value.real is None:
+        own = instance_dict(found)
+        if own is None or not has_no_slots(value.cls) or value.names(tx) != list(own):
+            return False
+        return all(is_alike(tx, attribute, own[name]) for name in own if (attribute := value.own_attribute(tx, name)) is not None)
+    return False
+
+
+def has_no_slots(cls: type) -> bool:
+    """Whether what an object of a class holds is all in its dictionary."""
+    return not any(isinstance(raw, types.MemberDescriptorType) for owner in cls.__mro__ for raw in vars(owner).values())
