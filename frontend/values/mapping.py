@@ -339,8 +339,8 @@ class ViewValue(Value):
     __slots__ = ("of", "what")
     classes = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
 
-    def __init__(self, of: DictValue, what: str) -> None:
-        super().__init__()
+    def __init__(self, of: DictValue, what: str, source: Source | None = None) -> None:
+        super().__init__(source)
         self.of, self.what = of, what
 
     def python_type(self) -> type:

@@ -34,7 +34,7 @@ from .globals_dict import GlobalsDict, holds_globals
 from .hashed import guard_hashes, is_compared
 from .iterator import ListedIterator
 from .klass import ClassValue, lookup, note_path
-from .mapping import MOST_COMPARED, DictValue, SetValue
+from .mapping import MOST_COMPARED, DictValue, SetValue, ViewValue
 from .mapping_proxy import MappingProxyValue
 from .models import torch_policy
 from .nn_module import ModuleValue
@@ -385,11 +385,16 @@ def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
     return RangeValue(obj, source)
 
 
-@wraps(type({}.keys()), type({}.values()), type({}.items()))
+VIEWS = {type(getattr(cls(), what)()): what for cls in (dict, collections.OrderedDict) for what in ("keys", "values", "items")}
+
+
+@wraps(*VIEWS)
 def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListValue([tx.wrap(item, None) for item in obj])
-    raise GraphBreak("unsupported-value", "a dictionary view made elsewhere")
+    tx.guard(source, Kind.TYPE, type(obj))
+    shown = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
+    return tx.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
 
 
 # objects

@@ -39,6 +39,9 @@ def send(frame: Interpreter, instr: Instr) -> None:
         if isinstance(receiver, GeneratorValue):
             frame.push(receiver.send(tx, value))
             return
+        if value.python_type() is not type(None):
+            frame.push(receiver.method(tx, "send", [value], {}))
+            return
         item = receiver.next(tx)
     except Observed as error:
         if error.cls is not StopIteration:

@@ -344,3 +344,58 @@ def test_thrown_after_a_break_where_the_inner_one_returns_or_raises(maker, kind)
         return a + b, list(g)
 
     check(f, vec(2), [], graphs=None, breaks=None)
+
+
+class Sendable:
+    """An iterator with a send() of its own."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return "next"
+
+    def send(self, value):
+        self.log.append(value)
+        if value == 3:
+            raise StopIteration("sent")
+        return value
+
+
+class Unsendable(Sendable):
+    @property
+    def send(self):
+        raise AttributeError("no send here")
+
+
+WITHOUT_SEND = {
+    "list": lambda x, log: [x, x + 1, x + 2], "tuple": lambda x, log: (x, 2, 3), "range": lambda x, log: range(5), "dict": lambda x, log: {1: x, 2: x},
+    "zip": lambda x, log: zip([1, 2], [x, x], strict=True), "map": lambda x, log: map(len, ["a", "bc"]), "tensor": lambda x, log: x,
+    "unsendable": lambda x, log: Unsendable(log), "sendable": lambda x, log: Sendable(log), "generator": numbers,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sent", [2, None, 3], ids=repr)
+@pytest.mark.parametrize("inner", WITHOUT_SEND)
+def test_what_is_sent_to_an_iterator_that_is_delegated_to(inner, sent):
+    make = WITHOUT_SEND[inner]
+
+    def delegating(x, log):
+        result = yield from make(x, log)
+        log.append(("result", result))
+        yield x * 5
+
+    def f(x, log):
+        made = delegating(x * 2, log)
+        given = [next(made)]
+        try:
+            given += [made.send(sent), made.send(sent)]
+        except AttributeError as error:
+            log.append(str(error))
+        made.close()
+        return given, x + 1
+
+    check(f, vec(2), [], breaks=None, graphs=None)

@@ -1,6 +1,7 @@
-"""types.MappingProxyType, and what gives one: a Signature's parameters, an enumeration's members."""
+"""types.MappingProxyType, what gives one (a Signature's parameters, an enumeration's members), and views made elsewhere."""
 from __future__ import annotations
 
+import collections
 import collections.abc
 import enum
 import inspect
@@ -112,7 +113,15 @@ def absent(x):
         return x + 1, error.args
 
 
-WHOLE = (reads, members, parameters, defaults, made, shared, operators, updated, kinds, matched, refused, absent)
+KEYS, VALUES, ITEMS, ORDERED = TABLE.keys(), TABLE.values(), TABLE.items(), collections.OrderedDict(z=1).values()
+
+
+def views(x):
+    read = x * len(KEYS) + sum(VALUES), [*KEYS], list(ITEMS), "a" in KEYS, 7 in VALUES, list(ORDERED), [*reversed(VALUES)], bool(KEYS)
+    return read, KEYS & {"a"}, KEYS, VALUES, KEYS == TABLE.keys(), KEYS is TABLE.keys(), type(ORDERED).__name__
+
+
+WHOLE = (views, reads, members, parameters, defaults, made, shared, operators, updated, kinds, matched, refused, absent)
 
 
 @pytest.mark.parametrize("fn", WHOLE, ids=lambda fn: fn.__name__)
@@ -120,15 +129,16 @@ def test_captured_whole(fn):
     check(fn, vec())
 
 
-def test_what_the_proxy_shows_is_guarded(monkeypatch):
+@pytest.mark.parametrize("fn", [reads, views], ids=lambda fn: fn.__name__)
+def test_what_is_shown_is_guarded(monkeypatch, fn):
     monkeypatch.setattr(framejit.config, "strict", True)
-    handle, x = framejit.compile(reads, backend="eager"), torch.ones(3)
+    handle, x = framejit.compile(fn, backend="eager"), torch.ones(3)
     for change in ({"a": 4}, {"c": 1}, {"b": -1.0}):
         before = dict(TABLE)
-        assert str(handle(x)) == str(reads(x))
+        assert str(handle(x)) == str(fn(x))
         TABLE.update(change)
         try:
-            assert str(handle(x)) == str(reads(x))
+            assert str(handle(x)) == str(fn(x))
         finally:
             TABLE.clear()
             TABLE.update(before)
