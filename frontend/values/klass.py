@@ -113,13 +113,19 @@ def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -
     return raw, source
 
 
+CLASSMETHODS_BIND = classmethod(property(lambda cls: cls)).__get__(None, int) is int  # type: ignore[comparison-overlap] # 3.9 to 3.12
+
+
 def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:
     """raw.__get__(receiver, cls) for an attribute found in a class, for methods and what is no descriptor."""
     kind = type(raw)
     if kind is types.FunctionType:
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is classmethod:
-        return MethodValue(cls, tx.wrap(raw.__func__, tx.attr_source(source, "__func__")))
+        inner, path = raw.__func__, tx.attr_source(source, "__func__")
+        if CLASSMETHODS_BIND and type(inner) is not types.FunctionType and hasattr(type(inner), "__get__"):
+            return bind(tx, inner, cls, cls, path)
+        return MethodValue(cls, tx.wrap(inner, path))
     if kind is staticmethod:
         return tx.wrap(raw.__func__, tx.attr_source(source, "__func__"))
     if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):

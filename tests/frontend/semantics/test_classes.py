@@ -5,6 +5,7 @@ import abc
 import dataclasses
 import enum
 import functools
+import types
 from typing import ClassVar
 
 import pytest
@@ -1130,3 +1131,48 @@ def test_attributes_that_a_property_asks_its_function_for(name):
     check(renamed, vec(2), property(Unnamed()), graphs=None, breaks=None, again=False)
     for getter in (Unnamed(), undecided, None):
         check(f, vec(2), property(getter), graphs=None, breaks=None)
+
+
+class BoundTo:
+    """A descriptor that is not callable."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __get__(self, obj, owner=None):
+        return functools.partial(self.function, obj, owner)
+
+
+class Wrapping:
+    @classmethod
+    @property
+    def own(cls):
+        return cls.__name__
+
+    @classmethod
+    @BoundTo
+    def bound(obj, owner, scale=2):
+        return obj.__name__, owner.__name__, scale
+
+    @classmethod
+    @functools.lru_cache  # noqa: B019
+    def kept(cls, n):
+        return n * 3
+
+
+class Below(Wrapping):
+    pass
+
+
+def test_classmethods_of_descriptors():
+    def f(x):
+        told = []
+        for owner in (Wrapping, Below, Below()):
+            for ask in (lambda: owner.own, lambda: owner.bound(), lambda: owner.bound(scale=4), lambda: owner.kept(2)):  # noqa: B023
+                try:
+                    told.append(ask() if not isinstance(ask(), types.MethodType) else "a method")
+                except TypeError as error:
+                    told.append(str(error))
+        return x * 2, told
+
+    check(f, vec(2), graphs=None, breaks=None)
