@@ -59,7 +59,7 @@ class Options:
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
     unroll_turns: int = 256  # turns of a loop that are always unrolled
-    unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions, an operation counting as 200
+    unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions; an operation counts as 200
     wait_for_compile: bool = False  # threads that meet a compile in progress wait (a minute at most) instead of running eager
     sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take

@@ -129,6 +129,7 @@ class Shapes:
         mode.cache_enabled = False  # with symbols, making and reading its entries takes longer than running the operators
         self.quick = QuickFakes(mode)
         self.where = where
+        self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[Fact] = []
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
@@ -194,6 +195,7 @@ class Shapes:
         fixed = known(result)
         if fixed is not None:
             return Constant(fixed)
+        self.asked += 1
         home = self.homes.get(result.node.expr) if function is None and node is None else None
         value = home or SymbolicNumber(self, result, None, function, operands, node)
         if node is not None and isinstance(result.node.expr, sympy.Symbol):
@@ -224,6 +226,7 @@ class Shapes:
         return self._ask(sym, PYTHON[type(sym)])
 
     def _ask(self, sym: Symbol | bool, function: Callable[[Any], Any]) -> Any:
+        self.asked += 1
         try:
             answer = function(sym)
         except GuardOnDataDependentSymNode as error:

@@ -76,7 +76,7 @@ REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind
 
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 DICTS_ITER = vars(dict)["__iter__"]
-OPERATION = 200  # instructions that cost as much as an operation on fake tensors
+OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
 # What is left to Python: loops (id of the code object, index of the loop's start), and branches of which one side was expected in vain
 # (the same of the branch, negative).
 Loops = set[tuple[int, int]]
@@ -200,7 +200,7 @@ class Trace:
         loop = (id(frame.decoded.code), target)
         if loop in self.loops:
             raise GraphBreak("long-loop", str(self.options.unroll_turns))
-        work = self.instructions + OPERATION * len(self.graph.nodes)
+        work = self.instructions + OPERATION * (len(self.graph.nodes) + self.shapes.asked)
         turns = self.turns.get((frame, target))
         if turns is None:
             turns = self.turns[frame, target] = Turns(work, self.place())

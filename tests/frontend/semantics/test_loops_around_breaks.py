@@ -180,3 +180,19 @@ def test_what_does_not_differ_from_turn_to_turn_counts():
     for key in names:
         assert torch.equal(handle(vec(2), names, key), scaled(vec(2), names, key))
     assert max(len(site.entries) for site in handle.framejit.cache.sites()) == 4 + 1  # the loop's end
+
+
+def test_a_long_loop_over_numbers_that_vary_stays_a_loop():
+    def f(x, first, kept):
+        for i in range(1500):
+            kept.append(first + i)
+            if kept[-1] < first:
+                return x
+        return x * len(kept)
+
+    handle = strict_compile(f, backend="eager")
+    for first in (2, 3, 4):
+        mine, yours = [], []
+        torch.testing.assert_close(handle(torch.ones(2), first, yours), f(torch.ones(2), first, mine))
+        assert mine == yours
+    assert "long-loop" in {b.id for b in handle.framejit.explain().breaks}
