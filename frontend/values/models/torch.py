@@ -133,6 +133,13 @@ def cuda_is_available(tx: TraceContext) -> Value:
     return Constant(torch.cuda.is_available())
 
 
+@models(torch.get_default_device)
+def get_default_device(tx: TraceContext) -> Value:
+    if tx.modes.open:
+        raise GraphBreak("unknown-call", "torch.get_default_device() beside modes that are entered here")
+    return Constant(torch.get_default_device())  # guarded with the modes
+
+
 @models(torch.accelerator.current_accelerator)
 def current_accelerator(tx: TraceContext, check_available: Value | None = None) -> Value:
     return Constant(torch.accelerator.current_accelerator(check_available is not None and check_available.truth(tx)))

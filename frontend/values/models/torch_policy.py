@@ -116,11 +116,24 @@ OPAQUE_MODULES = frozenset(
 )
 
 
+def whether_distributed() -> list[Any]:
+    """The functions that say whether there is a process group, which code for one process asks as well."""
+    if not torch.distributed.is_available():
+        return [torch.distributed.is_available]
+    group, world = vars(type(torch.distributed.distributed_c10d.GroupMember)), vars(torch.distributed.distributed_c10d._World)
+    return [torch.distributed.is_available, torch.distributed.is_initialized, group["WORLD"].fget, world["default_pg"].fget]
+
+
+LOOKED_INTO = frozenset(map(id, whether_distributed()))  # of opaque modules
+
+
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     """Why a Python function is not looked into: (break reason, detail); None when it is."""
     real = function.real
     if real is not None and getattr(real, "_framejit_disable", False):
         return "disabled-call", function.name
+    if id(real) in LOOKED_INTO:
+        return None
     module = function.globals.get("__name__", "")
     parts = module.split(".") if isinstance(module, str) else []
     for end in range(1, min(len(parts), 3) + 1):

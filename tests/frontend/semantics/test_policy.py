@@ -189,3 +189,24 @@ def test_a_frame_that_reads_its_own_variables_is_left_to_python():
 
     check(reads_its_variables, vec(2), graphs=0, breaks=None, skipped=True)
     check(calls_one, vec(2), graphs=2, breaks=("unknown-call",), skipped=True)
+
+
+def test_whether_there_is_a_process_group_is_asked_without_a_break():
+    def f(x):
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return x * 3
+        return x + 1, torch.get_default_device()
+
+    handle, member = strict_compile(f, backend="eager"), torch.distributed.distributed_c10d.GroupMember
+    assert handle(torch.ones(2))[1] == torch.device("cpu")
+    member.WORLD = object()
+    try:
+        assert torch.equal(handle(torch.ones(2)), torch.full((2,), 3.0))
+    finally:
+        member.WORLD = None
+    torch.set_default_device("meta")
+    try:
+        assert handle(torch.ones(2))[1] == torch.device("meta")
+    finally:
+        torch.set_default_device(None)
+    assert handle(torch.ones(2))[1] == torch.device("cpu") and handle.framejit.compiles == 3 and not handle.framejit.explain().breaks
