@@ -23,6 +23,7 @@ RESHAPES_IN_PLACE = (
 )  # fmt: skip
 
 OVERLAPPING = "refers to a single memory location"  # torch says so of what is written to
+IN_PLACE_ONLY = ("fill_diagonal_",)  # operators that functionalize() in C++ has no other form of
 
 # Functorch's levels do not nest in functionalize's.
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
@@ -57,7 +58,7 @@ def fakes(gm: torch.fx.GraphModule) -> list[Any]:
 
 def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether aliasing or changes of shape ask for aot_autograd's run-time wrappers."""
-    if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS for node in gm.graph.nodes):
+    if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes):
         return True
     written = {_storage(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
     outputs = gm.graph.output_node().all_input_nodes

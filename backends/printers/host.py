@@ -61,7 +61,7 @@ class Host:
         namespace.objects |= {
             "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
-            "as_strided": torch.as_strided, "restride": restride,
+            "windowed": torch.as_strided, "restride": restride,  # no operator has these names, as variables have
             "autocasts": torch._C._is_any_autocast_enabled, "no_autocast": torch._C._DisableAutocast,
         }  # fmt: skip
 
@@ -207,7 +207,7 @@ class Host:
         if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):
             return f"{buffer.name}.view({_tuple(view.size)})"
         start = f"{view.offset}" if buffer.name in self.ours else f"{buffer.name}.storage_offset() + ({view.offset})"
-        return f"as_strided({buffer.name}, {_tuple(view.size)}, {_tuple(view.stride)}, {start})"
+        return f"windowed({buffer.name}, {_tuple(view.size)}, {_tuple(view.stride)}, {start})"
 
     def output(self, item: Any) -> str:
         if isinstance(item, Same):

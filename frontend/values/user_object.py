@@ -5,6 +5,7 @@ import collections
 import functools
 import types
 import typing
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -176,6 +177,7 @@ class UserObject(Mutable):
                 value = self.seen[name] = tx.wrap(held, self.source and AttrSource(self.source, name))
         else:
             value = None
+            self._was_bound(tx, name)
         if value is None:
             raise tx.throw(AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'")
         return value
@@ -230,17 +232,24 @@ class UserObject(Mutable):
         """Unbinds a name that is bound."""
         tx.effects.note_store(self, name)
         tx.effects.change(self)
-        if self._was_bound(name):
+        if self._was_bound(tx, name):
             self.attrs[name] = None
         else:
             del self.attrs[name]
 
-    def _was_bound(self, name: str) -> bool:
-        """Whether the real object has the name."""
+    def _was_bound(self, tx: TraceContext, name: str) -> bool:
+        """Whether the real object has the name; guarded where nobody has looked at what it holds."""
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
-            return slot_of(self.real, slot) is not MISSING
-        return name in (instance_dict(self.real) or {})
+            bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
+            tx.guard(self.source, Kind.PYTHON, (said if bound else said + " nothing", slot_is_bound(slot, bound)))
+            return bound
+        own = instance_dict(self.real)
+        if own is None:
+            return False
+        if name not in self.seen:
+            tx.guard(self.source and InstanceDict(self.source), Kind.PRESENT if name in own else Kind.ABSENT, name)
+        return name in own
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         deleter = lookup(self.cls, "__delattr__")[1]
@@ -259,9 +268,15 @@ class UserObject(Mutable):
             return
         if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
-        if self.own_attribute(tx, name) is None:
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        slot = isinstance(raw, types.MemberDescriptorType)
+        if not self._is_bound(tx, name):
+            raise tx.throw(AttributeError, name if slot else f"'{self.cls.__name__}' object has no attribute '{name}'")
         self.remove(tx, name)
+
+    def _is_bound(self, tx: TraceContext, name: str) -> bool:
+        """Whether the object has the name by now, in its dictionary or a slot."""
+        tx.effects.note_read(self, name)
+        return self.attrs[name] is not None if name in self.attrs else self._was_bound(tx, name)
 
     def names(self, tx: TraceContext) -> list[str]:
         """The names in the instance dictionary, in order."""
@@ -393,6 +408,10 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
+
+
+def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[Any], bool]:
+    return lambda obj: (slot_of(obj, slot) is not MISSING) is bound
 
 
 def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:

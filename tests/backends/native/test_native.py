@@ -191,3 +191,15 @@ def test_numbers_that_an_operator_refuses():
     torch.testing.assert_close(compiled(torch.full((3,), 0.5)), F.binary_cross_entropy(*[torch.full((3,), 0.5)] * 2) * 2)
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         compiled(torch.full((3,), 2.0))
+
+
+def test_a_variable_named_as_an_operator_hides_no_helper():
+    def f(x):
+        windows = torch.as_strided(x, (2, 3), (3, 1))
+        kept = x.clone()
+        kept.fill_diagonal_(0.5)
+        return windows.sin(), kept * 2, x[:, ::2].cos(), kept.t()
+
+    x = rows(4, 4)
+    for mine, yours in zip(f(x), framejit.compile(f, backend="native")(x), strict=True):
+        torch.testing.assert_close(mine, yours)

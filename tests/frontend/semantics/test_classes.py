@@ -8,6 +8,7 @@ import functools
 import types
 from typing import ClassVar
 
+import framejit
 import pytest
 import torch
 
@@ -1176,3 +1177,68 @@ def test_classmethods_of_descriptors():
         return x * 2, told
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, **given):
+        for name, value in given.items():
+            setattr(self, name, value)
+
+
+class Answering(Slotted):
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        return f"no {name}"
+
+
+def asked_for_slots(x, s):
+    return x + 1, hasattr(s, "a"), getattr(s, "b", 7)
+
+
+def slot_set_and_deleted(x, s):
+    s.a = 5
+    del s.a
+    framejit.graph_break()
+    return x + 1, hasattr(s, "a"), getattr(s, "b", 7)
+
+
+def slot_deleted(x, s):
+    try:
+        del s.a
+    except AttributeError as error:
+        return x + 1, str(error)
+    return x * 2
+
+
+def name_set_and_deleted(x, s):
+    s.__dict__.update(n=5)
+    del s.n
+    framejit.graph_break()
+    return x + 1, dict(s.__dict__)
+
+
+@pytest.mark.parametrize("cls", [Slotted, Answering], ids=["", "with __getattr__"])
+@pytest.mark.parametrize("f", [asked_for_slots, slot_set_and_deleted, slot_deleted], ids=lambda f: f.__name__)
+def test_whether_a_slot_holds_something_is_guarded(f, cls):
+    handle = strict_compile(f, backend="eager")
+    for given in ({}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}, {}):
+        mine, yours = cls(**given), cls(**given)
+        for _ in range(2):
+            assert str(handle(vec(2), yours)) == str(f(vec(2), mine))
+            assert [getattr(mine, name, None) for name in "ab"] == [getattr(yours, name, None) for name in "ab"]
+
+
+def test_whether_a_name_was_there_before_it_was_set_and_deleted_is_guarded():
+    class Plain:
+        pass
+
+    handle = strict_compile(name_set_and_deleted, backend="eager")
+    for given in ({}, {"n": 1}, {"m": 2}, {"n": 1, "m": 2}):
+        mine, yours = Plain(), Plain()
+        vars(mine).update(given)
+        vars(yours).update(given)
+        for _ in range(2):
+            assert str(handle(vec(2), yours)) == str(name_set_and_deleted(vec(2), mine)) and vars(mine) == vars(yours)
