@@ -44,7 +44,7 @@ class ExceptionValue(UserObject):
             return tx.build_tuple(self.args)
         if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
             return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
-        if name == "value" and self.cls is StopIteration and self.real is None:
+        if name == "value" and issubclass(self.cls, StopIteration) and self.real is None and name not in self.attrs:
             return self.args[0] if self.args else Constant(None)
         if name == "__context__" and self.born is not None and name not in self.attrs:
             return tx.handled_outside()

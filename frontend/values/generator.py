@@ -5,7 +5,7 @@ import types
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from .base import Observed, Value
+from .base import Observed, Value, unless_stopped
 from .constant import Constant
 from .iterator import Iterator
 
@@ -87,12 +87,10 @@ class GeneratorValue(Iterator):
         raise tx.throw_value(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
-        try:
-            return self.send(tx, Constant(None))
-        except Observed as error:
-            if error.cls is StopIteration:
-                return None
-            raise
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        return self.send(tx, Constant(None))
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "send":

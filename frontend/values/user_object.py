@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
-from .base import Call, Observed, Value, answered
+from .base import Call, Observed, Value, answered, unless_stopped
 from .constant import Constant
 from .hashed import key_of
 from .iterator import ItemIterator
@@ -331,12 +331,10 @@ class UserObject(Mutable):
         return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
-        try:
-            return self._call_special(tx, "__next__", [], "is not an iterator")
-        except Observed as error:
-            if error.cls is StopIteration:
-                return None
-            raise
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        return self._call_special(tx, "__next__", [], "is not an iterator")
 
     def length(self, tx: TraceContext) -> Value:
         found = self.special(tx, "__len__")
