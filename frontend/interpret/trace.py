@@ -266,7 +266,7 @@ class Trace:
         """Whether a number that the program is given is to be a symbol."""
         options = self.options
         self.numbers[source] = number
-        static = options.specialize_int if type(number) is int else options.specialize_float or not has_symbol(number)
+        static = (options.specialize_int if type(number) is int else options.specialize_float) or not has_symbol(number)
         if static or options.dynamic is False or not options.automatic_dynamic_shapes:
             return False
         return self.variation.varies(source, number)
@@ -617,8 +617,10 @@ class Trace:
         return found
 
 
-def has_symbol(number: float) -> bool:
-    """Whether sympy can stand for a float: its numbers are finite, and of zeros they have one."""
+def has_symbol(number: int | float) -> bool:
+    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite and of zeros they have one."""
+    if type(number) is int:
+        return number.bit_length() < 64
     return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)
 
 
