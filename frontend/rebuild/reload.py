@@ -438,7 +438,8 @@ def make_object(r: Reloader, value: UserObject) -> None:
         builtin = builtin_exception(value.cls)
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
-        maker = object.__new__ if value.base is None else value.base.python_type().__new__
+        laid_out = types.SimpleNamespace if issubclass(value.cls, types.SimpleNamespace) else object
+        maker = laid_out.__new__ if value.base is None else value.base.python_type().__new__
         items = [lambda: make_tuple(r, value.base)] if isinstance(value.base, TupleValue) else []
         r.call(maker, [r.const(value.cls), *items])
     r.keep(value)

@@ -106,10 +106,17 @@ class ExceptionValue(UserObject):
         """A group like this one of some of its exceptions."""
         cls = ExceptionGroup if all(issubclass(member.python_type(), Exception) for member in members) else BaseExceptionGroup
         made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.build_list(members)])
-        for name in ("__cause__", "__context__", "__suppress_context__"):
+        if self.real is not None:
+            raise self.unsupported("except* of a group made elsewhere")
+        for name in ("__cause__", "__context__"):
             made.attrs[name] = self.attribute(tx, name)
-        if "__notes__" in self.attrs or self.real is not None:
-            raise self.unsupported("except* of a group with notes, or one made elsewhere")
+        made.attrs["__suppress_context__"] = Constant(True)  # C gives it a cause, be it None
+        notes = self.own_attribute(tx, "__notes__")
+        if notes is not None:
+            if not issubclass(notes.python_type(), list):
+                raise self.unsupported("except* of a group whose notes are no list")
+            made.attrs["__notes__"] = tx.build_list(tx.unpack(notes))
+        made.born = self.born
         return made
 
     def add_note(self, tx: TraceContext, note: Value) -> None:

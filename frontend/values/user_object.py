@@ -14,7 +14,7 @@ from .base import Call, Observed, Value, answered, unless_stopped
 from .constant import Constant
 from .hashed import key_of
 from .iterator import ItemIterator
-from .klass import MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
+from .klass import HEAP_TYPE, MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
 
@@ -151,7 +151,7 @@ class UserObject(Mutable):
         if own is not None:
             return own
         if raw is MISSING:
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.throw(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
         if isinstance(raw, functools.cached_property):
             value = tx.wrap(raw.func, tx.attr_source(source, "func")).call(tx, [self], {})
             tx.effects.change(self)
@@ -260,7 +260,7 @@ class UserObject(Mutable):
         if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
         if self.own_attribute(tx, name) is None:
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.throw(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
         self.remove(tx, name)
 
     def names(self, tx: TraceContext) -> list[str]:
@@ -358,6 +358,11 @@ class UserObject(Mutable):
         if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
             raise tx.throw(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
         return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
+
+
+def name_in_c(cls: type) -> str:
+    """A class as C's sentences name it: one of C itself with its module."""
+    return cls.__name__ if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class _Slotted:

@@ -93,10 +93,13 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
     if taken is not None and not issubclass(taken.python_type(), BaseExceptionGroup):
         group = ExceptionGroup if issubclass(error.cls, Exception) else BaseExceptionGroup
         taken = ExceptionValue(group, [Constant(""), TupleValue([taken])])
+        taken.born = error.born  # its traceback is one of this frame, too
     if taken is not None and taken is not error:
         if error.source is not None:
             raise GraphBreak("unsupported-bytecode", "except* of a part of an existing exception")
-        tx.raised_at[taken] = tx.raised_at[error]
+        for part in (taken, left):
+            if part is not None and error in tx.raised_at:
+                tx.raised_at.setdefault(part, tx.raised_at[error])
     frame.push(left or Constant(None))
     frame.push(taken or Constant(None))
     if taken is not None:
