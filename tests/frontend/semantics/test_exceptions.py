@@ -846,3 +846,94 @@ def test_notes_of_a_group_are_those_of_its_parts():
         return x + 1, log[0] is log[1], group.__notes__
 
     check(f, vec(2), [])
+
+
+def nested_group():
+    raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)]), OSError(4)])
+
+
+def shape_of(error):
+    if not isinstance(error, BaseExceptionGroup):
+        return type(error), error.args
+    return error.message, error.__suppress_context__, [shape_of(inner) for inner in error.exceptions]
+
+
+def test_what_an_except_star_takes_leaves_and_raises_again():
+    def again(log):
+        try:
+            nested_group()
+        except* ValueError as some:
+            log.append(shape_of(some))
+            raise
+        except* KeyError:
+            log.append("none")
+        except* TypeError as some:
+            log.append(shape_of(some))
+
+    def all_again(log):
+        try:
+            nested_group()
+        except* ValueError:
+            raise
+        except* (TypeError, OSError):
+            raise
+
+    def untaken(log):
+        try:
+            nested_group()
+        except* KeyError:
+            log.append("none")
+
+    def all_taken(log):
+        whole = ExceptionGroup("of values", [ValueError(1), ValueError(2)])
+        try:
+            raise whole
+        except* ValueError as some:
+            log.append((shape_of(some), some is whole, some.exceptions[0] is whole.exceptions[0]))
+        except* KeyError:
+            log.append("none")
+
+    def by_first(log):
+        try:
+            nested_group()
+        except* Exception as some:
+            log.append(shape_of(some))
+        except* ValueError:
+            log.append("none")
+
+    def f(x, log):
+        for part in (again, all_again, by_first, untaken, all_taken):
+            try:
+                part(log)
+            except ExceptionGroup as group:
+                log.append(shape_of(group))
+                log.append(group.__context__)
+            x = x * 2
+        return x
+
+    check(f, vec(2), [], globals=())
+
+
+def test_what_an_except_star_raises_anew_is_for_python_to_merge():
+    def by_name(log):
+        try:
+            nested_group()
+        except* ValueError as some:
+            raise some
+
+    def another(log):
+        try:
+            nested_group()
+        except* ValueError:
+            raise KeyError(5)  # noqa: B904
+
+    def f(x, log):
+        for part in (by_name, another):
+            try:
+                part(log)
+            except ExceptionGroup as group:
+                log.append(shape_of(group))
+            x = x * 2
+        return x
+
+    check(f, vec(2), [], graphs=None, breaks=None)
