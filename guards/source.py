@@ -28,6 +28,14 @@ KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(No
 MODULE_TABLES = ("_modules", "_parameters", "_buffers")  # where torch.nn.Module keeps what reads as an attribute
 
 
+def shown(value: Any) -> str:
+    """repr(), which Python refuses for ints of very many digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"{type(value).__name__} of too many digits"
+
+
 @path
 class Source:
     """A path. `name` is how a person would write it."""
@@ -201,7 +209,7 @@ class DictItem(Source):
             return f"{owner}[{self.key}]" if str(self.key).isdigit() else f"{owner}.{self.key}"
         if isinstance(self.of, GlobalsSource | BuiltinsSource):
             return str(self.key)
-        return f"{self.of.name}[{self.key!r}]"
+        return f"{self.of.name}[{shown(self.key)}]"
 
     def __hash__(self) -> int:
         return hash((self.of, type(self.key), self.key))
@@ -303,7 +311,7 @@ class CachedResult(Source):
 
     @property
     def name(self) -> str:
-        return f"{self.of.name}({', '.join([*map(repr, self.args), *(f'{name}={value!r}' for name, value in self.kwargs)])})"
+        return f"{self.of.name}({', '.join([*map(shown, self.args), *(f'{name}={shown(value)}' for name, value in self.kwargs)])})"
 
 
 @path

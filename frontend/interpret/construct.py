@@ -98,7 +98,7 @@ def maker_in_c(cls: type) -> type:
 
 def lays_out_as_object(cls: type) -> bool:
     """Whether instances are made by object.__new__: no base made in C has a layout of its own."""
-    makers = [vars(base).get("__new__") for base in cls.__mro__ if base is not object]
+    makers = [vars(base).get("__new__") for base in cls.__mro__ if base not in (object, types.SimpleNamespace)]
     return not any(isinstance(maker, types.BuiltinFunctionType) for maker in makers)
 
 
@@ -109,6 +109,10 @@ def initialiser(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Val
     if owner in (BaseException, Exception) and kwargs:
         raise refused(cls)
     if init is MISSING or owner in (object, BaseException, Exception):
+        return None
+    if owner is types.SimpleNamespace and isinstance(made, UserObject) and not args:
+        for name, value in kwargs.items():
+            made.store(tx, name, value)
         return None
     base = getattr(made, "base", None)
     if base is not None and isinstance(init, types.WrapperDescriptorType):

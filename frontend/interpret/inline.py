@@ -47,7 +47,7 @@ def inline(
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
         names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
-        return GeneratorValue(frame, tx.place(), (names[0], names[1]))
+        return GeneratorValue(frame, tx.place(), (names[0], names[1]), tx.frames[-1].resumable)
     frame.through, frame.completion = through or (), completion
     frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
     return frame.run()

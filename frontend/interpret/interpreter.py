@@ -12,6 +12,7 @@ from ..values.base import NULL, Observed, Value
 from ..values.constant import Constant
 from ..values.exception import ExceptionValue
 from ..values.function import CellValue
+from .forgotten import close_forgotten, refuse_forgotten
 from .opcodes import HANDLERS
 from .opcodes.generators import throw
 from .outcome import Restart, Returned, Yielded
@@ -110,6 +111,9 @@ class Interpreter:
                 raise Restart(self.tx.place(), GraphBreak("exception-leaves", error.cls.__name__)) from error
             if error.place is None and self.resumable:
                 error.place = self.place
+            if self.tx.waiting and not issubclass(error.cls, StopIteration | GeneratorExit):  # its traceback keeps what the frame had
+                left = [[*other.stack, *other.slots] for other in self.tx.frames if other is not self]
+                refuse_forgotten(self.tx, [[error.value], *left], "by an exception")
             raise
         except RecursionError:
             if not self.resumable:
@@ -130,6 +134,8 @@ class Interpreter:
             index = self.pc
             self.current = instr = instrs[index]
             if instr.starts_group:
+                if tx.waiting and self.resumable:
+                    close_forgotten(tx)
                 self.group, self.place = index, tx.instructions
                 if self.place == tx.stop_at:
                     raise tx.reached(self)
@@ -141,6 +147,8 @@ class Interpreter:
                 self.unwind(error, index)
                 continue
             if outcome is not None:
+                if tx.waiting and self.resumable and isinstance(outcome, Returned):
+                    close_forgotten(tx, self, [outcome.value])
                 return outcome
 
     def await_result(self) -> None:

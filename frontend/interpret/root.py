@@ -16,6 +16,7 @@ from ..values.base import NULL, Lazy, Observed, Value
 from ..values.function import CellValue, existing_cell
 from ..values.handled import Handled, LastInstruction
 from .capture import Break, BrokenFrame, Capture, Return
+from .forgotten import close_forgotten, refuse_forgotten
 from .interpreter import Interpreter
 from .opcodes import HANDLERS
 from .opcodes.exceptions import handle_instead
@@ -59,6 +60,8 @@ class RootInterpreter(Interpreter):
         tx, index = self.tx, self.pc
         self.current = instr = self.decoded.instrs[index]
         if instr.starts_group:
+            if tx.waiting:
+                close_forgotten(tx)
             self._mark(index)
         self.pc = index + 1
         tx.count_instruction()
@@ -69,7 +72,11 @@ class RootInterpreter(Interpreter):
             return None
         except RecursionError:
             raise GraphBreak("too-deep", "more than Python's stack allows,") from None
-        return Return(outcome.value) if isinstance(outcome, Returned) else None
+        if not isinstance(outcome, Returned):
+            return None
+        if tx.waiting:
+            close_forgotten(tx, self, [outcome.value])
+        return Return(outcome.value)
 
     def _mark(self, index: int) -> None:
         tx = self.tx
@@ -102,8 +109,15 @@ class RootInterpreter(Interpreter):
         places = [tx.raised_at[error] for error in handled if error.source is None and error in tx.raised_at]
         if places and tx.handled is not None:
             raise Restart(min(places), reason)
+        if tx.waiting:
+            refuse_forgotten(tx, [self._kept(frame) for frame in frames], "at a break")
         reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
         return Break(frames, tx.handled, reason, reason.chain[0])
+
+    def _kept(self, frame: BrokenFrame) -> list[Value | None]:
+        """What of a frame is handed on."""
+        live = frame.decoded.live_in[frame.index]
+        return [*frame.stack, *(value for slot, value in enumerate(frame.slots) if slot in live)]
 
 
 def capture_call(

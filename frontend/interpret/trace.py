@@ -42,6 +42,7 @@ from ..values.enum_member import EnumMember
 from ..values.exception import ExceptionValue
 from ..values.existing_iterator import ExistingIterator
 from ..values.function import CellValue, FunctionValue, MethodValue
+from ..values.generator import GeneratorValue
 from ..values.iterator import ItemIterator, take
 from ..values.klass import ClassValue, lookup, raw_attribute, type_path
 from ..values.mapping import DictValue
@@ -61,6 +62,7 @@ from .capture import BrokenFrame
 from .construct import construct, new_object
 from .cuda_guard import settle
 from .effects import EffectLog
+from .forgotten import Leads
 from .graph import GraphBuilder, is_symbolic
 from .inline import inline
 from .outcome import Reached, Restart
@@ -138,6 +140,8 @@ class Trace:
         self.loops = loops
         self.turns: dict[tuple[Interpreter, int], Turns] = {}
         self.representing: list[tuple[Value, Value]] = []  # calls of recursive_repr's wrappers: function and object
+        self.waiting: dict[GeneratorValue, None] = {}  # generators that have yielded
+        self.leads = Leads()
         self.raised_at: dict[Value, int] = {}  # places of exceptions that were raised and caught
         self.keyed: dict[type, set[int]] = {}  # by type, ids of the objects that were keys by their identity
         self._known: dict[int, tuple[Any, Value]] = {}
@@ -160,6 +164,10 @@ class Trace:
     def guard_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
         """Relies on how many items an iterator has left; a later call of this says more than an earlier one."""
         self.guards[source, Kind.REMAINING] = Guard(source, Kind.REMAINING, (count, exactly, cls), self.where())
+
+    def waits(self, generator: GeneratorValue) -> None:
+        """A generator has yielded: once nothing leads to it, it is closed."""
+        self.waiting.setdefault(generator, None)
 
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""
@@ -187,6 +195,8 @@ class Trace:
         self._known.clear()
         self.raised_at.clear()
         self.turns.clear()
+        self.waiting.clear()
+        self.leads.of.clear()
         self.effects.changed.clear()
         self.effects.outputs.clear()
         self.effects.expected.clear()
@@ -267,7 +277,7 @@ class Trace:
         """Whether a number that the program is given is to be a symbol."""
         options = self.options
         self.numbers[source] = number
-        static = options.specialize_int if type(number) is int else options.specialize_float or not has_symbol(number)
+        static = (options.specialize_int if type(number) is int else options.specialize_float) or not has_symbol(number)
         if static or options.dynamic is False or not options.automatic_dynamic_shapes:
             return False
         return self.variation.varies(source, number)
@@ -619,8 +629,10 @@ class Trace:
         return found
 
 
-def has_symbol(number: float) -> bool:
-    """Whether sympy can stand for a float: its numbers are finite, and of zeros they have one."""
+def has_symbol(number: int | float) -> bool:
+    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite and of zeros they have one."""
+    if type(number) is int:
+        return number.bit_length() < 64
     return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)
 
 

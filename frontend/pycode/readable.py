@@ -382,10 +382,10 @@ def plain_name(constant: Any) -> str:
     if type(constant) is tuple:
         return f"({', '.join(map(plain_name, constant))}{',' if len(constant) == 1 else ''})"
     found = getattr(constant, "__qualname__", None) or getattr(constant, "__name__", None)
-    text = found if isinstance(found, str) else repr(constant)
     try:
+        text = found if isinstance(found, str) else repr(constant)
         ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError):  # of ints of very many digits, too
         return f"a_{type(constant).__name__}"
     return text
 

@@ -444,7 +444,8 @@ def make_object(r: Reloader, value: UserObject) -> None:
         builtin = builtin_exception(value.cls)
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
-        maker = object.__new__ if value.base is None else value.base.python_type().__new__
+        laid_out = types.SimpleNamespace if issubclass(value.cls, types.SimpleNamespace) else object
+        maker = laid_out.__new__ if value.base is None else value.base.python_type().__new__
         items = [lambda: make_tuple(r, value.base)] if isinstance(value.base, TupleValue) else []
         r.call(maker, [r.const(value.cls), *items])
     r.keep(value)
@@ -650,7 +651,7 @@ def finished() -> types.GeneratorType:
 
 @makes(Enumerate)
 def make_enumerate(r: Reloader, value: Enumerate) -> None:
-    r.call(enumerate, [r.push(value.inner), r.const(value.index)])
+    r.call(enumerate, [_walked(r, value.inner), r.const(value.index)])
 
 
 @makes(Zip)
@@ -660,26 +661,14 @@ def make_zip(r: Reloader, value: Zip) -> None:
 
 def _walked(r: Reloader, inner: Value) -> Callable[[], None]:
     """What has been asked for its iterator already, and is one itself: its class must not be asked again."""
-    if isinstance(inner, UserObject) and isinstance(getattr(inner.python_type(), "__iter__", None), types.FunctionType):
+    if isinstance(inner, UserObject) and not isinstance(lookup(inner.cls, "__iter__")[1], types.WrapperDescriptorType):
         return lambda: r.call(walked, [r.push(inner)])
     return r.push(inner)
 
 
-class Never:
-    """Equal to nothing."""
-
-    def __eq__(self, other: object) -> bool:
-        return False
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-NEVER = Never()
-
-
 def walked(obj: Any) -> Any:
     """An iterator of what next(obj) gives."""
-    return iter(functools.partial(next, obj), NEVER)
+    return map(next, itertools.repeat(obj))
 
 
 @makes(Map)
@@ -733,7 +722,7 @@ def make_by_function(r: Reloader, value: Any) -> None:
 
 @makes(Compress)
 def make_compress(r: Reloader, value: Compress) -> None:
-    r.call(itertools.compress, [r.push(value.inner), r.push(value.selectors)])
+    r.call(itertools.compress, [_walked(r, value.inner), _walked(r, value.selectors)])
 
 
 @makes(Count)
@@ -745,13 +734,13 @@ def make_count(r: Reloader, value: Count) -> None:
 def make_flat(r: Reloader, value: Flat) -> None:
     rest = value.outer or SequenceIterator(TupleValue([]))
     if value.current is None:
-        r.call(itertools.chain.from_iterable, [r.push(rest)])
+        r.call(itertools.chain.from_iterable, [_walked(r, rest)])
     else:  # the iterable that is open, then the others
-        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, value.current), r.push(rest)])])
+        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, value.current), _walked(r, rest)])])
 
 
 def _one(r: Reloader, value: Value) -> None:
-    r.reload(value)
+    _walked(r, value)()
     r.b.build_list(1)
 
 
@@ -762,14 +751,14 @@ def make_cycle(r: Reloader, value: Cycle) -> None:
     if value.inner is None:
         r.call(itertools.cycle, [r.push(ListValue([*value.items[at:], *value.items[:at]]))])
     elif not value.items:
-        r.call(itertools.cycle, [r.push(value.inner)])
+        r.call(itertools.cycle, [_walked(r, value.inner)])
     else:
         _moved(r, len(value.items), lambda: r.call(itertools.cycle, [lambda: _behind(r, value.items, value.inner)]))
 
 
 def _behind(r: Reloader, items: list[Value], inner: Value) -> None:
     """An iterator of some items, then of those that another one gives."""
-    r.call(itertools.chain, [r.push(ListValue(list(items))), r.push(inner)])
+    r.call(itertools.chain, [r.push(ListValue(list(items))), _walked(r, inner)])
 
 
 def _moved(r: Reloader, steps: int, make: Callable[[], None]) -> None:
@@ -808,7 +797,7 @@ def make_slice_iterator(r: Reloader, value: Slice) -> None:
 def make_accumulate(r: Reloader, value: Accumulate) -> None:
     def make() -> None:
         function = r.const(None) if value.function is None else r.push(value.function)
-        inner = r.push(value.inner) if total is None else lambda: _behind(r, [total], value.inner)
+        inner = _walked(r, value.inner) if total is None else lambda: _behind(r, [total], value.inner)
         r.call(itertools.accumulate, [inner, function])
 
     total = value.total
@@ -820,7 +809,7 @@ def make_accumulate(r: Reloader, value: Accumulate) -> None:
 
 @makes(ZipLongest)
 def make_zip_longest(r: Reloader, value: ZipLongest) -> None:
-    inners = [r.const(()) if inner is None else r.push(inner) for inner in value.inners]
+    inners = [r.const(()) if inner is None else _walked(r, inner) for inner in value.inners]
     r.call(itertools.zip_longest, [*inners, r.push(value.fill)], ("fillvalue",))
 
 
@@ -829,7 +818,7 @@ def make_pairwise(r: Reloader, value: Pairwise) -> None:
     if value.inner is None:
         r.call(itertools.pairwise, [r.const(())])
     elif value.old is None:
-        r.call(itertools.pairwise, [r.push(value.inner)])
+        r.call(itertools.pairwise, [_walked(r, value.inner)])
     else:
         old = value.old
         r.call(itertools.pairwise, [lambda: _behind(r, [old], value.inner)])
@@ -837,14 +826,14 @@ def make_pairwise(r: Reloader, value: Pairwise) -> None:
 
 @makes(Batches)
 def make_batches(r: Reloader, value: Batches) -> None:
-    inner = r.const(()) if value.inner is None else r.push(value.inner)
+    inner = r.const(()) if value.inner is None else _walked(r, value.inner)
     options = {"strict": r.const(True)} if value.strict else {}
     r.call(value.cls, [inner, r.const(value.size), *options.values()], tuple(options))
 
 
 @makes(GroupBy)
 def make_groups(r: Reloader, value: GroupBy) -> None:
-    r.call(itertools.groupby, [r.push(value.inner), r.push(value.key or Constant(None))])
+    r.call(itertools.groupby, [_walked(r, value.inner), r.push(value.key or Constant(None))])
     r.keep(value)
     if value.at is not None or value.ahead is not None:
         r.call(set_ahead, [r.push(value), *map(r.push, (value.at or value, *(value.ahead or (value, value))))])

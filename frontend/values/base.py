@@ -4,6 +4,7 @@ A value knows a TraceContext (see context.py), never the interpreter. The answer
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import GraphBreak
@@ -97,6 +98,13 @@ class Value:
         """next(object), None when it is exhausted."""
         raise self.unsupported("next()")
 
+    def advance(self, tx: TraceContext) -> Value:
+        """next(object) as it stands: one that is exhausted raises StopIteration, which may bring something."""
+        item = self.next(tx)
+        if item is None:
+            raise tx.throw(StopIteration)
+        return item
+
     def length(self, tx: TraceContext) -> Value:
         raise self.unsupported("len()")
 
@@ -119,6 +127,16 @@ class Value:
         if self.is_constant() and other.is_constant():
             return self.constant() is other.constant()
         return False
+
+
+def unless_stopped(get: Callable[[], Value]) -> Value | None:
+    """What a next() in C makes of a function that may raise StopIteration."""
+    try:
+        return get()
+    except Observed as error:
+        if issubclass(error.cls, StopIteration):
+            return None
+        raise
 
 
 def answered(result: Value, cls: type, name: str) -> Value:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
-from ...guards.kinds.equality import shown
-from ...guards.source import Source
+from ...guards.source import Source, shown
 from .base import Observed, Value
 from .registry import accepts, method_of
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .context_manager import Modes
     from .enum_member import EnumMember
     from .function import FunctionValue
+    from .generator import GeneratorValue
     from .klass import ClassValue
     from .mapping import DictValue
     from .nn_module import ModuleValue
@@ -61,6 +62,9 @@ class TraceContext(Protocol):
 
     def count_instruction(self) -> None:
         """A step of the program that costs something; raises GraphBreak when there were too many."""
+
+    def waits(self, generator: GeneratorValue) -> None:
+        """A generator has yielded: once nothing leads to it, it is closed."""
 
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""

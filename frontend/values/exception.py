@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
-    __slots__ = ("args", "born")
+    __slots__ = ("args", "born", "again")
 
     def __init__(self, cls: type, args: list[Value], real: Any = None, source: Source | None = None) -> None:
         super().__init__(cls, real, source)
         self.args = args
+        self.again = False  # raised by its name behind where it was caught, which its traceback shows
         self.born: int | None = None  # the place that raised one made here: who keeps it finds a traceback, which is Python's to make
 
     def snapshot(self) -> Any:
@@ -44,7 +46,7 @@ class ExceptionValue(UserObject):
             return tx.build_tuple(self.args)
         if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
             return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
-        if name == "value" and self.cls is StopIteration and self.real is None:
+        if name == "value" and issubclass(self.cls, StopIteration) and self.real is None and name not in self.attrs:
             return self.args[0] if self.args else Constant(None)
         if name == "__context__" and self.born is not None and name not in self.attrs:
             return tx.handled_outside()
@@ -88,9 +90,9 @@ class ExceptionValue(UserObject):
             return tx.unpack(self.attribute(tx, "exceptions"))
         return tx.unpack(self.args[1])
 
-    def split(self, tx: TraceContext, wanted: Any) -> tuple[Value | None, Value | None]:
-        """What `except* wanted` takes of it, and what it leaves: by the order of bases, no __subclasscheck__ is asked."""
-        if any(cls in self.cls.__mro__ for cls in (wanted if isinstance(wanted, tuple) else (wanted,))):
+    def split(self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]) -> tuple[Value | None, Value | None]:
+        """What is wanted of it, and the rest."""
+        if wanted(self):
             return self, None
         if not issubclass(self.cls, BaseExceptionGroup):
             return None, self
@@ -98,18 +100,29 @@ class ExceptionValue(UserObject):
             raise self.unsupported("except* of a group that derives its parts itself")
         parts = [member.split(tx, wanted) for member in self.members(tx) if isinstance(member, ExceptionValue)]
         taken, left = [part[0] for part in parts if part[0] is not None], [part[1] for part in parts if part[1] is not None]
-        if not taken or not left:
-            return (self, None) if taken else (None, self)
-        return self.derive(tx, taken), self.derive(tx, left)
+        return self.derive(tx, taken) if taken else None, self.derive(tx, left) if left else None
+
+    def leaves(self, tx: TraceContext) -> list[Value]:
+        """The exceptions in a group, and in the groups in it, that are none."""
+        if not issubclass(self.cls, BaseExceptionGroup):
+            return [self]
+        return [leaf for member in self.members(tx) if isinstance(member, ExceptionValue) for leaf in member.leaves(tx)]
 
     def derive(self, tx: TraceContext, members: list[Value]) -> Value:
         """A group like this one of some of its exceptions."""
         cls = ExceptionGroup if all(issubclass(member.python_type(), Exception) for member in members) else BaseExceptionGroup
         made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.build_list(members)])
-        for name in ("__cause__", "__context__", "__suppress_context__"):
+        if self.real is not None:
+            raise self.unsupported("except* of a group made elsewhere")
+        for name in ("__cause__", "__context__"):
             made.attrs[name] = self.attribute(tx, name)
-        if "__notes__" in self.attrs or self.real is not None:
-            raise self.unsupported("except* of a group with notes, or one made elsewhere")
+        made.attrs["__suppress_context__"] = Constant(True)  # C gives it a cause, be it None
+        notes = self.own_attribute(tx, "__notes__")
+        if notes is not None:
+            if not issubclass(notes.python_type(), list):
+                raise self.unsupported("except* of a group whose notes are no list")
+            made.attrs["__notes__"] = tx.build_list(tx.unpack(notes))
+        made.born = self.born
         return made
 
     def add_note(self, tx: TraceContext, note: Value) -> None:

@@ -5,7 +5,7 @@ import types
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from .base import Observed, Value
+from .base import Observed, Value, unless_stopped
 from .constant import Constant
 from .iterator import Iterator
 
@@ -44,11 +44,12 @@ CLOSE_TELLS = _close_tells()
 class GeneratorValue(Iterator):
     """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
 
-    __slots__ = ("frame", "finished", "started", "born", "names")
+    __slots__ = ("frame", "finished", "started", "born", "names", "made_here")
     cls = types.GeneratorType
 
-    def __init__(self, frame: Interpreter, born: int, names: tuple[str, str]) -> None:
+    def __init__(self, frame: Interpreter, born: int, names: tuple[str, str], made_here: bool) -> None:
         super().__init__()
+        self.made_here = made_here  # by an instruction of a frame that runs step by step: nothing in C holds it between two of them
         self.born = born  # the place that made it
         self.names = names  # __name__ and __qualname__: those of its function when it was called
         self.frame, self.finished, self.started = frame, False, False
@@ -82,17 +83,16 @@ class GeneratorValue(Iterator):
             raise
         self.started = True
         if yielded:
+            tx.waits(self)
             return value
         self.finished = True
         raise tx.throw_value(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
-        try:
-            return self.send(tx, Constant(None))
-        except Observed as error:
-            if error.cls is StopIteration:
-                return None
-            raise
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        return self.send(tx, Constant(None))
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "send":

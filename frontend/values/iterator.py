@@ -5,7 +5,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...guards.source import Source
-from .base import Observed, Value
+from .base import Observed, Value, unless_stopped
 from .constant import Constant
 from .mutable import Mutable
 from .registry import method, method_of
@@ -58,10 +58,7 @@ class Iterator(Mutable):
                 return handler(tx, self)
             if name == "__iter__":
                 return self
-            item = self.next(tx)
-            if item is None:
-                raise tx.throw(StopIteration)
-            return item
+            return self.advance(tx)
         return super().method(tx, name, args, kwargs)
 
 
@@ -193,12 +190,10 @@ class Map(Iterator):
         self.function, self.inners = function, inners
 
     def next(self, tx: TraceContext) -> Value | None:
-        items: list[Value] = []
-        for inner in self.inners:
-            item = inner.next(tx)
-            if item is None:
-                return None
-            items.append(tx.look(item))
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        items = [tx.look(inner.advance(tx)) for inner in self.inners]
         return self.function.call(tx, items, {})
 
 
@@ -241,7 +236,7 @@ class CallIterator(Iterator):
             if not tx.equal(self.sentinel, item):
                 return item
         except Observed as error:
-            if error.cls is not StopIteration:
+            if not issubclass(error.cls, StopIteration):
                 raise
         tx.effects.change(self)
         self.exhausted = True
@@ -296,13 +291,9 @@ class BackwardItems(ItemIterator):
 def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
     """All that an iterator still gives, or the first of it."""
     items: list[Value] = []
-    try:
-        while len(items) < most and (item := iterator.next(tx)) is not None:
-            items.append(tx.look(item))
-            tx.count_instruction()  # some have no end
-    except Observed as error:
-        if error.cls is not StopIteration:
-            raise
+    while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
+        items.append(tx.look(item))
+        tx.count_instruction()  # some have no end
     return items
 
 

@@ -26,6 +26,7 @@ from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .tensor_subclass import TORCHS, TensorObject, dispatched, undressed_call
 from .user_object import UserObject
+from .weak_reference import WeakReference
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -355,6 +356,10 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
         if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
             return Constant((left.key(tx) == right.key(tx)) == (op == "=="))
+        if isinstance(left, WeakReference) and isinstance(right, WeakReference):
+            ends = left.call(tx, [], {}), right.call(tx, [], {})
+            if not any(end.python_type() is type(None) for end in ends):
+                return compare(tx, op, *ends)
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
             same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
             return Constant(same == (op == "=="))

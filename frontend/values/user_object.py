@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
-from .base import Call, Observed, Value, answered
+from .base import Call, Observed, Value, answered, unless_stopped
 from .constant import Constant
 from .hashed import key_of
 from .iterator import ItemIterator
-from .klass import MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
+from .klass import HEAP_TYPE, MISSING, ClassValue, bind, has_plain_names, lookup, property_function, raw_attribute, refused, stored_in_class
 from .mutable import Mutable
 from .sequence import BoundBuiltin, BuiltinContainer
 
@@ -152,7 +152,7 @@ class UserObject(Mutable):
         if own is not None:
             return own
         if raw is MISSING:
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.throw(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
         if isinstance(raw, functools.cached_property):
             value = tx.wrap(raw.func, tx.attr_source(source, "func")).call(tx, [self], {})
             tx.effects.change(self)
@@ -270,7 +270,7 @@ class UserObject(Mutable):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
         slot = isinstance(raw, types.MemberDescriptorType)
         if not self._is_bound(tx, name):
-            raise tx.throw(AttributeError, name if slot else f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.throw(AttributeError, name if slot else f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
         self.remove(tx, name)
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
@@ -346,12 +346,10 @@ class UserObject(Mutable):
         return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
-        try:
-            return self._call_special(tx, "__next__", [], "is not an iterator")
-        except Observed as error:
-            if error.cls is StopIteration:
-                return None
-            raise
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        return self._call_special(tx, "__next__", [], "is not an iterator")
 
     def length(self, tx: TraceContext) -> Value:
         found = self.special(tx, "__len__")
@@ -375,6 +373,11 @@ class UserObject(Mutable):
         if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
             raise tx.throw(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
         return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
+
+
+def name_in_c(cls: type) -> str:
+    """A class as C's sentences name it: one of C itself with its module."""
+    return cls.__name__ if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class _Slotted:

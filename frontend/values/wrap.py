@@ -374,7 +374,7 @@ def wrap_reference(tx: TraceContext, obj: weakref.ReferenceType[Any], source: So
     if source is None:
         raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
     tx.guard(source, Kind.TYPE, weakref.ReferenceType)
-    return WeakReference(obj, source)
+    return tx.remember(obj, WeakReference(obj, source))
 
 
 @wraps(range)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..guard import Guard, Kind
+from ..source import shown
 from .registry import Encoded, GuardKind, guard_kind
 
 # Types whose comparison is C and runs no user code.
@@ -94,14 +95,6 @@ def needs_python(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(map(needs_python, tuple.__iter__(value)))
     return type(value) in (frozenset, slice) or type(value).__module__ == "numpy"
-
-
-def shown(value: Any) -> str:
-    """repr(), which Python refuses for ints of very many digits."""
-    try:
-        return repr(value)
-    except ValueError:
-        return f"{type(value).__name__} of too many digits"
 
 
 @guard_kind(Kind.EQUALS)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ...pycode.dead_end import always_raises, may_catch
 from ...pycode.instr import Instr, Op
+from ...values.base import unless_stopped
 from ...values.tensor import TensorValue
 from ..outcome import Returned
 from .table import handles
@@ -79,7 +80,7 @@ def get_iter(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.FOR_ITER)
 def for_iter(frame: Interpreter, instr: Instr) -> None:
     iterator = frame.peek()
-    item = iterator.next(frame.tx)
+    item = unless_stopped(lambda: iterator.next(frame.tx))
     if item is None:
         frame.pop()
         frame.pc = instr.target

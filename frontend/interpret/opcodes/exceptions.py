@@ -32,6 +32,7 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
     error = tx.exception(frame.pop())
     if not isinstance(error, ExceptionValue) or error.source is not None:  # its traceback and context change: effects of Python's
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
+    error.again = error.born is not None
     if cause is not None:
         is_none = cause.is_constant() and cause.constant() is None
         cause = cause if is_none else tx.exception(cause)
@@ -85,18 +86,26 @@ def except_classes(tx: TraceContext, wanted: Value) -> list[Value]:
 def check_eg_match(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     wanted, error = frame.pop(), frame.pop()
-    if not isinstance(error, ExceptionValue) or not wanted.is_constant():
-        raise GraphBreak("unsupported-bytecode", "except* of this exception")
     if not except_classes(tx, wanted) or any(issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)):
         raise GraphBreak("exception-leaves", "TypeError of an except clause")
-    taken, left = error.split(tx, wanted.constant())
+    if error.is_constant() and error.constant() is None:  # those before have taken all
+        frame.push(error)
+        frame.push(error)
+        return
+    if not isinstance(error, ExceptionValue) or not wanted.is_constant():
+        raise GraphBreak("unsupported-bytecode", "except* of this exception")
+    classes = [cls.constant() for cls in except_classes(tx, wanted)]
+    taken, left = error.split(tx, lambda one: any(cls in one.cls.__mro__ for cls in classes))  # no __subclasscheck__ is asked
     if taken is not None and not issubclass(taken.python_type(), BaseExceptionGroup):
         group = ExceptionGroup if issubclass(error.cls, Exception) else BaseExceptionGroup
         taken = ExceptionValue(group, [Constant(""), TupleValue([taken])])
+        taken.born = error.born  # its traceback is one of this frame, too
     if taken is not None and taken is not error:
         if error.source is not None:
             raise GraphBreak("unsupported-bytecode", "except* of a part of an existing exception")
-        tx.raised_at[taken] = tx.raised_at[error]
+        for part in (taken, left):
+            if part is not None and error in tx.raised_at:
+                tx.raised_at.setdefault(part, tx.raised_at[error])
     frame.push(left or Constant(None))
     frame.push(taken or Constant(None))
     if taken is not None:
@@ -112,12 +121,34 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
 
 @handles(Op.PREP_RERAISE_STAR)
 def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
-    """What is raised after the last except*: nothing, or what none of them took. What one of them raised is Python's to merge."""
-    raised, original = frame.tx.unpack(frame.pop()), frame.pop()
+    """What is raised after the last except*: nothing, or what none of them took and what they raised again, in its first form.
+    What one of them raised anew is Python's to merge."""
+    tx = frame.tx
+    raised, original = tx.unpack(frame.pop()), frame.pop()
     left = [error for error in raised if not error.is_constant()]
-    if len(left) > 1 or (left and left[0] is not original and left[0] is not raised[-1]):
+    if not left or (len(left) == 1 and (left[0] is original or left[0] is raised[-1])):
+        frame.push(left[0] if left else Constant(None))
+        return
+    if not isinstance(original, ExceptionValue) or not all(is_part(tx, error, original) for error in left):
         raise GraphBreak("unsupported-bytecode", "except* whose handlers raise")
-    frame.push(left[0] if left else Constant(None))
+    kept = [leaf for error in left for leaf in error.leaves(tx)]  # type: ignore[attr-defined]
+    again, _ = original.split(tx, lambda one: one in kept)
+    assert again is not None
+    if again is not original and original in tx.raised_at:
+        tx.raised_at.setdefault(again, tx.raised_at[original])
+    frame.push(again)
+
+
+def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
+    """Whether an exception is what an except* took of a group, or left, and nobody has raised it by its name or changed it since."""
+    group = isinstance(error, ExceptionValue) and issubclass(error.cls, BaseExceptionGroup) and issubclass(original.cls, BaseExceptionGroup)
+    if not group or error.source is not None or original.source is not None or error.again or original.again:  # type: ignore[attr-defined]
+        return False
+    for name in ("__cause__", "__context__"):
+        if not tx.same(error.attribute(tx, name), original.attribute(tx, name)):
+            return False
+    leaves = original.leaves(tx)
+    return error.born == original.born and all(leaf in leaves for leaf in error.leaves(tx))  # type: ignore[attr-defined]
 
 
 @handles(Op.BEFORE_WITH)

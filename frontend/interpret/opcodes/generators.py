@@ -42,16 +42,13 @@ def send(frame: Interpreter, instr: Instr) -> None:
         if value.python_type() is not type(None):
             frame.push(receiver.method(tx, "send", [value], {}))
             return
-        item = receiver.next(tx)
+        item = receiver.advance(tx)
     except Observed as error:
-        if error.cls is not StopIteration:
+        if not issubclass(error.cls, StopIteration):
             raise
         finish(frame, instr, error.value.attribute(tx, "value"))
         return
-    if item is not None:
-        frame.push(item)
-        return
-    finish(frame, instr, Constant(None))
+    frame.push(item)
 
 
 def finish(frame: Interpreter, instr: Instr, returned: Value) -> None:
@@ -76,7 +73,7 @@ def throw(frame: Interpreter, error: Value) -> Yielded | None:
                 if not leaves:
                     return Yielded(answer)
         except Observed as stop:
-            if stop.cls is StopIteration and not leaves:
+            if issubclass(stop.cls, StopIteration) and not leaves:
                 finish(frame, instr, stop.value.attribute(frame.tx, "value"))
                 return None
             raised = stop

@@ -16,7 +16,7 @@ from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
-from ..base import Observed, Value, answered
+from ..base import Observed, Value, answered, unless_stopped
 from ..constant import Constant, fold, foldable
 from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..hashed import has_true_hash, hash_of
@@ -258,12 +258,9 @@ def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) ->
 
 @models(next)
 def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None) -> Value:
-    item = iterator.next(tx)
-    if item is not None:
-        return item
     if default is None:
-        raise tx.throw(StopIteration)
-    return default
+        return iterator.advance(tx)
+    return unless_stopped(lambda: iterator.advance(tx)) or default
 
 
 @models(range)

@@ -788,3 +788,152 @@ def test_an_exception_alone_that_except_star_takes():
 
     for function in (raised_again, another_raised):
         assert check(function, vec(2), graphs=None, breaks=None)(vec(2))[1].startswith("Ex" if function is raised_again else "KeyError")
+
+
+def test_a_part_of_a_group_leaves_the_frame():
+    def f(x):
+        y = x + 1
+        try:
+            raise ExceptionGroup("g", [ValueError(1), TypeError(2)])
+        except* ValueError:
+            y = y * 2
+        return y
+
+    check(f, vec(2), graphs=None, breaks=None)
+
+
+def test_parts_of_a_group_that_are_kept():
+    def f(x, log):
+        try:
+            raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)])])
+        except* ValueError as some:
+            log.append(some)
+        except* TypeError as some:
+            log.append(some)
+        return x + 1, [error.__suppress_context__ for error in log], [error.__traceback__.tb_lineno for error in log]
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_a_group_raised_again_in_parts():
+    def f(x, log):
+        try:
+            try:
+                raise ExceptionGroup("g", [ValueError(1), TypeError(2), OSError(3)])
+            except* ValueError:
+                log.append(1)
+                raise
+            except* TypeError:
+                log.append(2)
+        except ExceptionGroup as group:
+            log.append(repr(group))
+        return x + 1
+
+    check(f, vec(2), [], graphs=None, breaks=None)
+
+
+def test_notes_of_a_group_are_those_of_its_parts():
+    def f(x, log):
+        try:
+            group = ExceptionGroup("g", [ValueError(1), TypeError(2)])
+            group.add_note("n")
+            raise group
+        except* ValueError as some:
+            some.add_note("of values")
+            log.append(some.__notes__)
+        except* TypeError as some:
+            log.append(some.__notes__)
+        return x + 1, log[0] is log[1], group.__notes__
+
+    check(f, vec(2), [])
+
+
+def nested_group():
+    raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)]), OSError(4)])
+
+
+def shape_of(error):
+    if not isinstance(error, BaseExceptionGroup):
+        return type(error), error.args
+    return error.message, error.__suppress_context__, [shape_of(inner) for inner in error.exceptions]
+
+
+def test_what_an_except_star_takes_leaves_and_raises_again():
+    def again(log):
+        try:
+            nested_group()
+        except* ValueError as some:
+            log.append(shape_of(some))
+            raise
+        except* KeyError:
+            log.append("none")
+        except* TypeError as some:
+            log.append(shape_of(some))
+
+    def all_again(log):
+        try:
+            nested_group()
+        except* ValueError:
+            raise
+        except* (TypeError, OSError):
+            raise
+
+    def untaken(log):
+        try:
+            nested_group()
+        except* KeyError:
+            log.append("none")
+
+    def all_taken(log):
+        whole = ExceptionGroup("of values", [ValueError(1), ValueError(2)])
+        try:
+            raise whole
+        except* ValueError as some:
+            log.append((shape_of(some), some is whole, some.exceptions[0] is whole.exceptions[0]))
+        except* KeyError:
+            log.append("none")
+
+    def by_first(log):
+        try:
+            nested_group()
+        except* Exception as some:
+            log.append(shape_of(some))
+        except* ValueError:
+            log.append("none")
+
+    def f(x, log):
+        for part in (again, all_again, by_first, untaken, all_taken):
+            try:
+                part(log)
+            except ExceptionGroup as group:
+                log.append(shape_of(group))
+                log.append(group.__context__)
+            x = x * 2
+        return x
+
+    check(f, vec(2), [], globals=())
+
+
+def test_what_an_except_star_raises_anew_is_for_python_to_merge():
+    def by_name(log):
+        try:
+            nested_group()
+        except* ValueError as some:
+            raise some
+
+    def another(log):
+        try:
+            nested_group()
+        except* ValueError:
+            raise KeyError(5)  # noqa: B904
+
+    def f(x, log):
+        for part in (by_name, another):
+            try:
+                part(log)
+            except ExceptionGroup as group:
+                log.append(shape_of(group))
+            x = x * 2
+        return x
+
+    check(f, vec(2), [], graphs=None, breaks=None)

@@ -618,3 +618,170 @@ def test_an_object_is_asked_for_its_iterator_once(kind):
         return x, walk.log
 
     assert check(f, vec(2), Asked(), graphs=None, breaks=None)(vec(2), Asked())[1] == ["asked"]
+
+
+class Counted:
+    """An iterator that notes who asks it for what."""
+
+    def __init__(self, log, last):
+        self.log, self.last, self.at = log, last, 0
+
+    def __iter__(self):
+        self.log.append("iter")
+        return self
+
+    def __next__(self):
+        self.log.append("next")
+        self.at += 1
+        if self.at > self.last:
+            raise StopIteration
+        return self.at
+
+
+class Bare:
+    """An iterator without __iter__, which goes on behind its ends."""
+
+    def __init__(self):
+        self.at = 0
+
+    def __next__(self):
+        self.at += 1
+        if self.at % 3 == 0:
+            raise StopIteration(f"end {self.at}")
+        return self.at
+
+
+class Holds:
+    def __init__(self, held):
+        self.held = held
+
+    def __iter__(self):
+        return self.held
+
+
+MADE = """
+enumerate(o)
+enumerate(o, 5)
+zip(o, p)
+zip([1, 2, 3], o)
+map(lambda v: v + 1, o)
+filter(lambda v: v > 1, o)
+itertools.chain(o, p)
+itertools.chain.from_iterable(iter([o, p]))
+itertools.islice(o, 3)
+itertools.takewhile(lambda v: v < 3, o)
+itertools.dropwhile(lambda v: v < 2, o)
+itertools.filterfalse(lambda v: v == 2, o)
+itertools.starmap(lambda a, b: a + b, zip(o, p))
+itertools.compress(o, p)
+itertools.compress([1, 2, 3], o)
+itertools.cycle(o)
+itertools.accumulate(o)
+itertools.zip_longest(o, p)
+itertools.pairwise(o)
+itertools.groupby(o)
+enumerate(map(lambda v: v, o))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+@pytest.mark.parametrize("made", MADE)
+def test_an_iterator_is_asked_for_itself_once(made, begun):
+    f = program(f"def f(x, o, p, log):\n    e = {made}\n" + "    next(e)\n" * begun + """    log.append("break")
+    print("here")
+    got = []
+    for item in itertools.islice(e, 4):
+        got.append(item[0] if type(item) is tuple else item)
+    return x + 1, got
+""")  # fmt: skip
+    log: list = []
+    check(f, vec(2), Counted(log, 3), Counted(log, 2), log, graphs=None, breaks=None)
+
+
+def test_iterators_that_leave_the_frame_are_not_asked_again():
+    def f(x, o, p):
+        e, z = enumerate(o), zip(o, p)
+        next(z)
+        return x + 1, e, z, map(abs, o), filter(None, o), itertools.pairwise(p)
+
+    log: list = []
+    handle = strict_compile(f, backend="eager")
+    for run in (f, handle):
+        log.clear()
+        results = run(vec(2), Counted(log, 3), Counted(log, 2))
+        assert log == ["iter"] * 3 + ["next"] * 2 + ["iter"] * 3
+        assert next(results[1]) == (0, 2) and next(results[5], None) is None
+    assert not handle.framejit.explain().breaks
+
+
+def test_iterators_that_have_no_iter_and_go_on_behind_their_ends():
+    def f(x, o):
+        got = []
+        z, m = zip(o, itertools.count()), map(abs, o)
+        print("here")
+        got += [*z, "end", *z]
+        try:
+            next(m), next(m)
+        except StopIteration as error:
+            got.append(error.value)
+        print("there")
+        e = enumerate(o)
+        print("and there")
+        return x + 1, got, [*m, *e, *e]
+
+    check(f, vec(2), Holds(Bare()), graphs=None, breaks=None)
+
+
+class Stop(StopIteration):
+    pass
+
+
+class Ends:
+    def __init__(self, error):
+        self.error = error
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise self.error("brought")
+
+
+def test_what_an_exhausted_iterator_brings():
+    def generated():
+        yield 1
+        return "returned"
+
+    def delegating(it):
+        return (yield from it)
+
+    def f(x):
+        got = [[*Ends(Stop)], [*zip(Ends(Stop))], [*map(lambda v: next(iter([])), [1])]]
+        made = generated()
+        next(made)
+        for it in (made, Ends(StopIteration), Ends(Stop), map(lambda v: next(Ends(StopIteration)), [1]), delegating(Ends(Stop))):
+            try:
+                next(it)
+            except StopIteration as error:
+                got.append((type(error), error.value, error.args))
+            got.append(next(it, "default"))
+        for item in Ends(Stop):
+            got.append(item)
+        return x + 1, got
+
+    check(f, vec(2))
+
+
+def test_a_value_sent_through_an_iterator_that_takes_none():
+    def through(items):
+        yield from items
+
+    def f(x):
+        made = through([1, 2])
+        next(made)
+        try:
+            made.send(3)
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    check(f, vec(2), graphs=None, breaks=None)

@@ -529,3 +529,32 @@ def test_a_gradient_that_asks_where_a_storage_begins():
         compiled = framejit.compile(f, backend="aot_eager", dynamic=True)
     (got,) = torch.autograd.grad(compiled(x).sum(), x)
     assert torch.equal(got, wanted)
+
+
+HUGE = 10**5000  # more digits than Python shows
+
+
+@pytest.mark.parametrize("use", [
+    lambda x, n: (x + 1, n + 1, n % 7, n > 3),
+    lambda x, n: (x * (n % 5), n // 2, n == HUGE),
+    lambda x, n: (x + 1, [n] * 2, {n: 1}, -n, n * n, n << 3, n.bit_length(), {n: 2}.get(n + 1)),
+    lambda x, n: (x + 1, (n % 10) * HUGE, n % 10 - HUGE < 3, (n % 9 + 2) ** 20000),
+    lambda x, n: (x + 1, range(n)[5], range(n), slice(n)),
+    lambda x, n: (x + 1, str(n)),
+    lambda x, n: x * n,
+])  # fmt: skip
+def test_numbers_of_more_digits_than_python_shows(use):
+    def asked(run, n):
+        try:
+            return list(map(same_tensors, run(torch.ones(2), n)))
+        except (ValueError, RuntimeError, OverflowError) as error:
+            return type(error), str(error)
+
+    def same_tensors(item):
+        return item.tolist() if isinstance(item, torch.Tensor) else item
+
+    with framejit.config.patch(strict=True):
+        handle = framejit.compile(use, backend="eager")
+    for n in (HUGE, HUGE + 1, HUGE * 3, 7, HUGE - 9, 8, 9, HUGE):
+        assert (asked(handle, n) == asked(use, n)) is True
+    handle.framejit.generated(), handle.framejit.explain()

@@ -1,0 +1,144 @@
+"""Generators that wait inside of `try` or `with`: forgotten half-way, Python closes them, which runs what is left of those blocks.
+
+In: the frames as they are between two instructions. Here a generator is forgotten when nothing leads to it from them, from what the
+program has changed outside, or from the exception being handled. Where it cannot be said when Python would close it, Python runs the frame.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak, SkipFrame
+from ..pycode.instr import Op
+from ..values.base import Observed, Value
+from ..values.generator import GeneratorValue
+from ..values.user_object import UserObject
+from .effects import was_there
+from .outcome import Restart
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+    from .trace import Trace
+
+PASSED_ON = (Op.STOPITERATION_ERROR, Op.CLEANUP_THROW)  # handlers that a generator has without any in its source
+OUTSIDE = frozenset({"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"})  # what holds no values
+
+
+def close_forgotten(tx: Trace, leaving: Interpreter | None = None, kept: Iterable[Value] = ()) -> None:
+    """Closes what nothing leads to any more; `leaving`: a frame that is done, but for what it returns."""
+    waiting = those_waiting(tx)
+    frames = [frame for frame in tx.frames if frame is not leaving]
+    if all(tx.leads.holds(generator, frames) for generator in waiting):
+        return
+    found = reached((*kept, *held_outside(tx), *(item for frame in frames for item in items(frame))), tx.leads)
+    forgotten = [generator for generator in waiting if id(generator) not in found]
+    if not forgotten:
+        return
+    if len(forgotten) > 1:
+        within = {id(other) for one in forgotten for other in forgotten if other is not one and id(other) in reached([one])}
+        forgotten = [generator for generator in forgotten if id(generator) not in within]
+    if len(forgotten) != 1 or not forgotten[0].made_here:
+        raise SkipFrame("generators that are forgotten half-way")
+    close(tx, forgotten[0])
+    close_forgotten(tx, leaving, kept)
+
+
+def close(tx: Trace, generator: GeneratorValue) -> None:
+    try:
+        generator.method(tx, "close", [], {})
+    except (Observed, GraphBreak, Restart) as error:
+        raise SkipFrame(f"{generator.describe()} is forgotten half-way") from error
+
+
+def refuse_forgotten(tx: Trace, frames: Iterable[Iterable[Value | None]], what: str) -> None:
+    """Leaves the frame to Python where a generator is still there, and nothing leads to it from these items."""
+    waiting = those_waiting(tx)
+    if waiting:
+        found = reached((*held_outside(tx), *(item for held in frames for item in held)))
+        if any(id(generator) not in found for generator in waiting):
+            raise SkipFrame(f"a generator that is forgotten half-way, {what}")
+
+
+def those_waiting(tx: Trace) -> list[GeneratorValue]:
+    running = {id(frame) for frame in tx.frames}
+    return [generator for generator in tx.waiting if id(generator.frame) not in running and waits_inside(generator)]
+
+
+def waits_inside(generator: GeneratorValue) -> bool:
+    """Whether closing a generator runs anything of its program."""
+    if generator.finished or not generator.started:
+        return False
+    frame = generator.frame
+    instrs, handler = frame.decoded.instrs, frame.decoded.handlers[frame.pc - 1]
+    if handler is not None and instrs[handler.target].op not in PASSED_ON:
+        return True
+    if instrs[frame.pc - 2].op is not Op.SEND:
+        return False
+    inner = frame.stack[-1]
+    return waits_inside(inner) if isinstance(inner, GeneratorValue) else isinstance(inner, UserObject)
+
+
+def held_outside(tx: Trace) -> Iterator[Value | None]:
+    yield tx.handled
+    yield from (value for value in tx.effects.changed if was_there(value))
+    yield from (value for _, value in tx.effects.globals.values())
+
+
+def items(frame: Interpreter) -> Iterator[Value | None]:
+    yield from frame.stack
+    yield from frame.slots
+
+
+class Leads:
+    """By which values generators were reached last, so that looking again is quick."""
+
+    def __init__(self) -> None:
+        self.of: dict[GeneratorValue, list[Any]] = {}
+
+    def holds(self, generator: GeneratorValue, frames: list[Interpreter]) -> bool:
+        """Whether the same way still leads there."""
+        if any(item is generator for frame in frames for item in items(frame)):
+            return True
+        lead = self.of.get(generator)
+        if lead is None or not any(item is lead[0] for frame in frames for item in items(frame)):
+            return False
+        return all(any(child is after for child in children(before)) for before, after in zip(lead, lead[1:], strict=False))
+
+
+def reached(roots: Iterable[Any], leads: Leads | None = None) -> set[int]:
+    """The ids of all values that lead can be followed to."""
+    roots = list(roots)
+    before: dict[int, Any] = {id(root): None for root in roots}
+    todo = roots
+    while todo:
+        following = []
+        for one in todo:
+            if leads is not None and isinstance(one, GeneratorValue):
+                leads.of[one] = path(one, before)
+            for child in children(one):
+                if isinstance(child, Value | dict | list | tuple | set) and id(child) not in before:
+                    before[id(child)] = one
+                    following.append(child)
+        todo = following
+    return set(before)
+
+
+def path(end: Any, before: dict[int, Any]) -> list[Any]:
+    found = [end]
+    while before[id(found[-1])] is not None:
+        found.append(before[id(found[-1])])
+    return found[::-1]
+
+
+def children(one: Any) -> Iterable[Any]:
+    """What a value holds."""
+    if isinstance(one, dict):
+        return [*one.values(), *one]
+    if isinstance(one, list | tuple | set):
+        return one
+    if isinstance(one, GeneratorValue):
+        return [*items(one.frame)]
+    if not isinstance(one, Value):
+        return ()
+    names = [name for cls in type(one).__mro__ for name in getattr(cls, "__slots__", ()) if name not in OUTSIDE]
+    return [getattr(one, name, None) for name in names]
