@@ -115,6 +115,13 @@ OPAQUE_MODULES = frozenset(
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
 )
 
+# Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through.
+LOOKED_INTO = {
+    "torch.fx.graph_module": ("GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__"),
+    "torch.fx._pytree": ("tree_flatten_spec", "_dict_flatten_spec", "_list_flatten_spec", "_tuple_flatten_spec", "_namedtuple_flatten_spec"),
+    "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
+}
+
 
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     """Why a Python function is not looked into: (break reason, detail); None when it is."""
@@ -123,6 +130,8 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
         return "disabled-call", function.name
     module = function.globals.get("__name__", "")
     parts = module.split(".") if isinstance(module, str) else []
+    if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
+        return None
     for end in range(1, min(len(parts), 3) + 1):
         name = ".".join(parts[:end])
         if name in OPAQUE_MODULES:
