@@ -118,7 +118,7 @@ OPAQUE_MODULES = frozenset(
 # Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through.
 LOOKED_INTO = {
     "torch.fx.graph_module": ("GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__"),
-    "torch.fx._pytree": ("tree_flatten_spec", "_dict_flatten_spec", "_list_flatten_spec", "_tuple_flatten_spec", "_namedtuple_flatten_spec"),
+    "torch.fx._pytree": ("tree_flatten_spec", *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple"))),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
 }
 
