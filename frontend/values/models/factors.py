@@ -52,11 +52,10 @@ def _scaled(name: str, sign: int) -> None:
     function = getattr(torch, name)
 
     @models(function)
-    def called(tx: TraceContext, self: Value, other: Value, *, alpha: Value | None = None, out: Value | None = None) -> Value:
-        if isinstance(self, TensorValue) and out is None:
-            return scaled(tx, self, other, alpha=alpha)
-        named = {key: value for key, value in (("alpha", alpha), ("out", out)) if value is not None}
-        return tx.graph.call("call_function", function, [self, other], named)
+    def called(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        if len(args) == 2 and kwargs.keys() == {"alpha"} and isinstance(args[0], TensorValue):
+            return scaled(tx, *args, **kwargs)
+        return tx.graph.call("call_function", function, list(args), kwargs)
 
 
 for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):

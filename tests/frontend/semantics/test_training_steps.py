@@ -317,6 +317,7 @@ FACTORS = {
     "what is written": lambda x, y, a: x.add_(y, alpha=x[0, 0]), "nested": lambda x, y, a: (x.add(y, alpha=a).sub_(y, alpha=a * a), a),
     "full_like": lambda x, y, a: torch.full_like(x, a), "full_like, double": lambda x, y, a: torch.full_like(x.t(), a.double()),
     "no tensor": lambda x, y, a: (x.add(y, alpha=2), torch.add(x, 3, alpha=2), torch.add(1, x, alpha=2), torch.sub(x, y, out=x.clone())),
+    "by name": lambda x, y, a: (torch.add(input=x, other=y, alpha=2), torch.sub(x, other=y), x.add(other=y), torch.full_like(input=x, fill_value=2)),
 }  # fmt: skip
 
 
