@@ -31,6 +31,11 @@ class Expectation:
     branch: tuple[int, int] | None = None
 
 
+def existed(value: Mutable) -> bool:
+    """Whether a value is an object that was there before the frame."""
+    return value.source is not None or getattr(value, "real", None) is not None
+
+
 class EffectLog:
     """Changes of one capture. `changed` holds the values changed so far, in the order of their first change."""
 
@@ -45,6 +50,7 @@ class EffectLog:
         self.expected: list[Expectation] = []
         self._kept_expected = 0
         self.forbidden: str | None = None  # what must not change anything
+        self.watched_by: str | None = None  # what may look, from now on, at all that existed before the frame
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
@@ -52,6 +58,8 @@ class EffectLog:
         """To be called before a change of `value`'s state."""
         if self.forbidden is not None and not (isinstance(value, Iterator) and value.source is None):
             self._refuse()
+        if self.watched_by is not None and existed(value):
+            self._keep()
         self._keep_variable(value)
         if value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
@@ -60,7 +68,7 @@ class EffectLog:
 
     def may_be_seen(self) -> bool:
         """Whether the program has changed anything that a function which runs now, before it is replayed, could look at."""
-        return bool(self.globals) or any(value.source is not None or getattr(value, "real", None) is not None for value in self.changed)
+        return bool(self.globals) or any(map(existed, self.changed))
 
     @contextmanager
     def unchanged(self, what: str) -> Generator[None]:
@@ -74,6 +82,9 @@ class EffectLog:
     def _refuse(self) -> None:
         if self.forbidden is not None:
             raise GraphBreak("unsupported-mutation", f"of an object in {self.forbidden}")
+
+    def _keep(self) -> None:
+        raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
 
     def note_read(self, value: Mutable, name: str) -> None:
         """An attribute is read; where a key's hash may come of it, it has to stay what it is."""
@@ -102,6 +113,8 @@ class EffectLog:
     def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
         """A global variable, or an attribute of a class, is bound, or deleted (None)."""
         self._refuse()
+        if self.watched_by is not None:
+            self._keep()
         self._keep_variable((id(where), name))
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)

@@ -90,11 +90,12 @@ def transformed(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     if tx.effects.may_be_seen():
         raise GraphBreak("unknown-call", f"{where} after changes that it could see")
     start = tx.graph.mark()
-    with tx.effects.unchanged(f"a variable of {function.__qualname__}"):
-        look_through(tx, cls, args, where)
+    look_through(tx, cls, args, where)
     if draws_random_numbers(tx.graph.nodes[start:]):
         raise GraphBreak("unknown-call", f"{where} with random numbers")
     tx.graph.rollback(start)
+    if TransformType.Grad in levels:
+        tx.effects.watched_by = f"the backward pass of {function.__qualname__}"
     return tx.graph.call("call_function", Transformed(function), args, {})
 
 

@@ -9,6 +9,7 @@ from .harness import check, vec
 
 SCALE = 3.0
 LOG: list[str] = []
+WEIGHTS = [3.0]
 
 
 class Square(torch.autograd.Function):
@@ -100,6 +101,16 @@ class Scaled(Base):
     @staticmethod
     def forward(x):
         return x * SCALE
+
+
+class Weighted(Base):
+    @staticmethod
+    def forward(x):
+        return x * WEIGHTS[0]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * WEIGHTS[0]
 
 
 class Refused(torch.autograd.Function):
@@ -214,7 +225,40 @@ def test_before_a_change_that_its_backward_pass_would_see():
         SCALE = SCALE + 1
         return out, pull(x)
 
-    check(f, vec(3), graphs=None, breaks=None, globals=("SCALE",))
+    check(f, vec(3), graphs=None, breaks=None, globals=("SCALE",), again=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_before_a_change_in_a_list_that_its_backward_pass_reads(backend):
+    def f(x):
+        out, pull = vjp(Weighted.apply, x)
+        WEIGHTS[0] += 1
+        return out, pull(x)
+
+    check(f, vec(3), graphs=None, breaks=None, globals=("WEIGHTS",), backend=backend, again=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "autotune"])
+@pytest.mark.parametrize("of", [torch.sin, Square.apply], ids=["an operator", "a function"])
+def test_a_pullback_that_is_called_behind_a_break(of, backend):
+    def f(x):
+        out, pull = vjp(of, x * 2)
+        print("break")
+        return out, pull(x)
+
+    again = of is torch.sin  # torch makes a class for each call of a function
+    check(f, vec(3), graphs=None, breaks=("output", "unsupported-value") if again else None, backend=backend, again=again)
+
+
+def test_what_the_frame_makes_may_change():
+    def f(x):
+        out = grad(lambda a: Square.apply(a).sum())(x)
+        made = {"out": out}
+        made["more"] = [out * 2]
+        made["more"].append(x)
+        return made
+
+    check(f, vec(3), fullgraph=True)
 
 
 def test_refused_as_torch_does():
