@@ -102,16 +102,13 @@ def transformed(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
 def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
     """Interprets what torch may call for cls.apply(*args)."""
     stack = torch._C._functorch.get_interpreter_stack()
-    dims = [batch_dim(arg, stack[-1]) for arg in args]
     generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
-    rule = cls.attribute(tx, "vmap")
+    maps = [place for place, level in enumerate(stack) if level.key() == TransformType.Vmap]
     try:
-        if any(dim is not None for dim in dims) and not generated:
-            level = VmapInterpreter(stack[-1])
-            inner = [arg if dim is None else unbatched(tx, arg) for arg, dim in zip(args, dims, strict=True)]
-            info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
-            interpreted(tx, args, True, lambda: rule.call(tx, [info, tx.build_tuple([Constant(dim) for dim in dims]), *inner], {}))
-            return
+        if maps and not generated:
+            if len(maps) > 1:
+                raise GraphBreak("unknown-call", f"{where} with a rule for vmap, mapped over twice")
+            follow_rule(tx, cls, args, VmapInterpreter(stack[maps[0]]), stack[maps[0] + 1 :])
         ctx = ContextValue(None)
         tensors = [arg for arg in args if isinstance(arg, TensorValue)]
         versions = [version(tensor) for tensor in tensors]
@@ -123,18 +120,23 @@ def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: st
         raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {where}") from None
 
 
-def batch_dim(arg: Value, interpreter: Any) -> int | None:
-    """The dimension that the innermost level maps over."""
-    if interpreter.key() is not TransformType.Vmap or not isinstance(arg, TensorValue):
-        return None
-    level = interpreter.level()
-    return unwrap_batched((arg.fake,), level)[1][0] if torch._C._functorch.is_batchedtensor(arg.fake) else None
-
-
-def unbatched(tx: TraceContext, arg: Value) -> Value:
-    """A tensor as the level around sees it; it stands only for what is looked through."""
-    assert isinstance(arg, TensorValue)
-    return tx.graph.stand_in(incoming_gradient, 0, torch._C._functorch.get_unwrapped(arg.fake))
+def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: VmapInterpreter, above: Sequence[Any]) -> None:
+    """Interprets the rule for vmap of the one level that maps, as it is called below that level; nothing, where it is not."""
+    inner: list[Value] = []
+    dims: list[Value] = []
+    for arg in args:
+        fake, dim = arg.fake if isinstance(arg, TensorValue) else None, None
+        for interpreter in reversed(above):
+            fake = fake if fake is None else torch._C._functorch._unwrap_for_grad(fake, interpreter.level())
+        if fake is not None:
+            (fake,), (dim,) = unwrap_batched((fake,), level.level())
+        inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
+        dims.append(Constant(dim))
+    if all(dim.constant() is None for dim in dims):
+        return
+    info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
+    rule = cls.attribute(tx, "vmap")
+    interpreted(tx, args, True, lambda: rule.call(tx, [info, tx.build_tuple(dims), *inner], {}))
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:

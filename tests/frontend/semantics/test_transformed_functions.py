@@ -113,6 +113,15 @@ class Weighted(Base):
         return g * WEIGHTS[0]
 
 
+class TellsInItsRule(torch.autograd.Function):
+    forward, setup_context, backward = Weighted.forward, Weighted.setup_context, Weighted.backward
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        print("rule", info, in_dims)
+        return x * 2, in_dims[0]
+
+
 class Refused(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -168,9 +177,13 @@ def of_a_rule_in_grad(x):
     return grad(lambda a: vmap(lambda b: Product.apply(b, a[0], 2)[0])(a).sum())(x)
 
 
+def of_a_rule_around_grad(x):
+    return vmap(grad(lambda a: Product.apply(a.sin(), a, 2)[0]))(x)
+
+
 CAPTURED = [
     of_grad, of_vmap, of_vmap_over_columns, of_grad_in_vmap, of_vmap_in_grad, of_two_grads, of_vjp, of_jacobian, of_a_rule,
-    of_a_rule_for_one_argument, of_a_rule_that_is_not_asked, of_a_rule_in_grad,
+    of_a_rule_for_one_argument, of_a_rule_that_is_not_asked, of_a_rule_in_grad, of_a_rule_around_grad,
 ]  # fmt: skip
 
 
@@ -207,6 +220,21 @@ def test_whose_python_does_more_is_called_by_python(cls):
         return grad(lambda a: cls.apply(a).sum())(y) * 2
 
     check(f, vec(3), graphs=None, breaks=None, globals=("LOG",))
+
+
+def test_whose_rule_does_more_is_called_by_python():
+    def f(x):
+        y = x + 1
+        return vmap(TellsInItsRule.apply)(y) * 2, vmap(grad(TellsInItsRule.apply))(y)
+
+    check(f, vec(3), graphs=None, breaks=None)
+
+
+def test_with_a_rule_mapped_over_twice():
+    def f(x):
+        return vmap(vmap(lambda a: Product.apply(a, a + 1, 1)))(x + 1)
+
+    check(f, vec(2, 3), graphs=None, breaks=None)
 
 
 def test_after_a_change_that_it_could_see():
