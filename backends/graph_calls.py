@@ -1,4 +1,4 @@
-"""Calls in a graph that stand for pieces of it: a custom autograd function, a checkpointed call.
+"""Calls in a graph that stand for pieces of it, or for a class of the user's: a custom autograd function, a checkpointed call.
 
 In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
 """
@@ -54,6 +54,7 @@ class _Apply(torch.autograd.Function):
         ctx.count = len(tensors)
         ctx.save_for_backward(*(everything[position] for position in function.saved))
         ctx.mark_non_differentiable(*(outputs[position] for position in function.fixed))
+        ctx.mark_dirty(*(tensors[position] for position in function.dirty))
         ctx.set_materialize_grads(function.materialize)
         return outputs
 
@@ -71,24 +72,38 @@ class CustomFunction:
     forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
     backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
     saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
-    once: backward cannot itself be differentiated.
+    once: backward cannot itself be differentiated. dirty: positions of the tensors that forward writes into, and returns.
     """
 
     def __init__(
         self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
         saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]], once: bool,
+        dirty: Sequence[int],
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
         self.kind: Any = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
         self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
         self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
+        self.dirty = tuple(dirty)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         if torch.is_grad_enabled():
             return self.kind.apply(self, *tensors)
         results = self.forward(*tensors)[: self.outputs]
-        return tuple(result.view_as(result) if any(result is one for one in tensors) else result for result in results)
+        same = [tensor for position, tensor in enumerate(tensors) if position not in self.dirty]
+        return tuple(result.view_as(result) if any(result is one for one in same) else result for result in results)
+
+
+class Transformed:
+    """A torch.autograd.Function inside a torch.func transform, which calls what it likes of it."""
+
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        self.__name__ = f"{function.__name__}_{next(_numbers)}"
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function.apply(*args)
 
 
 def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Tensor | None:

@@ -513,9 +513,10 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
     aten.clone.default, aten._to_copy.default, aten.contiguous.default, aten.lift_fresh_copy.default, aten.alias_copy.default,
     torch.ops.prims.convert_element_type.default,
 )  # fmt: skip
-def copy(build: Builder, node: torch.fx.Node, x: View, *_: Any, **options: Any) -> View:
+def copy(build: Builder, node: torch.fx.Node, x: View | float, *_: Any, **options: Any) -> View:
+    """Of a number, too: torch.func.vmap writes those that it maps over so."""
     dtype = node.meta["val"].dtype
-    return build.pointwise(node, node.meta["val"], lambda subscripts: cast(build.read(x, subscripts), dtype))
+    return build.pointwise(node, node.meta["val"], lambda subscripts: operand(build, x, subscripts, dtype))
 
 
 @lowers(aten.copy.default)

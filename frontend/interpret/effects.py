@@ -51,6 +51,7 @@ class EffectLog:
         self.expected: list[Expectation] = []
         self._kept_expected = 0
         self.forbidden: str | None = None  # what must not change anything
+        self.watched_by: str | None = None  # what may look, from now on, at all that was_there before the frame
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
@@ -58,6 +59,8 @@ class EffectLog:
         """To be called before a change of `value`'s state."""
         if self.forbidden is not None and not (isinstance(value, Iterator) and value.source is None):
             self._refuse()
+        if self.watched_by is not None and was_there(value):
+            self._keep()
         self._keep_variable(value)
         if value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
@@ -93,6 +96,9 @@ class EffectLog:
         if self.forbidden is not None:
             raise GraphBreak("unsupported-mutation", f"of an object in {self.forbidden}")
 
+    def _keep(self) -> None:
+        raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
+
     def note_read(self, value: Mutable, name: str) -> None:
         """An attribute is read; where a key's hash may come of it, it has to stay what it is."""
         if self.forbidden is not None:
@@ -120,6 +126,8 @@ class EffectLog:
     def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
         """A global variable, or an attribute of a class, is bound, or deleted (None)."""
         self._refuse()
+        if self.watched_by is not None:
+            self._keep()
         self._keep_variable((id(where), name))
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)

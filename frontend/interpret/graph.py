@@ -99,6 +99,8 @@ class GraphBuilder:
             if known.source != source:
                 tx.guard(source, Kind.SAME, known.source)
             return known
+        if is_functorch_wrapped_tensor(real):  # the history that it has in its level is none that a fake could have
+            raise GraphBreak("unsupported-value", f"'{source.name}', a tensor of a torch.func transform")
         tx.guard(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch._C._functorch import TransformType
+from torch._functorch.autograd_function import VmapInfo, unwrap_batched
+from torch._functorch.pyfunctorch import VmapInterpreter
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
-from ...backends.graph_calls import CustomFunction, cut
+from ...backends.graph_calls import CustomFunction, Transformed, cut
+from ...backends.value_errors import draws_random_numbers
 from ...errors import GraphBreak
 from .base import Observed, Value
 from .constant import Constant
@@ -30,13 +34,13 @@ class ContextValue(UserObject):
 
     __slots__ = ("needs", "saved")
 
-    def __init__(self, needs: Sequence[bool]) -> None:
+    def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)
-        self.needs = tuple(needs)
+        self.needs = None if needs is None else tuple(needs)  # None: that may differ from call to call
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "needs_input_grad":
+        if name == "needs_input_grad" and self.needs is not None:
             return tx.wrap(self.needs, None)
         if name == "saved_tensors" and self.saved is not None:
             return TupleValue(self.saved)
@@ -59,18 +63,80 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     split = function.setup_context is not _SingleLevelFunction.setup_context
     args = [tx.look(arg) for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)]
     tensors = [arg for arg in args if isinstance(arg, TensorValue)]
-    if not tensors or torch._C._functorch.maybe_current_level() is not None:
-        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors, or inside a torch.func transform")
+    if not tensors:
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors")
+    if torch._C._functorch.maybe_current_level() is not None:
+        return transformed(tx, cls, args)
     ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
     differentiable = torch.is_grad_enabled() and any(ctx.needs)
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
     forward = interpreted(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
-    if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
-        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     results = forward.results(tx, f"{function.__qualname__}.forward")
+    written = [tensor for tensor, before in zip(tensors, versions, strict=True) if version(tensor) != before]
+    if not declared(written, ctx.stated(tx, "dirty_tensors", []), tensors, results):
+        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
     return forward.wrap(results, call_node(tx, function, ctx, tensors, forward, results, backward, start))
+
+
+def transformed(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
+    """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it depends on the levels around it.
+    Its Python is interpreted for what it relies on, and to see that running it, when and as often as torch likes, does nothing else."""
+    function, where = cls.cls, f"{cls.cls.__qualname__}, inside a torch.func transform,"
+    levels = {interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()}
+    if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {TransformType.Grad, TransformType.Vmap}:
+        raise GraphBreak("unknown-call", f"{where} as torch refuses it, or with a jvp")
+    if tx.effects.may_be_seen():
+        raise GraphBreak("unknown-call", f"{where} after changes that it could see")
+    start = tx.graph.mark()
+    look_through(tx, cls, args, where)
+    if draws_random_numbers(tx.graph.nodes[start:]):
+        raise GraphBreak("unknown-call", f"{where} with random numbers")
+    tx.graph.rollback(start)
+    if TransformType.Grad in levels:
+        tx.effects.watched_by = f"the backward pass of {function.__qualname__}"
+    return tx.graph.call("call_function", Transformed(function), args, {})
+
+
+def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
+    """Interprets what torch may call for cls.apply(*args)."""
+    stack = torch._C._functorch.get_interpreter_stack()
+    generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
+    maps = [place for place, level in enumerate(stack) if level.key() == TransformType.Vmap]
+    try:
+        if maps and not generated:
+            if len(maps) > 1:
+                raise GraphBreak("unknown-call", f"{where} with a rule for vmap, mapped over twice")
+            follow_rule(tx, cls, args, VmapInterpreter(stack[maps[0]]), stack[maps[0] + 1 :])
+        ctx = ContextValue(None)
+        tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+        versions = [version(tensor) for tensor in tensors]
+        forward = interpreted(tx, args, False, lambda: run_forward(tx, cls, ctx, args, True))
+        if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
+            raise GraphBreak("unsupported-mutation", f"of an input by {where}")
+        trace_backward(tx, cls, ctx, args, forward.results(tx, where))
+    except Observed as error:
+        raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {where}") from None
+
+
+def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: VmapInterpreter, above: Sequence[Any]) -> None:
+    """Interprets the rule for vmap of the one level that maps, as it is called below that level; nothing, where it is not."""
+    inner: list[Value] = []
+    dims: list[Value] = []
+    for arg in args:
+        fake, dim = arg.fake if isinstance(arg, TensorValue) else None, None
+        for interpreter in reversed(above):
+            fake = fake if fake is None else torch._C._functorch._unwrap_for_grad(fake, interpreter.level())
+        if fake is not None:
+            (fake,), (dim,) = unwrap_batched((fake,), level.level())
+        inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
+        dims.append(Constant(dim))
+    if all(dim.constant() is None for dim in dims):
+        return
+    info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
+    rule = cls.attribute(tx, "vmap")
+    interpreted(tx, args, True, lambda: rule.call(tx, [info, tx.build_tuple(dims), *inner], {}))
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -83,6 +149,16 @@ def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
 
 def version(tensor: TensorValue) -> int:
     return -1 if tensor.fake.is_inference() else tensor.fake._version
+
+
+def declared(written: list[TensorValue], dirty: list[Value], tensors: list[TensorValue], results: list[Value]) -> bool:
+    """Whether what forward writes into is what it marks as dirty, and torch takes that: tensors of their own, which are returned."""
+    if not written and not dirty:
+        return True
+    nodes = [tensor.node for tensor in tensors]
+    returned = {result.node for result in tensors_of(results)}
+    alone = all(tensor.fake._base is None and nodes.count(tensor.node) == 1 and tensor.node in returned for tensor in written)
+    return alone and len(set(nodes)) == len(nodes) and {tensor.node for tensor in tensors_of(dirty)} == {tensor.node for tensor in written}
 
 
 def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool) -> Value:
@@ -165,6 +241,7 @@ def call_node(
         function.__name__, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
         fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
         getattr(function.backward, "__code__", None) is ONCE,
+        [inputs.index(value.node) for value in tensors_of(ctx.stated(tx, "dirty_tensors", []))],
     )  # fmt: skip
     arguments = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
     tx.graph.rollback(start)

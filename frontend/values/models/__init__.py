@@ -5,9 +5,9 @@ import functools
 import importlib
 
 FILES = (
-    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "foreach", "framejit",
-    "functools", "functorch", "heapq", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator", "optimizers",
-    "overrides", "profiler", "random", "sys", "torch", "typing", "warnings",
+    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "factors", "foreach",
+    "framejit", "functools", "functorch", "heapq", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
+    "optimizers", "overrides", "profiler", "random", "sys", "torch", "typing", "warnings",
 )  # fmt: skip
 
 

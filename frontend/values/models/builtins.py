@@ -32,6 +32,7 @@ from ..sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..symbolic_number import SymbolicNumber, calculate
 from ..tensor import TensorValue
 from ..user_object import PLAIN_CLASS, SuperValue, UserObject
+from .optimizers import extreme, in_such_a_step
 
 if TYPE_CHECKING:
     from ...interpret.interpreter import Interpreter
@@ -358,7 +359,9 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
     best_key = best if by_value else key.call(tx, [best], {})
     for item in items[1:]:
         item_key = item if by_value else key.call(tx, [item], {})
-        if compare(tx, op, item_key, best_key).truth(tx):
+        if isinstance(item, TensorValue) and in_such_a_step(tx):
+            best = extreme(tx, op, best, item)
+        elif compare(tx, op, item_key, best_key).truth(tx):
             best, best_key = item, item_key
     return best
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ....errors import GraphBreak
 from ..base import Value
 from ..comparison_key import KeyMaker
-from ..function import BuiltinValue, FunctionValue, PartialValue
+from ..function import BuiltinValue, FunctionValue, MethodValue, PartialValue
 from ..klass import lookup
 from ..registry import models
 
@@ -51,16 +51,17 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
                 wrapper.set_attribute(tx, name, tx.wrap(getattr(wrapped.real, name), None))
         wrapper.set_attribute(tx, "__wrapped__", wrapped)
         return wrapper
-    if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(wrapped, FunctionValue):
+    function = wrapped.function if isinstance(wrapped, MethodValue) else wrapped  # which a bound method asks for what is copied
+    if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(function, FunctionValue):
         raise GraphBreak("unknown-call", "functools.update_wrapper() with these arguments")
-    if getattr(wrapped.real, "__type_params__", ()):
+    if getattr(function.real, "__type_params__", ()):
         raise GraphBreak("unknown-call", "functools.update_wrapper() of a generic function")
     for name in functools.WRAPPER_ASSIGNMENTS:
         if name in COPIED:
-            wrapper.set_attribute(tx, name, wrapped.attribute(tx, name))
-    for name in (*(wrapped.real.__dict__ if wrapped.real is not None else ()), *wrapped.attributes):
+            wrapper.set_attribute(tx, name, function.attribute(tx, name))
+    for name in (*(function.real.__dict__ if function.real is not None else ()), *function.attributes):
         if name not in functools.WRAPPER_ASSIGNMENTS:
-            wrapper.set_attribute(tx, name, wrapped.attribute(tx, name))
+            wrapper.set_attribute(tx, name, function.attribute(tx, name))
     wrapper.set_attribute(tx, "__wrapped__", wrapped)
     return wrapper
 

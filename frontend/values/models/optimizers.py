@@ -5,12 +5,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 import torch
-from torch.optim import asgd, optimizer, radam
+from torch.optim import _adafactor, asgd, optimizer, radam
 
+from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..function import FunctionValue
-from ..registry import models
+from ..registry import method, models
 from ..sequence import ListValue
 from ..tensor import TensorValue
 
@@ -45,3 +46,45 @@ def _without_branches(function: FunctionType) -> None:
 
 for _function in (radam._single_tensor_radam, radam._multi_tensor_radam, asgd._single_tensor_asgd, asgd._multi_tensor_asgd):
     _without_branches(_function)
+
+
+STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
+
+
+@models(STEP_WITH_NUMBERS)
+def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: Value) -> Value:
+    """Its numbers of tensors are tensors of float64 here, as long as nothing makes them differ from Python's."""
+    tensors = [tensor for column in columns[:6] for tensor in map(tx.look, tx.unpack(column)) if isinstance(tensor, TensorValue)]
+    if isinstance(lr, TensorValue) or any(tensor.fake.dtype not in (torch.float32, torch.float64) for tensor in tensors):
+        raise GraphBreak("data-dependent-value", "a step of Adafactor")
+    inner = tx.wrap(STEP_WITH_NUMBERS, None)
+    assert isinstance(inner, FunctionValue)
+    return tx.inline(inner, list(columns), {"lr": lr, **settings})
+
+
+def in_such_a_step(tx: TraceContext) -> bool:
+    """Whether the code being interpreted is one that never goes on in Python, and takes numbers of tensors to calculate with them."""
+    return tx.line()[1] is STEP_WITH_NUMBERS.__code__
+
+
+@method(torch.Tensor, "item")
+def item(tx: TraceContext, self: TensorValue) -> Value:
+    if in_such_a_step(tx):
+        return self.method(tx, "double", [], {})
+    if tx.options.capture_scalar_outputs:
+        return tx.graph.call("call_method", "item", [self], {})
+    raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
+
+
+def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
+    """max() or min() of two numbers of which one is a tensor's: the second where it is beyond the first."""
+    beyond = tx.graph.call("call_function", torch.gt if op == ">" else torch.lt, [second, first], {})
+    return tx.graph.call("call_function", torch.where, [beyond, second, first], {})
+
+
+@method(torch.Tensor, "lerp_")
+def lerp(tx: TraceContext, self: TensorValue, end: Value, weight: Value) -> Value:
+    if in_such_a_step(tx) and isinstance(weight, TensorValue):
+        to = {"device": tx.wrap(self.fake.device, None), "dtype": Constant(self.fake.dtype)}
+        weight = tx.graph.call("call_method", "to", [weight], to)
+    return tx.graph.call("call_method", "lerp_", [self, end, weight], {})

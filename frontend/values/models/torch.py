@@ -215,13 +215,6 @@ def tensor_storage_offset(tx: TraceContext, self: TensorValue) -> Value:
     return fold(tx, self.fake.storage_offset, [], {})
 
 
-@method(torch.Tensor, "item")
-def tensor_item(tx: TraceContext, self: TensorValue) -> Value:
-    if tx.options.capture_scalar_outputs:
-        return tx.graph.call("call_method", "item", [self], {})
-    return tensor_value(tx, self)
-
-
 @method(torch.Tensor, "tolist", "__bool__", "__int__", "__float__", "__index__")
 def tensor_value(tx: TraceContext, self: TensorValue) -> Value:
     raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")

@@ -115,6 +115,13 @@ OPAQUE_MODULES = frozenset(
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
 )
 
+# Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through.
+LOOKED_INTO = {
+    "torch.fx.graph_module": ("GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__"),
+    "torch.fx._pytree": ("tree_flatten_spec", *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple"))),
+    "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
+}
+
 
 def whether_distributed() -> list[Any]:
     """The functions that say whether there is a process group, which code for one process asks as well."""
@@ -136,6 +143,8 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
         return None
     module = function.globals.get("__name__", "")
     parts = module.split(".") if isinstance(module, str) else []
+    if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
+        return None
     for end in range(1, min(len(parts), 3) + 1):
         name = ".".join(parts[:end])
         if name in OPAQUE_MODULES:

@@ -88,6 +88,30 @@ class InPlace(Function):
         return grad * 5
 
 
+class InPlaceOfOne(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        ctx.mark_dirty(x)
+        return y + 1, x.mul_(y)
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return h * y * 3, g + h * x
+
+
+class Unsaid(Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
 class Same(Function):
     @staticmethod
     def forward(ctx, x):
@@ -226,11 +250,41 @@ def func_grad_of_parameters(x, w):
     return torch.func.grad(loss)({"weight": w, "bias": x[0]})
 
 
+def in_place(x, w):
+    return InPlace.apply(x * 1) * w
+
+
+def in_place_of_one(x, w):
+    a = x * w
+    b, c = InPlaceOfOne.apply(a, w)
+    return b, c, a, a is c, a.requires_grad, a.sin()
+
+
+def in_place_of_an_argument(x, w):
+    y = w.detach()
+    return x + InPlace.apply(y), y
+
+
+def in_place_that_gains_a_history(x, w):
+    a = x.detach() * 1
+    before = a.requires_grad
+    b, c = InPlaceOfOne.apply(a, w)
+    return before, a.requires_grad, a * c, b
+
+
+def in_place_without_gradients(x, w):
+    with torch.no_grad():
+        a = x * 1
+        b = InPlace.apply(a), a, InPlaceOfOne.apply(a, w)
+    return x * w, b
+
+
 CAPTURED = [
     func_grad, func_grad_and_value, func_vmap_of_grad, func_grad_of_grad, func_vjp, func_grad_of_parameters,
     one, other_arguments, setup_context, nested, without_gradients, returns_its_input, in_a_loop, grad_of_custom, grad_twice,
     grad_of_a_leaf_made_inside, leaf_handed_out, forces, unused, checkpointed, checkpoint_of_two, checkpoint_of_custom,
-    checkpoint_without_gradients,
+    checkpoint_without_gradients, in_place, in_place_of_one, in_place_of_an_argument, in_place_that_gains_a_history,
+    in_place_without_gradients,
 ]  # fmt: skip
 
 
@@ -250,8 +304,20 @@ def side_effect_in_backward(x, w):
     return Loud.apply(x) * w
 
 
-def in_place(x, w):
-    return InPlace.apply(x * 1) * w
+def in_place_unsaid(x, w):
+    return Unsaid.apply(x * 1) * w
+
+
+def in_place_of_a_view(x, w):
+    a = x * 1
+    return InPlace.apply(a[0]) * w, a
+
+
+def in_place_of_a_leaf(x, w):
+    try:
+        return InPlace.apply(x) * w
+    except RuntimeError as error:
+        return str(error), x * w
 
 
 def only_once(x, w):
@@ -296,7 +362,10 @@ def branches(x, w):
     return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)) * w
 
 
-BROKEN = [break_in_vmap, break_in_grad, side_effect_in_backward, in_place, checkpoint_with_an_effect, checkpoint_that_breaks]
+BROKEN = [
+    break_in_vmap, break_in_grad, side_effect_in_backward, in_place_unsaid, in_place_of_a_view, in_place_of_a_leaf,
+    checkpoint_with_an_effect, checkpoint_that_breaks,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("program", BROKEN, ids=lambda p: p.__name__)

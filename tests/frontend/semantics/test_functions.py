@@ -311,6 +311,34 @@ def test_lambdas_in_a_loop_share_the_variable():
     check(f, vec(2))
 
 
+class Named:
+    """It has a method to be wrapped."""
+
+    def scaled(self, x, k: int = 2):
+        """Scales."""
+        return x * k
+
+    scaled.tag = "t"  # type: ignore[attr-defined]
+
+    @classmethod
+    def made(cls, x):
+        return x - 1
+
+
+def test_a_bound_method_wrapped():
+    def f(x):
+        def wrapper(*args):
+            return method(*args) + 1
+
+        made = []
+        for method in (Named().scaled, Named.made):
+            wrapped = functools.wraps(method)(wrapper)
+            made += [wrapped(x), wrapped.__name__, wrapped.__qualname__, wrapped.__doc__, wrapped.__module__, wrapped.__wrapped__(x), vars(wrapped).keys()]
+        return made[:6], made[7:13], "tag" in made[6], wrapper.__annotations__
+
+    check(f, vec(2))
+
+
 def test_decorators():
     def twice(g):
         @functools.wraps(g)

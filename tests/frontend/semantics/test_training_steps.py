@@ -263,13 +263,17 @@ STEPPED = {
     "RAdam,foreach": {"foreach": True, "weight_decay": 0.1}, "ASGD": {"t0": 3.0}, "ASGD,foreach": {"foreach": True, "t0": 3.0}, "Adamax": {},
     "Adagrad": {}, "Adagrad,foreach": {"foreach": True}, "Adadelta": {}, "Rprop": {}, "RMSprop": {"centered": True, "momentum": 0.9},
     "RMSprop,foreach": {"foreach": True, "centered": True, "momentum": 0.9},
+    **{f"{name},tensor": {"lr": torch.tensor(0.01), "foreach": False} for name in ("SGD", "Adam", "AdamW", "Adadelta", "Rprop", "RMSprop", "NAdam")},
+    "Adafactor": {}, "Adafactor,all": {"beta2_decay": -0.7, "weight_decay": 0.1, "maximize": True, "d": 2.0, "eps": (1e-6, 1e-2)},
+    "SGD,tensor,momentum": {"lr": torch.tensor(0.01, dtype=torch.float64), "foreach": False, "momentum": 0.9, "nesterov": True},
+    "SGD,tensor,foreach": {"lr": torch.tensor(0.01), "foreach": True, "momentum": 0.9},
 }  # fmt: skip
 
 
 def stepped(cls, settings, steps, compile_it, schedule=None):
     """Loss, parameters and state after some steps; the breaks but those at backward(); how often it was compiled at each step."""
     model = net()
-    optimizer = cls(model.parameters(), lr=0.01, **settings)
+    optimizer = cls(model.parameters(), **{"lr": 0.01, **settings})
     scheduler = schedule and schedule(optimizer)
 
     def step(x):
@@ -301,10 +305,73 @@ def test_a_step_has_no_break(name):
 
 
 def test_a_step_that_takes_numbers_is_compiled_for_all_of_them():
-    settings = {"beta2_decay": -0.7, "foreach": False}
+    settings = {"beta2_decay": -0.7, "foreach": True, "eps": (1e-6, 1e-3)}
     eager, mine = (stepped(torch.optim.Adafactor, settings, 30, compile_it) for compile_it in (False, True))
     torch.testing.assert_close(mine[0], eager[0], rtol=2e-6, atol=1e-7)
     assert mine[2][-1] <= 30 and mine[2][-1] == mine[2][15]
+
+
+FACTORS = {
+    "add": lambda x, y, a: x.add(y, alpha=a), "add_": lambda x, y, a: x.add_(y, alpha=-a), "sub": lambda x, y, a: torch.sub(x, y, alpha=a),
+    "sub_": lambda x, y, a: x.sub_(y, alpha=a), "torch.add": lambda x, y, a: torch.add(x, y, alpha=a.double()),
+    "what is written": lambda x, y, a: x.add_(y, alpha=x[0, 0]), "nested": lambda x, y, a: (x.add(y, alpha=a).sub_(y, alpha=a * a), a),
+    "full_like": lambda x, y, a: torch.full_like(x, a), "full_like, double": lambda x, y, a: torch.full_like(x.t(), a.double()),
+    "no tensor": lambda x, y, a: (x.add(y, alpha=2), torch.add(x, 3, alpha=2), torch.add(1, x, alpha=2), torch.sub(x, y, out=x.clone())),
+    "by name": lambda x, y, a: (torch.add(input=x, other=y, alpha=2), torch.sub(x, other=y), x.add(other=y), torch.full_like(input=x, fill_value=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_number_in_a_tensor_as_a_factor(name, backend):
+    check(FACTORS[name], vec(3, 4), vec(4), torch.tensor(0.3), fullgraph=True, backend=backend)
+
+
+def test_what_a_factor_gives_is_rounded_once():
+    f = strict_compile(lambda x, y, a: (x.add(y, alpha=a), x.sub(y, alpha=a)), backend="eager", fullgraph=True)
+    for dtype in (torch.float32, torch.float64):
+        x, y, a = (torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(len(shape))) for shape in ((64, 37), (37,), ()))
+        assert torch.equal(f(x, y, a)[0], x.add(y, alpha=a)) and torch.equal(f(x, y, a)[1], x.sub(y, alpha=a))
+
+
+ASKED = {
+    "a gradient": (vec(3, grad=True), torch.tensor(0.3)), "integers": (torch.arange(3), torch.tensor(3)), "half": (vec(3).half(), torch.tensor(0.3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_number_that_an_operator_asks_a_tensor_for(name):
+    def f(x, a):
+        y = x * 2
+        return y.add(x, alpha=a) * 2
+
+    check(f, *ASKED[name], graphs=2, breaks=("data-dependent-value",))
+
+
+def test_lbfgs():
+    def run(compile_it):
+        model, seen = net(), []
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4, lr=0.1)
+
+        def step(x):
+            def closure():
+                optimizer.zero_grad()
+                loss = model(x).square().mean()
+                loss.backward()
+                return loss
+
+            return optimizer.step(closure)
+
+        function = strict_compile(step, backend="eager") if compile_it else step
+        if compile_it:
+            seen = capture_events(function)
+        losses = [function(vec(3, 4) + i / 10).detach() for i in range(3)]
+        told = {event.reason_id for event in seen if isinstance(event, events.Break) and "add_" in event.sentence}
+        return losses, [p.detach() for p in model.parameters()], told
+
+    mine, eager = run(True), run(False)
+    torch.testing.assert_close(mine[:2], eager[:2], rtol=2e-6, atol=1e-7)
+    assert not mine[2]
 
 
 def test_the_end_of_a_range_opened_before_a_break():
@@ -322,6 +389,18 @@ SCHEDULES = {
     "CosineAnnealingLR": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10), "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, 60),
     "LambdaLR": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda n: 0.95**n), "LinearLR": lambda o: torch.optim.lr_scheduler.LinearLR(o),
 }  # fmt: skip
+
+
+def test_numbers_that_are_tensors_inside_a_step_are_numbers_again_where_it_breaks():
+    for settings in ({"lr": torch.tensor(0.01)}, {"lr": 0.01, "weight_decay": torch.tensor(0.1)}):
+        eager, mine = (stepped(torch.optim.Adafactor, {"foreach": False, **settings}, 4, compile_it) for compile_it in (False, True))
+        torch.testing.assert_close(mine[0], eager[0], rtol=2e-6, atol=1e-7)
+
+
+def test_a_schedule_of_a_step_that_takes_numbers():
+    eager, mine = (stepped(torch.optim.Adafactor, {}, 20, compile_it, SCHEDULES["ExponentialLR"]) for compile_it in (False, True))
+    torch.testing.assert_close(mine[0], eager[0], rtol=2e-6, atol=1e-7)
+    assert mine[1] == []
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

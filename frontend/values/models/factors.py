@@ -1,0 +1,77 @@
+"""Operators of torch with a number that eager takes from a tensor without dimensions: captured with the tensor instead."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+from ..base import Value
+from ..constant import Constant
+from ..registry import method, models
+from ..tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+PRECISE = (torch.float32, torch.float64)  # what kernels calculate with is as precise as their results
+
+
+def factor(tx: TraceContext, self: TensorValue, other: Value, number: Value | None) -> TensorValue | None:
+    """A copy of `number`, as precise as the kernel for two tensors takes it; None where the operator has to ask for its value."""
+    parts = (self, other, number)
+    if not isinstance(number, TensorValue) or number.fake.dim() or not isinstance(other, TensorValue):
+        return None
+    fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
+    if any(part.cls is not torch.Tensor and part.cls is not torch.nn.Parameter for part in parts if isinstance(part, TensorValue)):
+        return None
+    if any(fake.layout != torch.strided or fake.device != self.fake.device or is_functorch_wrapped_tensor(fake) for fake in fakes):
+        return None
+    differentiated = number.fake.requires_grad or (torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes))
+    if differentiated or self.fake.dtype not in PRECISE or other.fake.dtype != self.fake.dtype or number.fake.dtype not in PRECISE:
+        return None
+    named = {"copy": Constant(True)}  # it may lie in what is written to
+    converted = tx.graph.call("call_method", "to", [number, Constant(self.fake.dtype)], named)
+    assert isinstance(converted, TensorValue)
+    return converted
+
+
+def _scaled(name: str, sign: int) -> None:
+    """self + alpha * other, or self - alpha * other: the kernels of both round once, as that of addcmul does."""
+    in_place = name.endswith("_")
+
+    @method(torch.Tensor, name)
+    def scaled(tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None) -> Value:
+        number = factor(tx, self, other, alpha)
+        if number is None:
+            return tx.graph.call("call_method", name, [self, other], {} if alpha is None else {"alpha": alpha})
+        return tx.graph.call("call_method", "addcmul_" if in_place else "addcmul", [self, other, number], {"value": Constant(sign)})
+
+    if in_place:
+        return
+    function = getattr(torch, name)
+
+    @models(function)
+    def called(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        if len(args) == 2 and kwargs.keys() == {"alpha"} and isinstance(args[0], TensorValue):
+            return scaled(tx, *args, **kwargs)
+        return tx.graph.call("call_function", function, list(args), kwargs)
+
+
+for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):
+    _scaled(_name, _sign)
+
+
+@models(torch.full_like)
+def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value) -> Value:  # noqa: A002 - torch's name
+    """Of a number in a tensor: what is made is filled by a copy."""
+    plain = isinstance(input, TensorValue) and isinstance(fill_value, TensorValue) and kwargs.keys() <= {"memory_format"}
+    if not plain or not can_fill(input.fake, fill_value.fake):
+        return tx.graph.call("call_function", torch.full_like, [input, fill_value], kwargs)
+    made = tx.graph.call("call_function", torch.empty_like, [input], kwargs)
+    return tx.graph.call("call_method", "copy_", [made, fill_value], {})
+
+
+def can_fill(like: torch.Tensor, number: torch.Tensor) -> bool:
+    numbers = not number.dim() and not number.requires_grad and number.dtype in PRECISE and like.dtype in PRECISE
+    return numbers and like.layout == torch.strided and not is_functorch_wrapped_tensor(number) and not is_functorch_wrapped_tensor(like)

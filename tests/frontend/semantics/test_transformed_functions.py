@@ -1,0 +1,296 @@
+"""torch.autograd.Function inside torch.func transforms: one node of the graph, where its Python does nothing but calculate."""
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.func import grad, jacrev, vjp, vmap
+
+from .harness import check, vec
+
+SCALE = 3.0
+LOG: list[str] = []
+WEIGHTS = [3.0]
+
+
+class Square(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x * SCALE  # not what the forward pass says
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y, times=1):
+        return x * y * times, x + y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2])
+        ctx.times = inputs[2]
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return g * y * ctx.times + h, g * x * ctx.times * 2 + h, None
+
+    @staticmethod
+    def vmap(info, in_dims, x, y, times):
+        x = x.movedim(in_dims[0], 0) if in_dims[0] is not None else x.expand(info.batch_size, *x.shape)
+        y = y.movedim(in_dims[1], 0) if in_dims[1] is not None else y.expand(info.batch_size, *y.shape)
+        return Product.apply(x * 2, y, times), (0, 0)  # not what mapping over forward would give
+
+
+class Base(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+class Tells(Base):
+    @staticmethod
+    def forward(x):
+        print("forward")
+        return x * 2
+
+
+class TellsBackwards(Base):
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        LOG.append("backward")
+        return g * 2
+
+
+class Draws(Base):
+    @staticmethod
+    def forward(x):
+        return x * torch.rand(3)
+
+
+class Asks(Base):
+    @staticmethod
+    def forward(x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2 if ctx.needs_input_grad[0] else None
+
+
+class Scaled(Base):
+    @staticmethod
+    def forward(x):
+        return x * SCALE
+
+
+class Weighted(Base):
+    @staticmethod
+    def forward(x):
+        return x * WEIGHTS[0]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * WEIGHTS[0]
+
+
+class TellsInItsRule(torch.autograd.Function):
+    forward, setup_context, backward = Weighted.forward, Weighted.setup_context, Weighted.backward
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        print("rule", info, in_dims)
+        return x * 2, in_dims[0]
+
+
+class Refused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+
+def of_grad(x):
+    return grad(lambda a: Square.apply(a).sum())(x) + 1
+
+
+def of_vmap(x):
+    return vmap(Square.apply)(x) + 1
+
+
+def of_vmap_over_columns(x):
+    return vmap(lambda a: Square.apply(a * 2), in_dims=1, out_dims=1)(x.expand(2, 3))
+
+
+def of_grad_in_vmap(x):
+    return vmap(grad(lambda a: Square.apply(a).sin()))(x)
+
+
+def of_vmap_in_grad(x):
+    return grad(lambda a: vmap(Square.apply)(a).sum())(x)
+
+
+def of_two_grads(x):
+    return grad(lambda b: grad(lambda a: (Square.apply(a) * a).sum())(b).sum())(x)
+
+
+def of_vjp(x):
+    out, pull = vjp(Square.apply, x)
+    return out, pull(x * 3)
+
+
+def of_jacobian(x):
+    return jacrev(lambda a: Square.apply(a))(x)
+
+
+def of_a_rule(x):
+    return vmap(lambda a, b: Product.apply(a, b, 2))(x, x + 1)
+
+
+def of_a_rule_for_one_argument(x):
+    return vmap(lambda a: Product.apply(a, x, 3))(x)
+
+
+def of_a_rule_that_is_not_asked(x):
+    return vmap(lambda a: Product.apply(x, x, 3)[0] + a)(x)
+
+
+def of_a_rule_in_grad(x):
+    return grad(lambda a: vmap(lambda b: Product.apply(b, a[0], 2)[0])(a).sum())(x)
+
+
+def of_a_rule_around_grad(x):
+    return vmap(grad(lambda a: Product.apply(a.sin(), a, 2)[0]))(x)
+
+
+CAPTURED = [
+    of_grad, of_vmap, of_vmap_over_columns, of_grad_in_vmap, of_vmap_in_grad, of_two_grads, of_vjp, of_jacobian, of_a_rule,
+    of_a_rule_for_one_argument, of_a_rule_that_is_not_asked, of_a_rule_in_grad, of_a_rule_around_grad,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("fn", CAPTURED, ids=lambda fn: fn.__name__)
+def test_captured(fn, backend):
+    check(fn, vec(3), fullgraph=True, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", CAPTURED, ids=lambda fn: fn.__name__)
+def test_captured_with_gradients_around_it(fn, backend):
+    check(fn, vec(3, grad=True), fullgraph=True, backend=backend, backward=True)
+
+
+def test_what_it_reads_is_relied_on():
+    def f(x):
+        return of_grad(x), vmap(Scaled.apply)(x)
+
+    global SCALE
+    handle = check(f, vec(3), fullgraph=True)
+    before = SCALE
+    try:
+        SCALE = 5.0
+        assert torch.equal(handle(vec(3))[0], vec(3) * 5 + 1) and torch.equal(handle(vec(3))[1], vec(3) * 5)
+    finally:
+        SCALE = before
+
+
+@pytest.mark.parametrize("cls", [Tells, TellsBackwards, Draws, Asks], ids=lambda cls: cls.__name__)
+def test_whose_python_does_more_is_called_by_python(cls):
+    def f(x):
+        y = x + 1
+        return grad(lambda a: cls.apply(a).sum())(y) * 2
+
+    check(f, vec(3), graphs=None, breaks=None, globals=("LOG",))
+
+
+def test_whose_rule_does_more_is_called_by_python():
+    def f(x):
+        y = x + 1
+        return vmap(TellsInItsRule.apply)(y) * 2, vmap(grad(TellsInItsRule.apply))(y)
+
+    check(f, vec(3), graphs=None, breaks=None)
+
+
+def test_with_a_rule_mapped_over_twice():
+    def f(x):
+        return vmap(vmap(lambda a: Product.apply(a, a + 1, 1)))(x + 1)
+
+    check(f, vec(2, 3), graphs=None, breaks=None)
+
+
+def test_after_a_change_that_it_could_see():
+    def f(x):
+        global SCALE
+        SCALE = 7.0
+        return grad(lambda a: Square.apply(a).sum())(x) + vmap(Scaled.apply)(x)
+
+    check(f, vec(3), graphs=None, breaks=None, globals=("SCALE",))
+
+
+def test_before_a_change_that_its_backward_pass_would_see():
+    def f(x):
+        global SCALE
+        out, pull = vjp(Square.apply, x)
+        SCALE = SCALE + 1
+        return out, pull(x)
+
+    check(f, vec(3), graphs=None, breaks=None, globals=("SCALE",), again=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_before_a_change_in_a_list_that_its_backward_pass_reads(backend):
+    def f(x):
+        out, pull = vjp(Weighted.apply, x)
+        WEIGHTS[0] += 1
+        return out, pull(x)
+
+    check(f, vec(3), graphs=None, breaks=None, globals=("WEIGHTS",), backend=backend, again=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "autotune"])
+@pytest.mark.parametrize("of", [torch.sin, Square.apply], ids=["an operator", "a function"])
+def test_a_pullback_that_is_called_behind_a_break(of, backend):
+    def f(x):
+        out, pull = vjp(of, x * 2)
+        print("break")
+        return out, pull(x)
+
+    again = of is torch.sin  # torch makes a class for each call of a function
+    check(f, vec(3), graphs=None, breaks=("output", "unsupported-value") if again else None, backend=backend, again=again)
+
+
+def test_what_the_frame_makes_may_change():
+    def f(x):
+        out = grad(lambda a: Square.apply(a).sum())(x)
+        made = {"out": out}
+        made["more"] = [out * 2]
+        made["more"].append(x)
+        return made
+
+    check(f, vec(3), fullgraph=True)
+
+
+def test_refused_as_torch_does():
+    def f(x):
+        return grad(lambda a: Refused.apply(a).sum())(x + 1)
+
+    check(f, vec(3), graphs=None, breaks=None)
