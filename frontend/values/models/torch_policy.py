@@ -115,23 +115,15 @@ OPAQUE_MODULES = frozenset(
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
 )
 
-# Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through.
+# Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through, and
+# what code for one process asks as well.
 LOOKED_INTO = {
     "torch.fx.graph_module": ("GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__"),
     "torch.fx._pytree": ("tree_flatten_spec", *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple"))),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
+    "torch.distributed": ("is_available",),
+    "torch.distributed.distributed_c10d": ("is_initialized", "_WorldMeta.WORLD", "_World.default_pg"),
 }
-
-
-def whether_distributed() -> list[Any]:
-    """The functions that say whether there is a process group, which code for one process asks as well."""
-    if not torch.distributed.is_available():
-        return [torch.distributed.is_available]
-    group, world = vars(type(torch.distributed.distributed_c10d.GroupMember)), vars(torch.distributed.distributed_c10d._World)
-    return [torch.distributed.is_available, torch.distributed.is_initialized, group["WORLD"].fget, world["default_pg"].fget]
-
-
-LOOKED_INTO = frozenset(map(id, whether_distributed()))  # of opaque modules
 
 
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
@@ -139,8 +131,6 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     real = function.real
     if real is not None and getattr(real, "_framejit_disable", False):
         return "disabled-call", function.name
-    if id(real) in LOOKED_INTO:
-        return None
     module = function.globals.get("__name__", "")
     parts = module.split(".") if isinstance(module, str) else []
     if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
