@@ -48,7 +48,7 @@ def load(source: s.Source, frame: FrameView) -> Any:
         raise Unwalkable(f"no load for {type(source).__name__}")
     try:
         return walk(source, frame)
-    except Unwalkable:
+    except (Unwalkable, RecursionError):  # the stack's end says nothing of the path
         raise
     except Exception as error:
         raise Unwalkable(source.name) from error
