@@ -42,7 +42,7 @@ from ..values.iterator import (
     Zip,
 )
 from ..values.klass import ClassValue, lookup
-from ..values.mapping import DictIterator, DictValue, SetIterator, SetValue, ViewValue
+from ..values.mapping import DictIterator, DictValue, ViewValue
 from ..values.mapping_proxy import MappingProxyValue
 from ..values.models.itertools import (
     Accumulate,
@@ -68,6 +68,7 @@ from ..values.nn_module import ModuleValue
 from ..values.python_module import PythonModule
 from ..values.range import RangeValue
 from ..values.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
+from ..values.set import SetIterator, SetValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorMethod, TensorValue
 from ..values.tensor_subclass import TensorObject, dressed

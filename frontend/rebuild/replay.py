@@ -37,10 +37,11 @@ from ..values.existing_iterator import (
     ExistingZipLongest,
 )
 from ..values.function import CellValue, FunctionValue
-from ..values.mapping import DictValue, SetValue
+from ..values.mapping import DictValue
 from ..values.nn_module import ModuleValue
 from ..values.random_state import RandomState
 from ..values.sequence import ListValue
+from ..values.set import SetValue
 from ..values.tensor import Gradient
 from ..values.tensor_subclass import TensorObject
 from ..values.user_object import UserObject

@@ -17,11 +17,13 @@ from .constant import Constant, fold
 from .deque import DequeValue, added, multiplied
 from .function import BuiltinValue, MethodValue
 from .klass import lookup
-from .mapping import SET_OPERATORS, SET_UPDATES, DictValue, SetValue, ViewValue, kept_members
+from .mapping import DictValue, ViewValue
 from .mapping_proxy import shown
 from .opaque_tensor import OpaqueTensor
 from .registry import method
 from .sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
+from .set import SetValue
+from .set_algebra import SET_OPERATORS, SET_UPDATES, kept_members
 from .symbolic_number import SymbolicNumber, calculate
 from .tensor import TensorValue
 from .tensor_subclass import TORCHS, TensorObject, dispatched, undressed_call

@@ -34,7 +34,7 @@ from .globals_dict import GlobalsDict, holds_globals
 from .hashed import guard_hashes, is_compared
 from .iterator import ListedIterator
 from .klass import ClassValue, lookup, note_path
-from .mapping import MOST_COMPARED, DictValue, SetValue, ViewValue
+from .mapping import MOST_COMPARED, DictValue, ViewValue
 from .mapping_proxy import MappingProxyValue
 from .models import torch_policy
 from .nn_module import ModuleValue
@@ -45,6 +45,7 @@ from .range import RangeValue
 from .registry import wrap_rule, wraps
 from .scripted import ScriptedFunction
 from .sequence import ListValue, SliceValue, TupleValue
+from .set import SetValue
 from .symbolic_number import Symbol
 from .tensor_subclass import is_captured, wrap_subclass
 from .user_object import SuperValue, UserObject

@@ -9,10 +9,11 @@ from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.iterator import take
 from ...values.klass import ClassValue
-from ...values.mapping import DictValue, SetValue
+from ...values.mapping import DictValue
 from ...values.mapping_proxy import shown
 from ...values.models.builtins import builtin_isinstance
 from ...values.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ...values.set import SetValue
 from .table import handles
 
 if TYPE_CHECKING:

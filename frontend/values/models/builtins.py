@@ -22,13 +22,14 @@ from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..hashed import has_true_hash, hash_of
 from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
 from ..klass import ClassValue, lookup
-from ..mapping import DictIterator, DictValue, SetValue, ViewValue
+from ..mapping import DictIterator, DictValue, ViewValue
 from ..mapping_proxy import MappingProxyValue
 from ..opaque_tensor import OpaqueTensor
 from ..operate import binary, compare
 from ..range import RangeValue
 from ..registry import method, model_of, models
 from ..sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..set import SetValue
 from ..symbolic_number import SymbolicNumber, calculate
 from ..tensor import TensorValue
 from ..user_object import PLAIN_CLASS, SuperValue, UserObject

@@ -20,9 +20,10 @@ from ..constant import Constant
 from ..deque import DequeValue
 from ..function import BuiltinValue, FunctionValue
 from ..klass import HEAP_TYPE, IMMUTABLE_TYPE, lookup
-from ..mapping import DictValue, SetValue
+from ..mapping import DictValue
 from ..registry import models
 from ..sequence import ListValue, TupleValue
+from ..set import SetValue
 from ..tensor import TensorValue
 from ..user_object import UserObject, instance_dict
 
