@@ -67,6 +67,12 @@ class EffectLog:
             value.epoch = self.epoch
             self.changed.setdefault(value, None)
 
+    def read(self, value: Mutable) -> None:
+        """To be called before a changed value is read for the first time: a break takes the guards of that back, and then it is unread."""
+        if value in self.changed and value.epoch != self.epoch:
+            self._saved.append((value, value.epoch, value.snapshot()))
+            value.epoch = self.epoch
+
     def may_be_seen(self) -> bool:
         """Whether the program has changed anything that a function which runs now, before it is replayed, could look at."""
         return bool(self.globals) or any(map(was_there, self.changed))

@@ -247,8 +247,9 @@ class ListValue(Sequence):
     @property
     def items(self) -> list[Value]:  # type: ignore[override]  # a slot of Sequence, which it fills at the first look
         if self.unread is not None:
-            read, self.unread = self.unread, None
-            ITEMS.__set__(self, [*read(), *self.added])
+            items = [*self.unread(), *self.added]
+            self.unread = None
+            ITEMS.__set__(self, items)
         return ITEMS.__get__(self)
 
     @items.setter

@@ -232,6 +232,7 @@ class UserObject(Mutable):
         """Unbinds a name that is bound."""
         tx.effects.note_store(self, name)
         tx.effects.change(self)
+        self.renewed.discard(name)
         if self._was_bound(tx, name):
             self.attrs[name] = None
         else:

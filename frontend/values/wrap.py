@@ -252,7 +252,12 @@ def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
         return ListValue(_items(tx, obj, None))
     tx.guard(source, Kind.TYPE, list)
     value = ListValue([], source)
-    value.unread = functools.partial(_items, tx, obj, source)
+
+    def read() -> list[Value]:
+        tx.effects.read(value)
+        return _items(tx, obj, source)
+
+    value.unread = read
     return tx.remember(obj, value)
 
 

@@ -1,6 +1,8 @@
 """Graph breaks: what is captured around them, in every kind of place; nothing lost, nothing doubled, in order."""
 from __future__ import annotations
 
+import functools
+import operator
 import threading
 
 import framejit
@@ -919,3 +921,21 @@ def test_print_logging_and_warnings_keep_their_order(caplog):
         warnings.simplefilter("always")
         warnings.showwarning = show
         check(f, vec(2), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("read", [lambda items, x: functools.reduce(operator.add, items, x), lambda items, x: outside(len(items) + len(items[0])),
+                                  lambda items, x: sum(items) @ x], ids=["reduced", "counted", "summed"])  # fmt: skip
+def test_a_list_added_to_and_read_in_the_statement_that_breaks(read):
+    def f(x, items):
+        items.append(x.t())
+        return read(items, x)
+
+    handle, mine, yours = strict_compile(f, backend="eager"), [torch.ones(2, 3)], [torch.ones(2, 3)]
+    for _ in range(4):
+        told = []
+        for run, items in ((f, mine), (handle, yours)):
+            try:
+                told.append(str(run(torch.ones(2, 3), items)))
+            except RuntimeError as error:
+                told.append(str(error))
+        assert told[0] == told[1] and len(mine) == len(yours)

@@ -1220,8 +1220,24 @@ def name_set_and_deleted(x, s):
     return x + 1, dict(s.__dict__)
 
 
+def slot_deleted_again_and_again(x, s):
+    for n in range(3):
+        s.a = n
+        del s.a
+    return x + 1, hasattr(s, "a")
+
+
+def name_deleted_again_and_again(x, s):
+    for n in range(2):
+        vars(s)["n"] = n
+        del s.n
+    s.n = 7
+    del s.n
+    return x + 1, dict(s.__dict__)
+
+
 @pytest.mark.parametrize("cls", [Slotted, Answering], ids=["", "with __getattr__"])
-@pytest.mark.parametrize("f", [asked_for_slots, slot_set_and_deleted, slot_deleted], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [asked_for_slots, slot_set_and_deleted, slot_deleted, slot_deleted_again_and_again], ids=lambda f: f.__name__)
 def test_whether_a_slot_holds_something_is_guarded(f, cls):
     handle = strict_compile(f, backend="eager")
     for given in ({}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}, {}):
@@ -1231,14 +1247,15 @@ def test_whether_a_slot_holds_something_is_guarded(f, cls):
             assert [getattr(mine, name, None) for name in "ab"] == [getattr(yours, name, None) for name in "ab"]
 
 
-def test_whether_a_name_was_there_before_it_was_set_and_deleted_is_guarded():
+@pytest.mark.parametrize("f", [name_set_and_deleted, name_deleted_again_and_again], ids=lambda f: f.__name__)
+def test_whether_a_name_was_there_before_it_was_set_and_deleted_is_guarded(f):
     class Plain:
         pass
 
-    handle = strict_compile(name_set_and_deleted, backend="eager")
+    handle = strict_compile(f, backend="eager")
     for given in ({}, {"n": 1}, {"m": 2}, {"n": 1, "m": 2}):
         mine, yours = Plain(), Plain()
         vars(mine).update(given)
         vars(yours).update(given)
         for _ in range(2):
-            assert str(handle(vec(2), yours)) == str(name_set_and_deleted(vec(2), mine)) and vars(mine) == vars(yours)
+            assert str(handle(vec(2), yours)) == str(f(vec(2), mine)) and vars(mine) == vars(yours)
