@@ -1,7 +1,9 @@
 """Functions: arguments of every kind, closures, nested functions, methods, decorators, recursion."""
 from __future__ import annotations
 
+import collections
 import functools
+import weakref
 
 import pytest
 import torch
@@ -837,3 +839,34 @@ def test_partial_of_a_partial():
         return x + 1, outer.func is taking, outer.args, outer.keywords, outer(5), functools.partial(p, 7).args, functools.partial(p, 7)
 
     check(f, vec(2), functools.partial(taking, 1, k=2))
+
+
+class Watched(collections.UserDict):
+    """A dispatch cache that says what it is asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def __getitem__(self, key):
+        found = self.data[key]
+        self.asked.append(key)
+        return found
+
+
+def test_a_single_dispatch_whose_cache_is_the_programs(monkeypatch):
+    def f(x, general, watched):
+        general([]), general({})
+        before = list(watched.asked)
+        general([])
+        return x + 1, before, list(watched.asked), general.registry[object] is general.dispatch(int)
+
+    def made():
+        watched = Watched()
+        with monkeypatch.context() as patch:
+            patch.setattr(weakref, "WeakKeyDictionary", lambda: watched)
+            return functools.singledispatch(lambda obj: "base"), watched
+
+    handle, mine, yours = strict_compile(f, backend="eager"), made(), made()
+    for _ in range(3):
+        assert str(handle(vec(2), *yours)) == str(f(vec(2), *mine))
