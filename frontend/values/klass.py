@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.native import UNBOUND
-from ...guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, Source, TypeOf
+from ...guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf
 from .base import Call, Value
 from .constant import fold, foldable
 from .function import MethodValue
@@ -81,14 +81,16 @@ def is_plainly_named(cls: type) -> bool:
     return all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ())
 
 
-def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
-    """The value that the traced program stored under a name of a class, if that is what the class has there now; else MISSING."""
+def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None) -> Any:
+    """The value that the traced program stored under a name of a class, if that is what the class has there now; else MISSING. `path`:
+    one to the class, should its name not lead to it."""
     if not tx.effects.globals:
         return MISSING
     deleted = False
-    for owner in cls.__mro__:
+    for place, owner in enumerate(cls.__mro__):
         stored = tx.effects.globals.get((id(owner), name))
         if stored is not None and stored[1] is not None:
+            _rely_on_bases(tx, cls, name, path, place)
             return stored[1]
         deleted = deleted or stored is not None
         if name in owner.__dict__:
@@ -100,11 +102,21 @@ def stored_in_class(tx: TraceContext, cls: type, name: str) -> Any:
     return MISSING
 
 
+def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, count: int) -> None:
+    """The first `count` classes of the method resolution order have nothing under a name."""
+    of = class_path(tx, cls, path) if count else None
+    for place, owner in enumerate(cls.__mro__[:count]):
+        if of is None:
+            raise GraphBreak("unsupported-value", f"attribute {name}, stored in a base of a class that no path leads to")
+        if (id(owner), name) not in tx.effects.globals:
+            tx.guard(ClassDict(MroItem(of, place) if place else of), Kind.ABSENT, name)
+
+
 def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
     """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
     of = class_path(tx, cls, path)
     owner, raw = lookup(cls, name)
-    if stored_in_class(tx, cls, name) is not MISSING:
+    if stored_in_class(tx, cls, name, path) is not MISSING:
         raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
     source = of and ClassAttribute(of, name)
     if owner is None:
@@ -198,7 +210,7 @@ class ClassValue(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
             return tx.wrap(type.__getattribute__(self.cls, name), tx.attr_source(self.path(tx), name))
-        stored = stored_in_class(tx, self.cls, name)
+        stored = stored_in_class(tx, self.cls, name, self.path(tx))
         if stored is not MISSING:
             return stored
         meta, first = lookup(type(self.cls), name)
@@ -248,7 +260,7 @@ class ClassValue(Value):
             return False
         if self.cls.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) != HEAP_TYPE or lookup(meta, name)[0] is not None:
             return False
-        if (id(self.cls), name) in tx.effects.globals or stored_in_class(tx, self.cls, name) is not MISSING:
+        if (id(self.cls), name) in tx.effects.globals or stored_in_class(tx, self.cls, name, self.path(tx)) is not MISSING:
             return True
         raw, _ = raw_attribute(tx, self.cls, name, self.path(tx))
         return raw is MISSING or not hasattr(type(raw), "__get__")

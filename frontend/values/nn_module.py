@@ -26,9 +26,9 @@ OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backwa
 GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
 
 
-def has_attribute(tx: TraceContext, cls: type, name: str) -> bool:
+def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> bool:
     """Whether a class has a name, in the program's eyes."""
-    return lookup(cls, name)[0] is not None or stored_in_class(tx, cls, name) is not MISSING
+    return lookup(cls, name)[0] is not None or stored_in_class(tx, cls, name, path) is not MISSING
 
 
 class ModuleValue(UserObject):
@@ -38,7 +38,7 @@ class ModuleValue(UserObject):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         own = instance_dict(self.real)
-        if own is None or name in own or name in self.attrs or has_attribute(tx, self.cls, name):
+        if own is None or name in own or name in self.attrs or has_attribute(tx, self.cls, name, self.source and TypeOf(self.source)):
             return super().generic_attribute(tx, name)
         for table in TABLES:
             if name in own[table]:

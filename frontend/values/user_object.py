@@ -101,7 +101,7 @@ class UserObject(Mutable):
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
         """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
-        if stored_in_class(tx, self.cls, name) is not MISSING:
+        if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
             return None
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
@@ -132,7 +132,7 @@ class UserObject(Mutable):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         """object.__getattribute__."""
-        stored = stored_in_class(tx, self.cls, name)
+        stored = stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source))
         if stored is not MISSING:  # no descriptor
             own = self.own_attribute(tx, name)
             return stored if own is None else own

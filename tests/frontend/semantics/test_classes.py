@@ -1259,3 +1259,35 @@ def test_whether_a_name_was_there_before_it_was_set_and_deleted_is_guarded(f):
         vars(yours).update(given)
         for _ in range(2):
             assert str(handle(vec(2), yours)) == str(f(vec(2), mine)) and vars(mine) == vars(yours)
+
+
+class Tallied:
+    count = 0
+
+    def __init__(self):
+        type(self).count += 1
+
+
+class TalliedToo(Tallied):
+    pass
+
+
+class Third(TalliedToo):
+    pass
+
+
+@pytest.mark.parametrize("cls", [Tallied, TalliedToo, Third])
+def test_what_a_class_has_itself_hides_what_is_stored_in_its_base(cls):
+    def f(x, n, given):
+        Tallied.count = n
+        made = cls()
+        return x + made.count, cls.count, given.count, TalliedToo.count
+
+    def asked(run):
+        for owner in (Tallied, TalliedToo, Third):
+            owner.count = 0
+            if owner is not Tallied:
+                del owner.count
+        return [str(run(vec(2), n, given)) for n in (2, 5, 5) for given in (Tallied(), Third())] + [vars(o).get("count") for o in cls.__mro__[:-1]]
+
+    assert asked(strict_compile(f, backend="eager")) == asked(f)
