@@ -61,11 +61,16 @@ def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes):
         return True
     written = {_storage(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
+    written |= {_storage(node) for node in gm.graph.nodes if is_data(node)} - {None}  # no version tells of writes through x.data
     outputs = gm.graph.output_node().all_input_nodes
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     shared = any(_storage(node) in written for node in outputs if node.op != "placeholder")
     among_inputs = any(_storage(node) in written and not node.meta.get("mutated") for node in inputs)
     return shared or among_inputs
+
+
+def is_data(node: torch.fx.Node) -> bool:
+    return node.target is getattr and node.args[1] == "data"
 
 
 def _name(node: torch.fx.Node) -> str:

@@ -36,21 +36,25 @@ def _item_refused(tensor: Any, key: Any, value: Any) -> bool:
 
 
 def _refused(written: torch.Tensor, operands: list[torch.Tensor]) -> bool:
-    if not _plain(written):
+    if not _strided(written):
         return False
-    return overlaps_itself(written) or any(_plain(other) and overlap_in_part(written, other) for other in operands)
+    return overlaps_itself(written) or (_plain(written) and any(_plain(other) and overlap_in_part(written, other) for other in operands))
+
+
+def _strided(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _plain(tensor: torch.Tensor) -> bool:
-    """Whether it is known how a tensor lies in memory."""
-    if tensor.layout is not torch.strided or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return False
-    return not any(isinstance(number, torch.SymInt) for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()))
+    """Whether it is known in numbers how a tensor lies in memory."""
+    numbers = (*tensor.shape, *tensor.stride(), tensor.storage_offset()) if _strided(tensor) else (None,)
+    return all(type(number) is int for number in numbers)
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two items of a tensor are one number in memory, as torch judges it."""
-    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) and tensor.numel() > 0
+    """Whether two items of a tensor are one number in memory, as torch judges it. A size that varies is asked where it matters alone."""
+    repeats = (type(stride) is int and stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return any(repeats) and tensor.numel() > 0
 
 
 def _share(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -203,3 +203,15 @@ def test_a_variable_named_as_an_operator_hides_no_helper():
     x = rows(4, 4)
     for mine, yours in zip(f(x), framejit.compile(f, backend="native")(x), strict=True):
         torch.testing.assert_close(mine, yours)
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_what_is_written_through_data_shares_memory(history):
+    def f(x):
+        inner = x.data
+        inner.neg_()
+        return inner, inner * 2
+
+    x = torch.ones(2, 3, requires_grad=history)
+    inner, doubled = framejit.compile(f, backend="native")(x)
+    assert inner.data_ptr() == x.data_ptr() and x[0, 0] == -1 and doubled[0, 0] == -2 and not inner.requires_grad

@@ -558,3 +558,21 @@ def test_numbers_of_more_digits_than_python_shows(use):
     for n in (HUGE, HUGE + 1, HUGE * 3, 7, HUGE - 9, 8, 9, HUGE):
         assert (asked(handle, n) == asked(use, n)) is True
     handle.framejit.generated(), handle.framejit.explain()
+
+
+def test_a_refused_write_into_a_tensor_of_varying_size_loses_nothing_before_it():
+    def f(x, items):
+        x += 1
+        items.append(x * 2)
+        row = x.sum(0, keepdim=True).expand(x.shape)
+        row += 1
+        return row
+
+    handle = framejit.compile(f, backend="eager", dynamic=True)
+    for rows in (2, 3, 4):
+        mine, yours, x, y = [], [], torch.ones(rows, 3), torch.ones(rows, 3)
+        for run, items, given in ((f, mine, x), (handle, yours, y)):
+            with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+                run(given, items)
+        assert torch.equal(x, y) and len(mine) == len(yours) == 1 and torch.equal(mine[0], yours[0])
+    assert torch.equal(handle(torch.ones(1, 3), []), f(torch.ones(1, 3), []))
