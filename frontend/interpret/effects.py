@@ -51,7 +51,7 @@ class EffectLog:
         self.expected: list[Expectation] = []
         self._kept_expected = 0
         self.forbidden: str | None = None  # what must not change anything
-        self.watched_by: str | None = None  # what may look, from now on, at all that was_there before the frame
+        self.watched_by: str | None = None  # what may look, from now on, at all that was there before the frame
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
