@@ -129,7 +129,7 @@ class Value:
         return False
 
 
-def unless_stopped(get: Callable[[], Value]) -> Value | None:
+def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
     """What a next() in C makes of a function that may raise StopIteration."""
     try:
         return get()
