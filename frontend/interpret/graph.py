@@ -130,7 +130,8 @@ class GraphBuilder:
     def _fake_of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
         dims, start = self._dynamic_dims(real, source), time.perf_counter()
         try:
-            return self.tx.shapes.fake(self.fake_mode, real, source, dims) if dims else self.fake_mode.from_tensor(real, static_shapes=True)
+            shapes = self.tx.shapes
+            return shapes.fake(self.fake_mode, real, source, dims) if dims else shapes.fixed(self.fake_mode, real, source)
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
 

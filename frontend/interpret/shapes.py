@@ -153,10 +153,22 @@ class Shapes:
             self._found(TensorProperty(source, "size", dim), size)
             if dims.get(dim) is not None:
                 self._mark(size, dims[dim])
+        self._found_places(fake, source)
+        return fake
+
+    def fixed(self, mode: FakeTensorMode, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """A fake tensor of the very sizes; with symbols all the same, where a view of it was given some before."""
+        fake = mode.from_tensor(real, static_shapes=True)
+        if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
+            for dim, size in enumerate(fake.shape):
+                self._found(TensorProperty(source, "size", dim), size)
+            self._found_places(fake, source)
+        return fake
+
+    def _found_places(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):
             self._found(TensorProperty(source, "stride", dim), stride)
         self._found(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
-        return fake
 
     def input(self, number: int | float, source: Source) -> SymbolicNumber:
         """The value of a number that the program is given."""

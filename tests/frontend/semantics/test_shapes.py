@@ -576,3 +576,17 @@ def test_a_refused_write_into_a_tensor_of_varying_size_loses_nothing_before_it()
                 run(given, items)
         assert torch.equal(x, y) and len(mine) == len(yours) == 1 and torch.equal(mine[0], yours[0])
     assert torch.equal(handle(torch.ones(1, 3), []), f(torch.ones(1, 3), []))
+
+
+def test_a_view_of_varying_size_beside_what_it_is_a_view_of():
+    def f(view, x):
+        return view * 2, x.shape[0], x
+
+    handle = framejit.compile(f, backend="eager")
+    for rows in (4, 5, 7):
+        x = torch.ones(rows, 3)
+        view = x.t().t()
+        framejit.mark_dynamic(view, 0)
+        doubled, size, same = handle(view, x)
+        assert doubled.shape == x.shape and size == rows and same is x
+    assert handle.framejit.compiles == 1
