@@ -130,8 +130,12 @@ class GraphBuilder:
     def _fake_of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
         dims, start = self._dynamic_dims(real, source), time.perf_counter()
         try:
-            shapes = self.tx.shapes
-            return shapes.fake(self.fake_mode, real, source, dims) if dims else shapes.fixed(self.fake_mode, real, source)
+            if dims:
+                return self.tx.shapes.fake(self.fake_mode, real, source, dims)
+            fake = self.fake_mode.from_tensor(real, static_shapes=True)
+            if self.tx.has_shapes:
+                self.tx.shapes.found_by_a_view(fake, source)
+            return fake
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
 

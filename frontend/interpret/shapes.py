@@ -156,14 +156,12 @@ class Shapes:
         self._found_places(fake, source)
         return fake
 
-    def fixed(self, mode: FakeTensorMode, real: torch.Tensor, source: Source) -> torch.Tensor:
-        """A fake tensor of the very sizes; with symbols all the same, where a view of it was given some before."""
-        fake = mode.from_tensor(real, static_shapes=True)
+    def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
+        """A tensor that was to have no symbols has those of a view of it, where that was an input before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
             for dim, size in enumerate(fake.shape):
                 self._found(TensorProperty(source, "size", dim), size)
             self._found_places(fake, source)
-        return fake
 
     def _found_places(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):

@@ -210,7 +210,7 @@ class Trace:
         loop = (id(frame.decoded.code), target)
         if loop in self.loops:
             raise GraphBreak("long-loop", str(self.options.unroll_turns))
-        work = self.instructions + OPERATION * (len(self.graph.nodes) + self.shapes.asked)
+        work = self.instructions + OPERATION * (len(self.graph.nodes) + (self.shapes.asked if self.has_shapes else 0))
         turns = self.turns.get((frame, target))
         if turns is None:
             turns = self.turns[frame, target] = Turns(work, self.place())

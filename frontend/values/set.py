@@ -82,6 +82,8 @@ class SetValue(BuiltinContainer):
     def ordered(self, tx: TraceContext) -> list[Value]:
         """The members as Python would give them; guarded for an existing set."""
         if len(self.members) > 1:
+            if self.source is not None and self in tx.effects.changed:  # where the new ones lie depends on the table's past
+                raise self.unsupported("iteration after a change")
             if not self.has_order():
                 raise self.unsupported("iteration in an order that depends on addresses")
             if self.is_known():
@@ -178,6 +180,8 @@ def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
 def set_pop(tx: TraceContext, self: SetValue) -> Value:
     if not self.members:
         raise tx.throw(KeyError, "pop from an empty set")
+    if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
+        raise self.unsupported("pop()")
     self.ordered(tx)
     tx.effects.change(self)
     return self.members.pop(self.order.pop())

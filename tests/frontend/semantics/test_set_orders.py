@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 EXPRESSIONS = """
 set(l)
@@ -77,3 +77,36 @@ def test_a_view_of_values_is_no_set():
             return x + 1, str(error)
 
     check(f, vec(2), {"a": 1})
+
+
+def grown(*left):
+    """A set in a large table: where its members lie is not where they would in a new one."""
+    made = set(range(1000))
+    for member in made - set(left):
+        made.discard(member)
+    return made
+
+
+def popped_and_added(x, s):
+    first = s.pop()
+    s.add(first)
+    return x + 1, first
+
+
+def added_and_listed(x, s):
+    s.add(2)
+    return x + 1, list(s)
+
+
+def changed_and_walked(x, s):
+    s.discard(9)
+    s |= {2}
+    return x + 1, [member for member in s]
+
+
+@pytest.mark.parametrize("make", [lambda: {1, 2, 3}, lambda: grown(1, 9), lambda: grown(1, 9, 17, 25), lambda: {5}], ids=["small", "two", "four", "one"])
+@pytest.mark.parametrize("f", [popped_and_added, added_and_listed, changed_and_walked], ids=lambda f: f.__name__)
+def test_an_existing_set_keeps_its_table(f, make):
+    handle, mine, yours = strict_compile(f, backend="eager"), make(), make()
+    for _ in range(5):
+        assert str(handle(vec(2), yours)) == str(f(vec(2), mine)) and list(mine) == list(yours)

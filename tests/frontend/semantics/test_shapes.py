@@ -2,6 +2,8 @@
 import copy
 import logging
 import math
+import subprocess
+import sys
 import warnings
 
 import framejit
@@ -590,3 +592,26 @@ def test_a_view_of_varying_size_beside_what_it_is_a_view_of():
         doubled, size, same = handle(view, x)
         assert doubled.shape == x.shape and size == rows and same is x
     assert handle.framejit.compiles == 1
+
+
+WITHOUT_A_SYMBOL = """
+import sys
+import torch
+import framejit
+
+def f(x, out, items):
+    for item in items:
+        x = x * 2 + item
+    return torch.add(x, 1, out=out), out[1:]
+
+handle = framejit.compile(f, backend="eager")
+handle(torch.ones(3), torch.empty(3), [1, 2, 3])
+assert handle.framejit.compiles == 1
+assert "framejit.frontend.interpret.trace" in sys.modules
+assert "framejit.frontend.interpret.shapes" not in sys.modules
+"""
+
+
+def test_a_capture_without_a_symbol_does_not_load_symbolic_shapes():
+    """They take half a second to import, and fakes of their environment have symbols in places of their own."""
+    subprocess.run([sys.executable, "-c", WITHOUT_A_SYMBOL], check=True)
