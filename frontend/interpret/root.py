@@ -38,6 +38,7 @@ class RootInterpreter(Interpreter):
     def capture(self) -> Return | Break:
         tx = self.tx
         tx.frames.append(self)
+        tx.given = list(self.slots)
         try:
             if self.awaited is not None:
                 self.await_result()

@@ -65,6 +65,7 @@ from .effects import EffectLog
 from .forgotten import Leads
 from .graph import GraphBuilder, is_symbolic
 from .inline import inline
+from .let_go import may_be_gone
 from .outcome import Reached, Restart
 from .variation import Variation
 
@@ -135,6 +136,7 @@ class Trace:
         self.handled: Value | None = None  # the exception that is being handled
         self._outside = sys.exc_info()[1]  # ... around the frame
         self.frames: list[Interpreter] = []  # innermost last
+        self.given: list[Value | None] = []  # the outermost one's slots at its start
         self.instructions = 0
         self.stop_at = stop_at  # the place of the break, where it is known beforehand (outcome.py)
         self.loops = loops
@@ -203,6 +205,7 @@ class Trace:
         self.effects.globals.clear()
         self._outside = None
         self.frames.clear()
+        self.given.clear()
         self.graph.forget()
 
     def turn(self, frame: Interpreter, target: int) -> None:
@@ -311,6 +314,9 @@ class Trace:
         if type(value) is Lazy:
             return self.wrap_held(value.object, value.source)
         return value
+
+    def may_be_gone(self, obj: Any) -> bool:
+        return may_be_gone(self, obj)
 
     def wrap_held(self, obj: Any, source: Source | None) -> Value:
         """As wrap, of what an existing object holds: a copy of a container that no path leads to would take its changes."""

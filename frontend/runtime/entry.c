@@ -189,8 +189,12 @@ entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like, 
         result = call_in_mode(tstate, on, function, slots, nslotsf, NULL);
     }
     else {
+        if (on != NULL && PyFunction_Check(function)) {
+            thread_mode.release_lifted = &lifted; /* what the code lets go of dies then */
+        }
         result = call_with_lifted(tstate, on, function, slots, PyVectorcall_NARGS(nslotsf), lifted);
-        Py_DECREF(lifted);
+        thread_mode.release_lifted = NULL;
+        Py_XDECREF(lifted);
     }
     Py_DECREF(function);
     return result;

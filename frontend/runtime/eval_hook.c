@@ -63,8 +63,11 @@ is_candidate(Mode *mode, Frame *frame, int throwflag)
         mode->pass = NULL;
         if (mode->release != NULL) {
             Py_CLEAR(*mode->release); /* the frame has a reference of its own by now */
-            mode->release = NULL;
         }
+        if (mode->release_lifted != NULL) {
+            Py_CLEAR(*mode->release_lifted);
+        }
+        mode->release = mode->release_lifted = NULL;
         return 0;
     }
     return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled;

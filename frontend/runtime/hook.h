@@ -94,7 +94,7 @@ typedef struct {
     int quiet;          /* depth of graphs, compiles and callbacks */
     Stance stance;      /* STANCE_INHERITED: the process's */
     PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
-    PyObject **release; /* ... and then this reference of the caller's is not needed any more */
+    PyObject **release, **release_lifted; /* ... and then these references of the caller's are not needed any more */
     Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
     /* Under `low` C levels get scarce and frames run with the hook off; under `end` there is nothing left. */
     uintptr_t stack_low, stack_end;

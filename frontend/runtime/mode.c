@@ -83,7 +83,7 @@ call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t
     }
     PyObject *result = call_vector(function, args, nargsf, kwnames);
     mode->pass = NULL; /* still set if the call failed before it had a frame */
-    mode->release = NULL;
+    mode->release = mode->release_lifted = NULL;
     mode_set_current(mode, outer);
     Py_XDECREF(handle);
     return result;

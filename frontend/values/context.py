@@ -98,6 +98,9 @@ class TraceContext(Protocol):
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""
 
+    def may_be_gone(self, obj: Any) -> bool:
+        """Whether an existing object may have died by now, but for what holds it until the frame is replayed."""
+
     def real(self, value: Value) -> Any:
         """The existing object that a value stands for, or None."""
 

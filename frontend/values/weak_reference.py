@@ -29,4 +29,7 @@ class WeakReference(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs or self.source is None:
             return super().call(tx, args, kwargs)
-        return tx.wrap(self.real(), Referent(self.source))
+        referent = self.real()
+        if referent is not None and tx.may_be_gone(referent):
+            raise self.unsupported("called where its object may be gone")
+        return tx.wrap(referent, Referent(self.source))

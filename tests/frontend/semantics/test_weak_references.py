@@ -1,0 +1,158 @@
+"""Weak references: asked behind changes that take the last reference to their object, they lead nowhere."""
+from __future__ import annotations
+
+import weakref
+
+import framejit
+import pytest
+import torch
+
+from .harness import strict_compile, vec
+
+
+class Node:
+    pass
+
+
+class Slotted:
+    __slots__ = ("__weakref__", "child")
+
+
+HELD = Node()
+
+
+def attribute_replaced(x, node, r):
+    node.child = None
+    return x + 1, r() is None
+
+
+def slot_replaced(x, node, r):
+    node.child = None
+    return x + 1, r() is None
+
+
+def another_attribute_replaced(x, node, r):
+    node.other = [1]
+    node.count = 3
+    return x + 1, r() is None
+
+
+def above_replaced(x, node, r):
+    node.child.child = 1
+    node.child = node.child.child
+    return x + 1, r() is None
+
+
+@framejit.disable
+def is_gone(r):
+    return r() is None
+
+
+def gone_at_a_break(x, node, r):
+    node.child.child = 1
+    node.child = None
+    gone = is_gone(r)
+    return x + 1, gone
+
+
+def list_emptied(x, items, r):
+    items.clear()
+    return x + 1, r() is None
+
+
+def list_added_to(x, items, r):
+    items.append(3)
+    return x + 1, r() is None
+
+
+def list_reordered(x, items, r):
+    items.insert(0, len(items))
+    return x + 1, r() is None
+
+
+def key_deleted(x, found, r):
+    del found["a"]
+    return x + 1, r() is None
+
+
+def key_set(x, found, r):
+    found["b"] = 1
+    return x + 1, r() is None
+
+
+def global_replaced(x, _, r):
+    global HELD
+    HELD = 1
+    return x + 1, r() is None
+
+
+def variable_deleted(x, _, r):
+    node = Node()
+    r = weakref.ref(node)
+    y = x + 1
+    del node
+    return y, r() is None
+
+
+def variable_kept(x, _, r):
+    node = Node()
+    r = weakref.ref(node)
+    y = x + 1
+    return y, r() is None
+
+
+def container(make, get):
+    def made():
+        it = make()
+        return it, weakref.ref(get(it))
+
+    return made
+
+
+def node(cls=Node):
+    made = cls()
+    made.child = Node()
+    return made
+
+
+def in_a_global():
+    global HELD
+    HELD = Node()
+    return None, weakref.ref(HELD)
+
+
+a_node = container(node, lambda it: it.child)
+a_list = container(lambda: [Node()], lambda it: it[0])
+a_dict = container(lambda: {"a": Node()}, lambda it: it["a"])
+
+
+@pytest.mark.parametrize(
+    ("f", "make", "whole"),
+    [(attribute_replaced, a_node, False), (slot_replaced, container(lambda: node(Slotted), lambda it: it.child), False),
+     (another_attribute_replaced, a_node, True), (above_replaced, a_node, False), (gone_at_a_break, a_node, False),
+     (list_emptied, a_list, False), (list_added_to, a_list, True), (list_reordered, a_list, True), (key_deleted, a_dict, False), (key_set, a_dict, True), (global_replaced, in_a_global, False),
+     (variable_deleted, a_list, False), (variable_kept, a_list, False)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_asked_behind_a_change(f, make, whole):
+    handle = strict_compile(f, backend="eager", fullgraph=whole)
+    for _ in range(3):
+        assert str(handle(vec(2), *make())) == str(f(vec(2), *make()))
+
+
+def test_a_module_that_counts_and_keeps_stays_whole():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.calls, self.history = torch.nn.LSTM(3, 3), 0, []
+
+        def forward(self, x):
+            self.calls += 1
+            self.history.append(self.calls)
+            return self.layer(x)[0]
+
+    model = Model()
+    handle = framejit.compile(model, backend="eager", fullgraph=True)  # an LSTM looks at its weights through weak references
+    for _ in range(3):
+        handle(torch.ones(2, 1, 3))
+    assert model.history == [1, 2, 3]
