@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -274,15 +275,19 @@ class DeepCopy:
 
 def fills_its_storage(tensor: torch.Tensor) -> bool:
     """Whether a tensor lies in all of its memory, each item once, so that a clone is all that a deep copy is."""
-    if is_functorch_wrapped_tensor(tensor) or any(isinstance(n, torch.SymInt) for n in (*tensor.shape, *tensor.stride())):
+    if is_functorch_wrapped_tensor(tensor):
         return False
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != expected:
             return False
         expected *= size
-    plain = not tensor.is_conj() and not tensor.is_neg() and tensor.storage_offset() == 0
-    return plain and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    if tensor.is_conj() or tensor.is_neg() or tensor.storage_offset() != 0:
+        return False
+    size = tensor.untyped_storage().nbytes()
+    if isinstance(tensor, FakeTensor) and size == 0:  # torch does not measure what a trace with symbols has made
+        return not tensor._is_view()
+    return bool(size == tensor.numel() * tensor.element_size())
 
 
 RULES: tuple[tuple[type, Any], ...] = (

@@ -615,3 +615,20 @@ assert "framejit.frontend.interpret.shapes" not in sys.modules
 def test_a_capture_without_a_symbol_does_not_load_symbolic_shapes():
     """They take half a second to import, and fakes of their environment have symbols in places of their own."""
     subprocess.run([sys.executable, "-c", WITHOUT_A_SYMBOL], check=True)
+
+
+def copied_deeply(x):
+    y = x * 2
+    copied = copy.deepcopy({"y": y, "x": x})
+    copied["y"].add_(1)
+    copied["x"].add_(1)
+    return y, copied, x
+
+
+def test_deep_copies_of_tensors_that_vary():
+    assert compiles(copied_deeply, rows(5, 6, 7), dynamic=True) == 1
+    assert compiles(copied_deeply, rows(5, 6, 7)) == 2
+    handle = framejit.compile(lambda x: copy.deepcopy([x[1:]]), backend="eager", dynamic=True)
+    for size in (5, 6):
+        copied = handle(torch.ones(size, 3))[0]  # of a part of memory, all of it
+        assert copied.untyped_storage().nbytes() == size * 12 and copied.storage_offset() == 3
