@@ -78,6 +78,10 @@ class TraceContext(Protocol):
     def shapes(self) -> Shapes:
         """The symbols of this capture."""
 
+    @property
+    def has_shapes(self) -> bool:
+        """Whether there are any."""
+
     def is_symbolic(self, source: Source, number: int | float) -> bool:
         """Whether a number that the program is given is to be a symbol."""
 

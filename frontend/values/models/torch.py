@@ -183,6 +183,8 @@ def tensor_size(tx: TraceContext, self: TensorValue, dim: Value | None = None) -
 
 @method(torch.Tensor, "stride")
 def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
+    if self.source is None and tx.has_shapes and any(type(size) is int and size == 1 for size in self.fake.shape):
+        raise self.unsupported("the stride of a dimension of one element, where sizes vary")  # symbolic shapes give it another
     if dim is None or dim.constant() is None:
         return tx.wrap(self.fake.stride(), None)
     return fold(tx, self.fake.stride, [dim], {})

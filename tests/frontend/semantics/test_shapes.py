@@ -632,3 +632,14 @@ def test_deep_copies_of_tensors_that_vary():
     for size in (5, 6):
         copied = handle(torch.ones(size, 3))[0]  # of a part of memory, all of it
         assert copied.untyped_storage().nbytes() == size * 12 and copied.storage_offset() == 3
+
+
+STRIDES_OF_ONE = (
+    lambda x: x.reshape(1, -1).stride(), lambda x: x.sum().expand(1, 1).stride(), lambda x: x.permute(1, 0)[None].mul(2).stride(0),
+    lambda x: x.reshape(-1, 1).stride(), lambda x: (x[:, :1] * 2).stride(1), lambda x: x.sum()[None].expand(1, 1).stride(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", STRIDES_OF_ONE, ids=range(len(STRIDES_OF_ONE)))
+def test_strides_of_dimensions_of_one_element(asked):
+    compiles(lambda x: (x + 1, asked(x)), rows(5, 6, 1, 7), dynamic=True)
