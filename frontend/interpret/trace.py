@@ -374,15 +374,17 @@ class Trace:
         would be one. One list a type of which something was changed, or several were keys."""
         types_ = [value.python_type() for value in self.effects.changed if value.source is not None]
         by_type: dict[type, list[Source]] = {cls: [] for cls in (*types_, *(cls for cls, keys in self.keyed.items() if len(keys) > 1))}
+        walked: dict[int, Source] = {}  # paths to containers that were met under iterators alone
         for _, value in list(self._known.values()):
             if value.source is not None and value.python_type() in by_type:
                 by_type[value.python_type()].append(value.source)
             if isinstance(value, ExistingIterator) and type(value.walked) in by_type:
                 walks, known = IteratorPart(value.source, WALKED), self.known(value.walked)
-                if known is None:
+                same = walked.setdefault(id(value.walked), walks) if known is None else known.source
+                if same is walks:
                     by_type[type(value.walked)].append(walks)
-                elif known.source is not None:
-                    self.guard(walks, Kind.SAME, known.source)
+                elif same is not None:
+                    self.guard(walks, Kind.SAME, same)
         for item in self.graph.inputs:
             if item.value.python_type() in by_type and (item.source, Kind.TENSOR) in self.guards:
                 by_type[item.value.python_type()].append(item.source)

@@ -251,15 +251,14 @@ def report_specialised(piece: Piece, capture: Capture, options: Options, observe
 def all_guards(capture: Capture, used: Collection[torch.fx.Node]) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed."""
+    apart = capture.trace.apart()  # says what is one object, too
     guards = [*capture.trace.guards.values(), Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.has_shapes:
         guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
     inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
-    for apart in (sources, *capture.trace.apart()):
-        if len(apart) > 1:
-            guards.append(Guard(apart[0], Kind.DISTINCT, tuple(apart[1:])))
+    guards += [Guard(first, Kind.DISTINCT, tuple(others)) for first, *others in filter(None, (sources, *apart)) if others]
     return guards
 
 

@@ -6,6 +6,7 @@ import collections
 import itertools
 from typing import Any
 
+import framejit
 import pytest
 import torch
 
@@ -785,3 +786,35 @@ def test_a_value_sent_through_an_iterator_that_takes_none():
             return x + 1, str(error)
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+def walked_beside_a_change(x, one, other, changed):
+    changed.append(x)
+    return x + len(list(one)), len(list(other))
+
+
+def walked_by_two_loops(x, one, other, changed):
+    one, other = iter(one), iter(other)
+    next(one)
+    framejit.graph_break()
+    changed.append(x)
+    for _ in zip(one, other):
+        x = x + 1
+    return x, len(list(other))
+
+
+SAME_LISTS = {"none": (0, 1, 2), "both": (0, 0, 2), "first": (0, 1, 0), "second": (0, 1, 1), "all": (0, 0, 0)}
+
+
+@pytest.mark.parametrize("first", SAME_LISTS)
+@pytest.mark.parametrize("f", [walked_beside_a_change, walked_by_two_loops], ids=lambda f: f.__name__)
+def test_which_iterators_walk_one_list_is_guarded(f, first):
+    handle = strict_compile(f, backend="eager")
+    for places in (SAME_LISTS[first], *SAME_LISTS.values()):
+        told = []
+        for run in (f, handle):
+            lists = [[torch.ones(1) for _ in range(3)] for _ in range(3)]
+            one, other, changed = (lists[place] for place in places)
+            given = (iter(one), iter(other)) if f is walked_beside_a_change else (one, other)
+            told.append(str(run(vec(1), *given, changed)))
+        assert told[0] == told[1], places
