@@ -39,7 +39,8 @@ def let_go(tx: Trace) -> Iterator[Any]:
         if given is not None and given is not held:
             value = tx.look(given)
             if value is not held and not value.is_constant():
-                yield tx.real(value) or value
+                real = tx.real(value)
+                yield value if real is None else real
     for (_, name), (where, _) in tx.effects.globals.items():
         yield vars(where).get(name) if isinstance(where, type) else where.get(name)
     for value in filter(was_there, tx.effects.changed):

@@ -55,6 +55,11 @@ def gone_at_a_break(x, node, r):
     return x + 1, gone
 
 
+def tensor_replaced(x, node, r):
+    x = x * 2
+    return x + 1, r() is None
+
+
 def list_emptied(x, items, r):
     items.clear()
     return x + 1, r() is None
@@ -130,7 +135,7 @@ a_dict = container(lambda: {"a": Node()}, lambda it: it["a"])
     ("f", "make", "whole"),
     [(attribute_replaced, a_node, False), (slot_replaced, container(lambda: node(Slotted), lambda it: it.child), False),
      (another_attribute_replaced, a_node, True), (above_replaced, a_node, False), (gone_at_a_break, a_node, False),
-     (list_emptied, a_list, False), (list_added_to, a_list, True), (list_reordered, a_list, True), (key_deleted, a_dict, False), (key_set, a_dict, True), (global_replaced, in_a_global, False),
+     (tensor_replaced, a_node, True), (list_emptied, a_list, False), (list_added_to, a_list, True), (list_reordered, a_list, True), (key_deleted, a_dict, False), (key_set, a_dict, True), (global_replaced, in_a_global, False),
      (variable_deleted, a_list, False), (variable_kept, a_list, False)],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
