@@ -49,6 +49,7 @@ def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node])
     for number, node in enumerate(results):
         with gm.graph.inserting_after(last):
             last = gm.graph.placeholder(f"constant{number}")
+        last.target = last.name  # an input may be called so
         last.meta = dict(node.meta)
         node.replace_all_uses_with(last)
     for node in reversed(list(gm.graph.nodes)):

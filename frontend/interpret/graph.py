@@ -124,6 +124,7 @@ class GraphBuilder:
     def _placeholder(self, source: Source, example: Any) -> torch.fx.Node:
         with self.graph.inserting_after(self._last_input):
             node = self._last_input = self.graph.placeholder(self._identifier(source.name))
+        node.target = node.name  # not that of a builtin or of another node, which generated code would assign before this is read
         node.meta["example_value"] = example
         return node
 

@@ -21,6 +21,7 @@ from .sequence import (
     sequence_contains,
     sequence_iter,
     sequence_len,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -230,8 +231,9 @@ def popleft(tx: TraceContext, self: DequeValue) -> Value:
 
 @method(collections.deque, "rotate")
 def rotate(tx: TraceContext, self: DequeValue, n: Value | None = None) -> Value:
+    steps = 1 if n is None else whole_number(tx, n)
     self.move(tx)
-    steps = (1 if n is None else n.constant()) % max(len(self.items), 1)
+    steps %= max(len(self.items), 1)
     self.items = self.items[len(self.items) - steps :] + self.items[: len(self.items) - steps]
     return Constant(None)
 

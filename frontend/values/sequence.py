@@ -340,7 +340,7 @@ def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
     return Constant(None)
 
 
-def _index(tx: TraceContext, index: Value) -> Any:
+def whole_number(tx: TraceContext, index: Value) -> Any:
     found = index.constant()
     if not hasattr(type(found), "__index__"):
         raise tx.throw(TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer")
@@ -349,7 +349,7 @@ def _index(tx: TraceContext, index: Value) -> Any:
 
 @method(list, "insert")
 def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) -> Value:
-    where = _index(tx, index)
+    where = whole_number(tx, index)
     tx.effects.change(self)
     self.items.insert(where, item)
     return Constant(None)
@@ -357,7 +357,7 @@ def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) ->
 
 @method(list, "pop")
 def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
-    where = -1 if index is None else _index(tx, index)
+    where = -1 if index is None else whole_number(tx, index)
     if not -len(self.items) <= where < len(self.items):
         raise tx.throw(IndexError, "pop index out of range" if self.items else "pop from empty list")
     item = self.at(tx, where)

@@ -19,6 +19,9 @@ d[7]
 d[-4]
 d[0:1]
 d.insert(0, 1)
+d.rotate(2.0)
+d.rotate("a")
+d.rotate(True), d
 d.index(3, 0, 2)
 d + d, d * 2, 2 * d, d.maxlen, (d + deque([7, 8])).maxlen
 deque([1], -1)
