@@ -240,6 +240,8 @@ def tensor_backward(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 
 @method(torch.Tensor, "requires_grad_")
 def tensor_requires_grad(tx: TraceContext, self: TensorValue, requires_grad: Value | None = None) -> Value:
+    if requires_grad is not None and requires_grad.python_type() is not bool:
+        raise GraphBreak("exception-leaves", "TypeError of Tensor.requires_grad_()")
     wanted = requires_grad is None or requires_grad.truth(tx)
     if wanted == self.fake.requires_grad:
         return self

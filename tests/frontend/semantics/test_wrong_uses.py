@@ -22,6 +22,9 @@ d.insert(0, 1)
 d.rotate(2.0)
 d.rotate("a")
 d.rotate(True), d
+x.requires_grad_(1)
+x.detach().requires_grad_(o)
+x.detach().requires_grad_().requires_grad_(True).requires_grad
 d.index(3, 0, 2)
 d + d, d * 2, 2 * d, d.maxlen, (d + deque([7, 8])).maxlen
 deque([1], -1)
