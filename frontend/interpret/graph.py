@@ -30,6 +30,7 @@ from ..values.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..values.symbolic_number import SymbolicNumber
 from ..values.tensor import TensorValue
 from ..values.tensor_subclass import InstanceMet, TensorObject, dispatched, undressed_call
+from .mixed_dtypes import has_mixed_dtypes
 from .overlap import refused
 from .torch_log import without_torch_log
 
@@ -234,7 +235,7 @@ class GraphBuilder:
         asking, start = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS, time.perf_counter()
         try:
             with self.fake_mode, asking, without_torch_log():
-                if refused(target, args, kwargs):
+                if refused(target, args, kwargs) or has_mixed_dtypes(target, args, kwargs):
                     raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
                 try:
                     return apply(kind, target, args, kwargs)

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from .constructs import CONSTRUCTS
 from .definitions import SECTIONS
+from .modules import CONSTRUCTS  # those of constructs.py, and its own
 
 PRELUDE = '''
 import collections
@@ -158,7 +158,7 @@ KINDS = {  # what names may hold: the section that it needs, an expression that 
     "bags": ("Key", "{Key(1): x, Key(n): x}", "extra.bag"), "sets": ("Key", "{Key(2), Key(n)}", "extra.group"), "walks": ("walks", "Walk(x, 3)", "extra.walk"),
     "things": ("Thing", "Thing(x, n)", "extra.thing"), "records": ("records", "Record(x, n)", "extra.record"), "queues": ("", "collections.deque([x, x])", "extra.queue"),
     "orders": ("", "collections.OrderedDict(b=x, a=x)", "extra.order"), "defaults": ("", "collections.defaultdict(list)", "extra.default"),
-    "counters": ("", "collections.Counter([1, n, 2])", "extra.counter"),
+    "counters": ("", "collections.Counter([1, n, 2])", "extra.counter"), "nets": ("modules", "extra.net", "extra.net"),
 }  # fmt: skip
 NOISE = ("LOG.append('{}')", "print('{}')", "framejit.graph_break()", "LOG.append(COUNT)", "LOG.append('{}')")
 
@@ -650,6 +650,7 @@ EXTRAS: dict[str, Callable[[dict[str, Any], Callable[[float], torch.Tensor], Any
     "queue": lambda made, tensor, n: collections.deque([tensor(1), tensor(2)], 3 if n > 1 else None),
     "order": lambda made, tensor, n: collections.OrderedDict(b=tensor(1), a=tensor(2)),
     "default": lambda made, tensor, n: collections.defaultdict(list, {n: [1]}), "counter": lambda made, tensor, n: collections.Counter([1, n, 1]),
+    "net": lambda made, tensor, n: made["Wide" if n % 2 else "Net"](tensor(1), n),
 }  # fmt: skip
 
 
@@ -661,5 +662,7 @@ def disturb(arguments: tuple[Any, ...], namespace: dict[str, Any], random: Rando
         lambda: setattr(box, "tensor", x), lambda: setattr(box, "hook", torch.sin), lambda: setattr(namespace["Box"], "limit", 1),
         lambda: setattr(box, "__class__", namespace["Deep" if type(box).__name__ == "Box" else "Box"]), lambda: namespace["SETTINGS"].clear(),
         lambda: setattr(extra, "key", 1), lambda: extra.queue.append(y), lambda: extra.order.update(a=1), lambda: extra.counter.clear(),
-        lambda: items.insert(0, y), lambda: setattr(namespace["Box"], "shift", staticmethod(torch.cos)),
+        lambda: items.insert(0, y), lambda: setattr(namespace["Box"], "shift", staticmethod(torch.cos)), lambda: extra.net.eval(),
+        lambda: setattr(extra.net.layers[0], "scale", 9), lambda: extra.net.layers.append(torch.nn.ReLU()), lambda: setattr(extra.net, "n", 0.5),
+        lambda: setattr(extra.net, "gain", None), lambda: setattr(extra.net, "helper", torch.cos), lambda: extra.net.first.requires_grad_(False),
     ))()  # fmt: skip

@@ -1,0 +1,33 @@
+"""Products that torch refuses because their tensors are of several dtypes, which fake tensors do not notice.
+
+An error that comes out of a graph comes too late for what Python has done before it; one that is seen here breaks.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+PRODUCTS = frozenset({
+    "linear", "bilinear", "matmul", "__matmul__", "imatmul", "mm", "bmm", "mv", "dot", "addmm", "addmm_", "addmv", "addmv_", "addbmm",
+    "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "cdist", "grid_sample",
+})  # fmt: skip
+
+
+def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an operator that wants one dtype is given several. Under autocast it gets what it wants."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    if name not in PRODUCTS:
+        return False
+    given = list(_tensors((*args, *kwargs.values())))
+    return len({tensor.dtype for tensor in given}) > 1 and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in given)
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
