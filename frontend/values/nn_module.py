@@ -41,7 +41,7 @@ class ModuleValue(UserObject):
         if own is None or name in own or name in self.attrs or has_attribute(tx, self.cls, name, self.source and TypeOf(self.source)):
             return super().generic_attribute(tx, name)
         for table in TABLES:
-            if name in own[table]:
+            if name in own.get(table, ()):
                 known = self.seen.get(name)
                 if known is None or table in self.attrs:
                     known = self._from_table(tx, table, name)
@@ -71,15 +71,25 @@ class ModuleValue(UserObject):
         if lookup(self.cls, "__setattr__")[1] is not torch.nn.Module.__setattr__ or self.real is None:
             super().set_attribute(tx, name, value)
             return
-        own = instance_dict(self.real)
+        own = instance_dict(self.real) or {}
+        if any(table not in own for table in TABLES):
+            raise GraphBreak("unsupported-mutation", f"of {self.describe()}, which is being made,")
         is_module = issubclass(value.python_type(), torch.nn.Module)
         is_parameter = issubclass(value.python_type(), torch.nn.Parameter)
-        if is_module or is_parameter or name in own["_parameters"] or name in own["_modules"]:
+        if is_module or is_parameter or self._holds(tx, "_parameters", name) or self._holds(tx, "_modules", name):
             raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
-        if name in own["_buffers"]:
+        if self._holds(tx, "_buffers", name):
             tx.table(self, "_buffers").put(tx, tx.wrap(name, None), value)
             return
         self.generic_set_attribute(tx, name, value)
+
+    def _holds(self, tx: TraceContext, table: str, name: str) -> bool:
+        """Whether a table has a name, as the traced program has left it."""
+        real = (instance_dict(self.real) or {})[table]
+        known = tx.known(real)
+        if table in self.attrs or known in tx.effects.changed:
+            return tx.table(self, table).get(tx, tx.wrap(name, None)) is not None
+        return name in real
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:

@@ -665,3 +665,59 @@ def test_hooks_that_are_always_called_are_called_where_a_module_raises(everywher
         assert log == expected and len(log) == 2
     finally:
         handle.remove()
+
+
+class Buffered(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("b", torch.ones(2))
+
+
+def registered_and_set(x, m):
+    m.register_buffer("more", x + 1)
+    m.more = x * 2
+    return x + m.more, "more" in vars(m)
+
+
+def put_and_set(x, m):
+    m._buffers["q"] = x + 1
+    m.q = x * 5
+    return m.q, "q" in vars(m)
+
+
+def popped_and_set(x, m):
+    m._buffers.pop("b")
+    m.b = x * 5
+    return m.b, "b" in vars(m)
+
+
+def deleted_and_set(x, m):
+    del m.b
+    m.b = x
+    return x + 1, "b" in vars(m)
+
+
+def made_once(x, m):
+    if not hasattr(m, "cache"):
+        m.register_buffer("cache", torch.zeros(2), persistent=False)
+    m.cache = m.cache + x
+    return m.cache * 2, list(m.state_dict())
+
+
+@pytest.mark.parametrize("f", [registered_and_set, put_and_set, popped_and_set, deleted_and_set, made_once], ids=lambda f: f.__name__)
+def test_what_is_a_buffer_is_what_the_program_has_left(f):
+    check(f, vec(2), Buffered(), graphs=None, breaks=None)
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, scale):
+        self.early = scale + 1
+        super().__init__()
+        self.scale = scale
+
+
+def test_a_module_is_made_by_its_compiled_init():
+    compiled = framejit.compile(Scaled.__init__, backend="eager")
+    made = Scaled.__new__(Scaled)
+    compiled(made, 3)
+    assert list(vars(made)) == list(vars(Scaled(3))) and made.scale == 3
