@@ -1,4 +1,4 @@
-"""Products of tensors of several dtypes: what the program has done before the error is not lost."""
+"""Operators on tensors of several dtypes: what the program has done before the error is not lost."""
 from __future__ import annotations
 
 import operator
@@ -13,6 +13,8 @@ PRODUCTS = {
     "linear": lambda x, w: F.linear(x, w), "matmul": lambda x, w: x @ w, "method": lambda x, w: x.mm(w), "into": lambda x, w: operator.imatmul(x, w),
     "addmm": lambda x, w: torch.addmm(x, x, w), "bias": lambda x, w: F.linear(x, x, w[0]), "einsum": lambda x, w: torch.einsum("ij,jk->ik", x, w),
     "einsum of a list": lambda x, w: torch.einsum("ij,jk->ik", [x, w]), "conv": lambda x, w: F.conv1d(x[None], w[None]), "bmm": lambda x, w: x[None].bmm(w[None]),
+    "norm": lambda x, w: F.layer_norm(x, (3,), w[0], w[0]), "batch norm": lambda x, w: F.batch_norm(x, w[0], w[0]),
+    "index_add": lambda x, w: x.index_add(0, torch.tensor([1]), w[:1]), "index_copy": lambda x, w: torch.index_copy(x, 0, torch.tensor([1]), source=w[:1]),
 }  # fmt: skip
 
 
