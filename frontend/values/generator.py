@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import Observed, Value, unless_stopped
 from .constant import Constant
+from .handled import Handled
 from .iterator import Iterator
 
 if TYPE_CHECKING:
@@ -74,14 +75,18 @@ class GeneratorValue(Iterator):
 
     def _go(self, tx: TraceContext, run: Any) -> Value:
         tx.effects.change(self)
+        around = tx.handled
+        opened = [item for item in self.frame.stack if isinstance(item, Handled)]
+        if opened:  # the exceptions that it handles are its own: they come back with it, and go when it waits
+            opened[0].previous, tx.handled = around, opened[-1].current
         try:
             yielded, value = run()
         except Observed as error:
-            self.finished = True
+            self.finished, tx.handled = True, around
             if issubclass(error.cls, StopIteration):
                 raise stopped_inside(tx, error.value) from None
             raise
-        self.started = True
+        self.started, tx.handled = True, around
         if yielded:
             tx.waits(self)
             return value

@@ -3,10 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
 from ...values.base import Observed, Value
 from ...values.constant import Constant
+from ...values.exception import ExceptionValue
 from ...values.generator import GeneratorValue, stopped_inside
+from ...values.handled import Handled
 from ...values.user_object import UserObject
 from ..outcome import Yielded
 from .table import handles
@@ -62,10 +65,11 @@ def throw(frame: Interpreter, error: Value) -> Yielded | None:
     """Raises in a frame that waits in a yield; in a `yield from`, what it waits for is asked first, and may yield again."""
     instr = frame.decoded.instrs[frame.pc - 2]
     raised = Observed(error)
+    handles_one = any(isinstance(item, Handled) for item in frame.stack)
     if instr.op is Op.SEND:
         inner = frame.peek()
         leaves = issubclass(error.python_type(), GeneratorExit)
-        if isinstance(inner, UserObject) or not (isinstance(inner, GeneratorValue) or inner.source is None):
+        if handles_one or isinstance(inner, UserObject) or not (isinstance(inner, GeneratorValue) or inner.source is None):
             raise inner.unsupported("an exception thrown through it")
         try:
             if isinstance(inner, GeneratorValue):
@@ -77,6 +81,10 @@ def throw(frame: Interpreter, error: Value) -> Yielded | None:
                 finish(frame, instr, stop.value.attribute(frame.tx, "value"))
                 return None
             raised = stop
+    elif handles_one:
+        if not isinstance(error, ExceptionValue) or error.source is not None:
+            raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
+        error.happens_during(frame.tx, frame.tx.handled)
     frame.push(Constant(None))
     frame.unwind(raised, frame.pc - 1)
     return None
