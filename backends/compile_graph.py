@@ -20,6 +20,7 @@ from ..events import Input, Reporter
 from ..options import Options
 from .deoptimised import PASSED_ON, deoptimising, tell
 from .fitness import refusal
+from .forbidden_views import Outside, taken_outside
 from .passes.full_masks import drop_full_masks
 from .registry import Backend, lookup, name_of, whole
 from .value_errors import draws_random_numbers, raises_after_writing, switches_modes
@@ -56,7 +57,9 @@ def compile_graph(
     for node in examples:
         if node not in used:
             graph.erase_node(node)
-    graph.output((*outputs, *expected))
+    views = taken_outside(captured.nodes, outputs)
+    results = outputs if views is None else views.results
+    graph.output((*results, *expected))
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     modes = any(map(switches_modes, captured.nodes))
@@ -75,8 +78,8 @@ def compile_graph(
         raise BackendError(name_of(options.backend), error, origin) from error
     plain = compiled == gm.forward
     told = in_vain if expected else None
-    forward = surrounded(gm.forward, len(outputs), told, seed)
-    compiled = forward if plain else surrounded(compiled, len(outputs), told, seed)
+    forward = surrounded(gm.forward, len(results), told, seed, views)
+    compiled = forward if plain else surrounded(compiled, len(results), told, seed, views)
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and raises_after_writing(captured.nodes)
@@ -85,11 +88,15 @@ def compile_graph(
     return compiled if plain else deoptimising(compiled, forward, backend.described)
 
 
-def surrounded(run: Callable[..., Any], outputs: int, in_vain: Callable[[int], None] | None, seed: int | None) -> Callable[..., Any]:
+def surrounded(
+    run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None, views: Outside | None
+) -> Callable[..., Any]:
     """A graph with what comes before and behind it."""
     if seed is not None:
         run = Seeded(run, seed)
-    return run if in_vain is None else Expecting(run, outputs, in_vain)
+    if in_vain is not None:
+        run = Expecting(run, results, in_vain)
+    return run if views is None else views.around(run)
 
 
 class Seeded:

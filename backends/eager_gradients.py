@@ -34,7 +34,8 @@ WRITTEN_OVER = "modified by an inplace operation"  # torch says so of what a bac
 def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
     what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
-    if checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(decomposes_badly, gm.graph.nodes)):
+    lost = any(map(lost_its_history, gm.graph.output_node().all_input_nodes))
+    if lost or checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(decomposes_badly, gm.graph.nodes)):
         return gm.forward
     try:
         found = cut(gm)
@@ -107,6 +108,17 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
     random = draws_random_numbers(list(gm.graph.nodes))
     again = None if random and not random_like_eager else _replay(gm, placeholders)
     return OneNode(compiled, reached, len(outputs), wanted, again, random)
+
+
+def lost_its_history(node: torch.fx.Node) -> bool:
+    """Whether autograd refuses to say how a tensor came about: a view of which its operator gave several, on memory written to since."""
+    if not needs_gradient(node):
+        return False
+    try:
+        _fake(node).grad_fn  # noqa: B018
+    except RuntimeError:
+        return True
+    return False
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:
