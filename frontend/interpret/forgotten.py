@@ -5,7 +5,9 @@ program has changed outside, or from the exception being handled. Where it canno
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak, SkipFrame
@@ -27,10 +29,11 @@ OUTSIDE = frozenset({"source", "real", "object", "cls", "sym", "fake", "node", "
 def close_forgotten(tx: Trace, leaving: Interpreter | None = None, kept: Iterable[Value] = ()) -> None:
     """Closes what nothing leads to any more; `leaving`: a frame that is done, but for what it returns."""
     waiting = those_waiting(tx)
-    frames = [frame for frame in tx.frames if frame is not leaving]
-    if all(tx.leads.holds(generator, frames) for generator in waiting):
+    if all(tx.leads.holds(tx, generator, leaving) for generator in waiting):
         return
-    found = reached((*kept, *held_outside(tx), *(item for frame in frames for item in items(frame))), tx.leads)
+    frames = [frame for frame in tx.frames if frame is not leaving]
+    found = reached((*kept, *held_outside(tx), *(item for frame in frames for item in items(frame))))
+    tx.leads.learn([generator for generator in waiting if id(generator) in found], frames, found)
     forgotten = [generator for generator in waiting if id(generator) not in found]
     if not forgotten:
         return
@@ -60,8 +63,7 @@ def refuse_forgotten(tx: Trace, frames: Iterable[Iterable[Value | None]], what: 
 
 
 def those_waiting(tx: Trace) -> list[GeneratorValue]:
-    running = {id(frame) for frame in tx.frames}
-    return [generator for generator in tx.waiting if id(generator.frame) not in running and waits_inside(generator)]
+    return [generator for generator in tx.waiting if generator.frame not in tx.frames and waits_inside(generator)]
 
 
 def waits_inside(generator: GeneratorValue) -> bool:
@@ -90,37 +92,43 @@ def items(frame: Interpreter) -> Iterator[Value | None]:
 
 
 class Leads:
-    """By which values generators were reached last, so that looking again is quick."""
+    """By which values generators were reached last, and which frame held the first of these, so that looking again is quick."""
 
     def __init__(self) -> None:
-        self.of: dict[GeneratorValue, list[Any]] = {}
+        self.of: dict[GeneratorValue, tuple[Interpreter, list[Any]]] = {}
 
-    def holds(self, generator: GeneratorValue, frames: list[Interpreter]) -> bool:
+    def holds(self, tx: Trace, generator: GeneratorValue, leaving: Interpreter | None) -> bool:
         """Whether the same way still leads there."""
-        if any(item is generator for frame in frames for item in items(frame)):
-            return True
-        lead = self.of.get(generator)
-        if lead is None or not any(item is lead[0] for frame in frames for item in items(frame)):
+        if generator not in self.of:
             return False
-        return all(any(child is after for child in children(before)) for before, after in zip(lead, lead[1:], strict=False))
+        frame, way = self.of[generator]
+        if frame is leaving or frame not in tx.frames:
+            return False
+        if frame is tx.frames[-1] and not any(item is way[0] for item in items(frame)):  # what others hold stays while they wait
+            return False
+        return all(any(child is after for child in children(before)) for before, after in itertools.pairwise(way))
+
+    def learn(self, generators: Iterable[GeneratorValue], frames: Sequence[Interpreter], before: dict[int, Any]) -> None:
+        for generator in generators:
+            way = path(generator, before)
+            holder = next((frame for frame in frames if any(item is way[0] for item in items(frame))), None)
+            if holder is not None:
+                self.of[generator] = holder, way
 
 
-def reached(roots: Iterable[Any], leads: Leads | None = None) -> set[int]:
-    """The ids of all values that lead can be followed to."""
-    roots = list(roots)
-    before: dict[int, Any] = {id(root): None for root in roots}
-    todo = roots
+def reached(roots: Iterable[Any]) -> dict[int, Any]:
+    """The ids of all values that lead can be followed to, each with the value before it, None for a root."""
+    todo = list(roots)
+    before: dict[int, Any] = {id(root): None for root in todo}
     while todo:
         following = []
         for one in todo:
-            if leads is not None and isinstance(one, GeneratorValue):
-                leads.of[one] = path(one, before)
             for child in children(one):
                 if isinstance(child, Value | dict | list | tuple | set) and id(child) not in before:
                     before[id(child)] = one
                     following.append(child)
         todo = following
-    return set(before)
+    return before
 
 
 def path(end: Any, before: dict[int, Any]) -> list[Any]:
@@ -140,5 +148,10 @@ def children(one: Any) -> Iterable[Any]:
         return [*items(one.frame)]
     if not isinstance(one, Value):
         return ()
-    names = [name for cls in type(one).__mro__ for name in getattr(cls, "__slots__", ()) if name not in OUTSIDE]
-    return [getattr(one, name, None) for name in names]
+    return [getattr(one, name, None) for name in fields(type(one))]
+
+
+@functools.cache
+def fields(cls: type) -> tuple[str, ...]:
+    """The attributes of a class of values that hold values."""
+    return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()) if name not in OUTSIDE)

@@ -85,7 +85,9 @@ class RootInterpreter(Interpreter):
         if self.place == tx.stop_at:
             raise tx.reached(self)
         tx.effects.next_epoch()
-        self._mark_state = (list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled)
+        self._mark_state = (
+            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled, dict(tx.waiting)
+        )  # fmt: skip
 
     def _broken(self, reason: GraphBreak) -> Break:
         """The break at the start of the current group; Restart where it has to be another one."""
@@ -96,7 +98,7 @@ class RootInterpreter(Interpreter):
             raise Restart(outside, reason)
         if outside is None and reason.place is not None:
             raise Restart(reason.place, reason)
-        self.stack, self.slots, graph, modes, guards, tx.handled = self._mark_state
+        self.stack, self.slots, graph, modes, guards, tx.handled, tx.waiting = self._mark_state
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)

@@ -171,6 +171,10 @@ class Trace:
         """A generator has yielded: once nothing leads to it, it is closed."""
         self.waiting.setdefault(generator, None)
 
+    def ended(self, generator: GeneratorValue) -> None:
+        """A generator waits no more."""
+        self.waiting.pop(generator, None)
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""
         container = walked(iterator)

@@ -66,6 +66,9 @@ class TraceContext(Protocol):
     def waits(self, generator: GeneratorValue) -> None:
         """A generator has yielded: once nothing leads to it, it is closed."""
 
+    def ended(self, generator: GeneratorValue) -> None:
+        """A generator waits no more."""
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""
 

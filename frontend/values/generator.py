@@ -83,6 +83,7 @@ class GeneratorValue(Iterator):
             yielded, value = run()
         except Observed as error:
             self.finished, tx.handled = True, around
+            tx.ended(self)
             if issubclass(error.cls, StopIteration):
                 raise stopped_inside(tx, error.value) from None
             raise
@@ -91,6 +92,7 @@ class GeneratorValue(Iterator):
             tx.waits(self)
             return value
         self.finished = True
+        tx.ended(self)
         raise tx.throw_value(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
