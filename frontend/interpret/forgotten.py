@@ -148,10 +148,11 @@ def children(one: Any) -> Iterable[Any]:
         return [*items(one.frame)]
     if not isinstance(one, Value):
         return ()
-    return [getattr(one, name, None) for name in fields(type(one))]
+    cls: type[Any] = type(one)
+    return [getattr(one, name, None) for name in fields(cls)]
 
 
 @functools.cache
-def fields(cls: type) -> tuple[str, ...]:
+def fields(cls: type[Any]) -> tuple[str, ...]:
     """The attributes of a class of values that hold values."""
     return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()) if name not in OUTSIDE)
