@@ -148,7 +148,7 @@ def children(one: Any) -> Iterable[Any]:
         return [*items(one.frame)]
     if not isinstance(one, Value):
         return ()
-    cls: type[Any] = type(one)
+    cls: Any = type(one)
     return [getattr(one, name, None) for name in fields(cls)]
 
 
