@@ -28,7 +28,9 @@ MOST_FLOATS = 32  # that one graph has to find out about one by one
 # What a compiler may raise for a backward pass that depends on values, or that has no functional form. torch.fx writes no valid Python
 # for operators with an overload called "from" (random_).
 UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError, SyntaxError)
-WRITTEN_OVER = "modified by an inplace operation"  # torch says so of what a backward pass needs
+# What torch says of what a backward pass needs, and aot_autograd of two inputs on one memory that is written to: where sizes vary, and
+# where one of them has no gradient.
+REFUSALS = ("modified by an inplace operation", "is not tracked with proxy", "does not yet handle non-differentiable view input mutations")
 
 
 def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
@@ -72,8 +74,8 @@ def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, 
     except UNTRACEABLE:
         return gm.forward
     except Exception as error:
-        if WRITTEN_OVER in str(error) or any(node.target is torch.autograd.grad for node in gm.graph.nodes):
-            return gm.forward  # a backward pass through the outputs lacks what it needs, or that was freed; then it raises, later
+        if any(said in str(error) for said in REFUSALS) or any(node.target is torch.autograd.grad for node in gm.graph.nodes):
+            return gm.forward  # a backward pass may lack what it needs, or that was freed; then it raises, later
         raise
     return like_eager(gm, compiled, random_like_eager)
 
