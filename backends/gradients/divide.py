@@ -15,10 +15,11 @@ import torch
 import torch.fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from ..passes.by_operator import SEEDED, WRITE, draws
-from ..passes.copies import Copies, Copy
-from ..passes.memory import results_of
+from ..passes.by_operator import SEEDED, WRITE, Refused, draws, window
+from ..passes.copies import Copies, Copy, template
+from ..passes.memory import memories, results_of
 from .joint import Joint
+from .operators import ATEN
 
 Node = Copy
 CHEAP = frozenset(
@@ -30,6 +31,8 @@ Place = tuple[float, bool, bool, tuple[int, ...]]  # price, whether it is not co
 WIDE = "cat"  # takes what is fused into it, and is fused into nothing
 FAR = 100  # nodes that one chain of cheap operators may be long
 DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
+NORM = "batch_norm"  # only writes running statistics while training; its backward pass is given them and reads nothing
+CLONE = template(ATEN.clone.default, "old")
 FAST = frozenset({"cuda"})  # devices that compute a value once more in the time that reading it takes,
 LARGE = 4 << 20  # and do so from this many bytes on, rather than that they lie there until the backward pass
 
@@ -51,24 +54,35 @@ class Divided:
 
 def divide(joint: Joint) -> Divided:
     """The joint graph's forward and backward parts."""
+    old = old_content(joint)
+    if any(not old.isdisjoint(node.inputs) for node in joint.nodes[len(joint.forward) :]):
+        raise Refused  # eager's backward pass raises: what it needs was written to
     needed = [node for node in joint.gradients.values() if node is not None]
     behind = ancestors(needed, set(joint.tangents.values()))
     first = ancestors(roots(joint), set())
-    kept = Cut(joint, first, behind).kept()
+    kept = Cut(joint, first, behind, old).kept()
     order = {node: place for place, node in enumerate(joint.nodes)}
     inputs = list(joint.inputs.values())
     again = [node for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__) if node.op != "placeholder"]
     inside = {*again, *joint.tangents.values()}
     entering = {*(other for node in again for other in node.inputs), *needed} - inside
-    kept_inputs = [node for node in inputs if node in entering]
+    kept_inputs = [node for node in inputs if node in entering - old]
     kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
-    forward = forward_graph(joint, kept, order)
+    forward = forward_graph(joint, kept, order, old)
     backward = backward_graph(joint, [*kept_inputs, *kept, *joint.tangents.values()], late(again, set(joint.forward)))
     places = {node: place for place, node in enumerate(inputs)}
     return Divided(
         forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
         tuple(places[node] for node in joint.gradients), tuple(number for number, trains in enumerate(joint.trains) if not trains),
     )  # fmt: skip
+
+
+def old_content(joint: Joint) -> set[Node]:
+    """Inputs that are written to when the forward pass has run, and what shares their memory: the backward pass gets copies of them.
+    Statistics of norms are left out."""
+    written = (node for node in joint.writes if not all(NORM in name(user) for user in node.users))
+    memory = {own for node in written for own in memories(node)}
+    return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
 
 
 def roots(joint: Joint) -> list[Node]:
@@ -92,17 +106,26 @@ def late(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
     return ordered
 
 
-def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int]) -> Copies:
+def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int], old: set[Node]) -> Copies:
     graph = Copies(joint.operators.constants, "Forward")
     inputs = list(joint.inputs.values())
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
     wanted = ancestors([*roots(joint), *kept], set(inputs))
     for node in sorted(wanted - set(inputs), key=order.__getitem__):
         copies[node] = graph.again(node, copies)
+    handed_on = [copied(graph, copies[node]) if node in old else copies[node] for node in kept]
     for target, value in joint.writes.items():
         graph.add(WRITE, (copies[target], copies[value]), {"val": target.meta["val"]})
-    graph.output([copies[node] for node in (*joint.results, *kept)])
+    graph.output([*(copies[node] for node in joint.results), *handed_on])
     return graph
+
+
+def copied(graph: Copies, node: Node) -> Node:
+    """A copy of a tensor, laid as that is."""
+    made = graph.add(CLONE, (node,), {"val": node.meta["val"].clone(), "memory": [object()]})
+    if window(made.meta["val"]) != window(node.meta["val"]):
+        raise Refused
+    return made
 
 
 def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) -> Copies:
@@ -134,9 +157,9 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
 
 
 class Cut:
-    """first: nodes of the forward pass that its results need. behind: nodes that gradients need."""
+    """first: nodes of the forward pass that its results need. behind: nodes that gradients need. old: what is copied to be kept."""
 
-    def __init__(self, joint: Joint, first: set[Node], behind: set[Node]) -> None:
+    def __init__(self, joint: Joint, first: set[Node], behind: set[Node], old: set[Node]) -> None:
         self.joint, self.first = joint, first
         self.sizes: dict[int, int] = {}
         self.forward = [node for node in joint.forward if node in first or node in behind]
@@ -144,7 +167,7 @@ class Cut:
         self.backward = behind - before
         self.order = {node: place for place, node in enumerate(self.forward)}
         self.steps = self.distances()
-        self.parameters = set(joint.inputs.values())
+        self.parameters = set(joint.inputs.values()) - old
         self.fixed = {node for node in self.forward if self.stays(node)}
         self.keep_apart()
         self.keep_short()

@@ -1,0 +1,102 @@
+"""A backward pass sees inputs without a gradient as the forward pass saw them, however the graph writes into them."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+
+from ...frontend.semantics.harness import check, vec
+
+BACKENDS = ("eager", "aot_eager", "native")
+
+
+def the_new_content(x, y):
+    y.add_(1)
+    return x * y
+
+
+def the_old_content(x, y):
+    r = (x + y).sin()
+    y.mul_(3)
+    return r
+
+
+def both(x, y):
+    r = (x + y).exp().sin()
+    y.mul_(x.detach())
+    return r + (x * y).cos()
+
+
+def a_view_of_the_old(x, y):
+    r = (x + y.t()).sigmoid().sin()
+    y.sub_(1)
+    return r
+
+
+def a_window(x, y):
+    r = (x + y[0]).exp().sin()
+    y[1] = 2
+    return (r * y).sum()
+
+
+def one_into_the_other(x, y):
+    r = (x + y).sin() + x.cos()
+    y.copy_(r.detach())
+    return r * y
+
+
+def without_autograd(x, y):
+    r = (x - y).sin().exp()
+    with torch.no_grad():
+        y.lerp_(r, 0.5)
+    return r + x * y
+
+
+ALL = [the_new_content, the_old_content, both, a_view_of_the_old, a_window, one_into_the_other, without_autograd]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
+def test_gradients(f, backend):
+    check(f, vec(3, 3, grad=True), vec(3, 3), backend=backend, backward=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_of_an_input_that_is_a_window(backend):
+    def f(x, pair):
+        y = pair[1]
+        r = (x + y).sin().exp()
+        y.add_(1)
+        return r * y
+
+    check(f, vec(3, 3, grad=True), vec(2, 3, 3), backend=backend, backward=True)
+
+    def g(x, y):
+        r = (x + y).sin().exp()
+        y.add_(1)
+        return r * y
+
+    x, pair = vec(3, 3, grad=True), vec(3, 3, 2)
+    expected = torch.autograd.grad(g(x, pair.clone()[..., 1]).sum(), x)[0]
+    (found,) = torch.autograd.grad(framejit.compile(g, backend=backend)(x, pair[..., 1]).sum(), x)
+    torch.testing.assert_close(found, expected)
+
+
+def product(x, y):
+    r = x * y
+    y.add_(1)
+    return r
+
+
+def matrix_product(x, y):
+    r = x.sin() @ y.t()
+    y.add_(1)
+    return r.cos()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [product, matrix_product], ids=lambda f: f.__name__)
+def test_a_write_into_what_the_backward_pass_needs(f, backend):
+    result = framejit.compile(f, backend=backend)(vec(3, 3, grad=True), vec(3, 3))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
