@@ -82,6 +82,29 @@ def may_write(node: torch.fx.Node) -> bool:
     return in_place or operator or asked_to or is_foreign(node)
 
 
+def is_written(node: torch.fx.Node) -> bool:
+    """Whether another node may write into the memory of one, seen through views, too."""
+    memory = node.meta["example_value"].untyped_storage()._cdata
+    seen, todo = {node}, [node]
+    while todo:
+        one = todo.pop()
+        for user in one.users:
+            if may_write(user) and (user.op != "call_method" or user.args[0] is one):
+                return True
+            if user not in seen and may_show(user, memory):
+                seen.add(user)
+                todo.append(user)
+    return False
+
+
+def may_show(node: torch.fx.Node, memory: int) -> bool:
+    """Whether a node's result may lie in a memory; of several results, each has a node of its own behind this one."""
+    fake = node.meta.get("example_value")
+    if not isinstance(fake, torch.Tensor):
+        return node.op != "output"
+    return fake.layout == torch.strided and fake.untyped_storage()._cdata == memory
+
+
 def last_in_place(node: torch.fx.Node) -> bool:
     """Whether a function's parameter `inplace` is given by position: it is the last where there is one."""
     if node.op != "call_function" or not node.args or node.args[-1] is not True or not isinstance(node.target, FunctionType):

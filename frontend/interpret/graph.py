@@ -14,7 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
-from ...backends.value_errors import may_draw
+from ...backends.value_errors import is_written, may_draw
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source
@@ -53,7 +53,9 @@ class GraphInput:
 
     @property
     def mutated(self) -> bool:
-        """Whether the graph writes into it."""
+        """Whether the graph writes into it. torch counts no writes into tensors of inference mode."""
+        if self.value.fake.is_inference():
+            return self.value.fake.layout == torch.strided and is_written(self.value.node)
         return _version(self.value.fake) != self.version
 
     @property
