@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._C._autograd import CreationMeta, _get_creation_meta
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
@@ -36,7 +37,8 @@ REFUSALS = ("modified by an inplace operation", "is not tracked with proxy", "do
 def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
     what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
-    lost = any(map(lost_its_history, gm.graph.output_node().all_input_nodes))
+    results = gm.graph.output_node().all_input_nodes
+    lost = any(map(lost_its_history, results)) or any(map(is_view_of_a_function, results))
     if lost or checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(decomposes_badly, gm.graph.nodes)):
         return gm.forward
     try:
@@ -121,6 +123,13 @@ def lost_its_history(node: torch.fx.Node) -> bool:
     except RuntimeError:
         return True
     return False
+
+
+def is_view_of_a_function(node: torch.fx.Node) -> bool:
+    """Whether a tensor is an input, or a view of one, that a custom autograd.Function returned: autograd lets nobody write to it."""
+    fake = _fake(node)
+    view = needs_gradient(node) and fake._is_view()
+    return view and _get_creation_meta(fake) == CreationMeta.IN_CUSTOM_FUNCTION
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:

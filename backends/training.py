@@ -15,6 +15,7 @@ from torch._guards import TracingContext
 
 from .eager_gradients import gains_history
 from .gradients.parts import Compile, Part, by_parts
+from .gradients.run import whole
 from .registry import Backend, register_backend
 
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
@@ -40,7 +41,8 @@ def through_aot(
 
     def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         leave_results_unmarked()
-        return make_boxed_func(compile_part(Part(gm, part, examples, False, results[-1] if results else None)))
+        compiled = compile_part(Part(gm, part, examples, False, results[-1] if results else None))
+        return make_boxed_func(with_whole_results(compiled, results[-1]) if results else compiled)
 
     def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         compiled = compile_part(Part(gm, part, examples, True))
@@ -51,6 +53,17 @@ def through_aot(
             gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
             keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
         )  # fmt: skip
+
+
+def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A compiled forward part of `count` results, none of which is a view to autograd: into those of a compiled function nobody may
+    write."""
+
+    def call(*args: Any) -> Any:
+        made = compiled(*args)
+        return [*map(whole, made[:count]), *made[count:]]
+
+    return call
 
 
 def leave_results_unmarked() -> None:
