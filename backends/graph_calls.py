@@ -92,7 +92,12 @@ class CustomFunction:
             return self.kind.apply(self, *tensors)
         results = self.forward(*tensors)[: self.outputs]
         same = [tensor for position, tensor in enumerate(tensors) if position not in self.dirty]
-        return tuple(result.view_as(result) if any(result is one for one in same) else result for result in results)
+        return tuple(returned(result) if any(result is one for one in same) else result for result in results)
+
+
+def returned(tensor: torch.Tensor) -> torch.Tensor:
+    """What autograd makes of an input that a function returns as it is, while it keeps no history."""
+    return tensor.detach() if tensor.requires_grad else tensor.view_as(tensor)
 
 
 class Transformed:

@@ -5,7 +5,7 @@ import framejit
 import pytest
 import torch
 
-from ..frontend.semantics.harness import vec
+from ..frontend.semantics.harness import check, vec
 
 BACKENDS = ("eager", "aot_eager", "native")
 
@@ -93,3 +93,13 @@ def test_written_to(f, number, backend):
     assert len(eager) == len(compiled), compiled
     for one, other in zip(eager, compiled, strict=True):
         assert one == other if isinstance(one, str) else torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad", [True, False])
+def test_an_input_that_a_function_returns_while_no_history_is_kept(grad, backend):
+    def f(x):
+        return Same.apply(x), x * 2
+
+    with torch.no_grad():
+        check(f, vec(4, 3, grad=grad), backend=backend)
