@@ -175,6 +175,10 @@ class Trace:
         """A generator waits no more."""
         self.waiting.pop(generator, None)
 
+    def running(self, generator: GeneratorValue) -> bool:
+        """Whether a generator's own body is what asks."""
+        return generator.frame in self.frames
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""
         container = walked(iterator)

@@ -69,6 +69,9 @@ class TraceContext(Protocol):
     def ended(self, generator: GeneratorValue) -> None:
         """A generator waits no more."""
 
+    def running(self, generator: GeneratorValue) -> bool:
+        """Whether a generator's own body is what asks."""
+
     def changed_under(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container that an existing iterator walks."""
 

@@ -67,11 +67,17 @@ class GeneratorValue(Iterator):
 
     def send(self, tx: TraceContext, value: Value) -> Value:
         """Runs to the next yield; raises Observed(StopIteration) when the generator returns."""
+        self._refuse_running(tx)
         if self.finished:
             raise tx.throw(StopIteration)
         if not self.started and not (value.is_constant() and value.constant() is None):
             raise tx.throw(TypeError, "can't send non-None value to a just-started generator")
         return self._go(tx, lambda: self.frame.resume(value if self.started else None))
+
+    def _refuse_running(self, tx: TraceContext) -> None:
+        """Raises where it is the generator's own body that asks it to go on."""
+        if tx.running(self):
+            raise tx.throw(ValueError, "generator already executing")
 
     def _go(self, tx: TraceContext, run: Any) -> Value:
         tx.effects.change(self)
@@ -108,6 +114,7 @@ class GeneratorValue(Iterator):
             return self.send(tx, Constant(None))
         if name == "throw":
             error = tx.exception(self._thrown(args))
+            self._refuse_running(tx)
             if self.finished or not self.started:
                 self.finished = True
                 raise Observed(error)
@@ -132,6 +139,7 @@ class GeneratorValue(Iterator):
         return super().attribute(tx, name)
 
     def _close(self, tx: TraceContext) -> Value:
+        self._refuse_running(tx)
         if self.started and not self.finished:
             try:
                 self._go(tx, lambda: self.frame.throw(tx.exception(tx.wrap(GeneratorExit, None))))
