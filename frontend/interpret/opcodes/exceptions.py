@@ -9,8 +9,9 @@ from ...values.base import Observed, Value
 from ...values.constant import Constant
 from ...values.exception import ExceptionValue
 from ...values.handled import Handled, Traceback
-from ...values.klass import ClassValue
+from ...values.klass import ClassValue, lookup
 from ...values.sequence import TupleValue
+from ...values.user_object import UserObject
 from .calls import call_value
 from .table import handles
 
@@ -155,10 +156,22 @@ def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
 def before_with(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     manager = frame.pop()
-    leave = manager.attribute(tx, "__exit__")
-    enter = manager.attribute(tx, "__enter__")
-    frame.push(leave)
+    enter = of_manager(tx, manager, "__enter__", "")
+    frame.push(of_manager(tx, manager, "__exit__", " (missed __exit__ method)"))
     frame.push(call_value(frame, enter, [], {}))
+
+
+def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
+    """A method of a context manager: its class's, whatever the object itself has under that name."""
+    cls = manager.python_type()
+    found = None
+    if isinstance(manager, UserObject):
+        found = manager.special(tx, name)
+    elif lookup(cls, name)[0] is not None:
+        found = manager.attribute(tx, name)
+    if found is None:
+        raise tx.throw(TypeError, f"'{cls.__name__}' object does not support the context manager protocol{missed}")
+    return found
 
 
 @handles(Op.WITH_EXCEPT_START)
