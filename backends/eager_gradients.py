@@ -37,8 +37,7 @@ REFUSALS = ("modified by an inplace operation", "is not tracked with proxy", "do
 def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
     what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
-    results = gm.graph.output_node().all_input_nodes
-    lost = any(map(lost_its_history, results)) or any(map(is_view_of_a_function, results))
+    lost = any(lost_its_history(node) or is_view_of_a_function(node) for node in gm.graph.output_node().all_input_nodes)
     if lost or checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(decomposes_badly, gm.graph.nodes)):
         return gm.forward
     try:
