@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from .gradients.pieces import AUTOGRAD, InPieces, Piece, Whole, cut
+from .graph_calls import Checkpointed
 from .passes.memory import memory_of
 from .value_errors import draws_random_numbers, may_write, name_of
 
@@ -38,7 +39,7 @@ def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Bu
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
     what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
     lost = any(lost_its_history(node) or is_view_of_a_function(node) for node in gm.graph.output_node().all_input_nodes)
-    if lost or checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(decomposes_badly, gm.graph.nodes)):
+    if lost or checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(is_its_own, gm.graph.nodes)):
         return gm.forward
     try:
         found = cut(gm)
@@ -57,6 +58,11 @@ def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Bu
 
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+def is_its_own(node: torch.fx.Node) -> bool:
+    """Whether torch's operators do of a node what a compiled graph would not."""
+    return decomposes_badly(node) or (isinstance(node.target, Checkpointed) and node.target.writes)
 
 
 def decomposes_badly(node: torch.fx.Node) -> bool:

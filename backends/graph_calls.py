@@ -14,6 +14,8 @@ import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
+from .value_errors import is_written
+
 _numbers = itertools.count()
 
 
@@ -123,11 +125,32 @@ def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Te
 
 
 class Checkpointed:
-    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the backward pass."""
+    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the backward pass.
 
-    def __init__(self, run: Callable[..., Any], options: dict[str, Any]) -> None:
+    given: positions of the tensors that the program gave to checkpoint(), which looks whether they were written to until then. The others
+    the program's function knew: the backward pass takes them as it finds them.
+    """
+
+    def __init__(self, run: Callable[..., Any], given: Sequence[int], options: dict[str, Any]) -> None:
         self.__name__ = f"checkpointed_{next(_numbers)}"
-        self.run, self.options = run, options
+        self.run, self.given, self.options = run, tuple(given), options
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        return checkpoint.checkpoint(self.run, *tensors, **self.options)
+        def run(*given: torch.Tensor) -> Any:
+            everything = list(tensors)
+            for position, tensor in zip(self.given, given, strict=True):
+                everything[position] = tensor
+            return self.run(*everything)
+
+        return checkpoint.checkpoint(run, *(tensors[position] for position in self.given), **self.options)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the piece may write into what it takes: the backward pass does so again."""
+        graph: torch.fx.Graph = self.run.__self__.graph  # type: ignore[attr-defined]
+        return any(is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder"))
+
+
+def is_strided(node: torch.fx.Node) -> bool:
+    fake = node.meta.get("example_value")
+    return isinstance(fake, torch.Tensor) and fake.layout == torch.strided

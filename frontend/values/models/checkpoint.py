@@ -36,5 +36,7 @@ def checkpointed(tx: TraceContext, function: Value, *args: Value, **kwargs: Valu
     piece = cut(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
     inputs = [tx.graph.tensor_of(node) for node in piece.inputs]
     tx.graph.rollback(start)
-    made = tx.graph.call("call_function", Checkpointed(piece.run, {"use_reentrant": False, **options}), inputs, {})
+    given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}
+    saved = [position for position, node in enumerate(piece.inputs) if node in given]
+    made = tx.graph.call("call_function", Checkpointed(piece.run, saved, {"use_reentrant": False, **options}), inputs, {})
     return traced.wrap(results, tx.unpack(made))

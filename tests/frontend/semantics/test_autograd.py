@@ -597,3 +597,38 @@ def test_a_checkpointed_call_that_draws_and_is_differentiated_in_the_frame(backe
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
     check(f, model, vec(2, 3, grad=True), graphs=None, breaks=("unknown-call",), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_what_a_checkpointed_call_writes_is_written_again_by_the_backward_pass(backend):
+    def train(f):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(inplace=True))
+        f(lambda x: checkpoint(model, x * 2, use_reentrant=False) + 1)(torch.randn(6, 4, requires_grad=True)).square().sum().backward()
+        return model.state_dict(), [p.grad for p in model.parameters()]
+
+    (state, grads), (compiled_state, compiled_grads) = train(lambda f: f), train(lambda f: strict_compile(f, backend=backend, fullgraph=True))
+    assert state["1.num_batches_tracked"] == 2
+    torch.testing.assert_close(compiled_state, state)
+    torch.testing.assert_close(compiled_grads, grads)
+
+
+@pytest.mark.parametrize("position", [0, 1], ids=["given", "known"])
+def test_tensors_given_to_checkpoint_must_stay_as_they_are_others_need_not(position):
+    def f(x, w):
+        return checkpoint(lambda a: (a @ w).sin(), x, use_reentrant=False)
+
+    def gradients(f):
+        tensors = vec(2, 2, grad=True), vec(2, 2, grad=True)
+        y = f(*tensors)
+        with torch.no_grad():
+            tensors[position].mul_(2)
+        return torch.autograd.grad(y.sum(), tensors)
+
+    compiled = strict_compile(f, fullgraph=True)
+    if position == 0:
+        for g in (f, compiled):
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                gradients(g)
+    else:
+        assert all(map(torch.equal, gradients(f), gradients(compiled)))
