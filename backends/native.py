@@ -270,8 +270,16 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
 
     def compile_part(part: Part) -> Callable[..., Any]:
         told, direction = Report(report.clock), "backward" if part.backward else "forward"
-        with report.phase("lowering"), no_collections():
-            compiled = compile_aten(part.graph, told, boxed=part.backward and around is None, tune=wanted.tune, waits=waits)
+        boxed = part.backward and around is None
+        try:
+            with report.phase("lowering"), no_collections():
+                compiled = compile_aten(part.graph, told, boxed=boxed, tune=wanted.tune, waits=waits)
+        except NotImplementedError as error:
+            if not part.backward:
+                raise
+            report(f"backward runs torch's operators: {error}")
+            compiled = as_it_is(part, boxed)
+            return compiled if around is None else around(part, compiled)
         report(f"compiled {direction}: {told}")
         told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
@@ -284,6 +292,18 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
         )
     waits.end()  # what is compiled from here on is a backward part at its first call
     return made
+
+
+def as_it_is(part: Part, boxed: bool) -> Callable[..., Any]:
+    """A part by torch's operators."""
+    run = part.module().forward
+
+    def call(args: list[Any]) -> Any:
+        given = [*args]
+        args.clear()
+        return run(*given)
+
+    return make_boxed(call) if boxed else run
 
 
 def compile_aten(

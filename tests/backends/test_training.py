@@ -25,3 +25,26 @@ def test_results_whose_sizes_vary_carry_no_attribute(grad):
         x = torch.ones(rows, 4, requires_grad=grad)
         results = handle(x)
         assert [vars(tensor) for tensor in (*results, x)] == [{}] * 5
+
+
+def test_a_backward_part_without_kernels_runs_torchs_operators():
+    """One of which the gradient divides by a size that varies, in a graph that writes to a buffer."""
+
+    class Norm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.count = torch.nn.BatchNorm1d(4), torch.nn.Buffer(torch.zeros(()))
+
+        def forward(self, x):
+            self.count += 1
+            y = self.norm(x)
+            y[:, 0] = 0
+            return y.relu()
+
+    def gradients(f):
+        inputs = [torch.arange(4.0 * rows).sin().reshape(rows, 4).requires_grad_() for rows in (2, 3, 5)]
+        return [torch.autograd.grad(f(x).sum(), x) for x in inputs]
+
+    expected = gradients(Norm())
+    with framejit.config.patch(strict=True):
+        torch.testing.assert_close(gradients(framejit.compile(Norm(), backend="native")), expected, rtol=1e-4, atol=1e-6)
