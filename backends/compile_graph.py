@@ -18,6 +18,7 @@ from torch.amp import autocast_mode
 from ..errors import BackendError, RequirementError, Rerun
 from ..events import Input, Reporter
 from ..options import Options
+from .backward_hooks import between_hooks, is_set_up
 from .deoptimised import PASSED_ON, deoptimising, tell
 from .fitness import refusal
 from .forbidden_views import Outside, taken_outside
@@ -71,7 +72,11 @@ def compile_graph(
         origin = backend.origin
         report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with tracing(TracingContext(captured.fake_mode)):
-            compiled = call_backend(backend, options, gm, [examples[node] for node in inputs], report)
+            given = [examples[node] for node in inputs]
+            if any(map(is_set_up, captured.nodes)):
+                compiled = between_hooks(gm, given, lambda piece, examples: call_backend(backend, options, piece, examples, report))
+            else:
+                compiled = call_backend(backend, options, gm, given, report)
     except RequirementError:
         raise
     except Exception as error:

@@ -14,7 +14,7 @@ import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
-from .value_errors import is_written
+from .value_errors import is_strided, is_written
 
 _numbers = itertools.count()
 
@@ -149,8 +149,3 @@ class Checkpointed:
         """Whether the piece may write into what it takes: the backward pass does so again."""
         graph: torch.fx.Graph = self.run.__self__.graph  # type: ignore[attr-defined]
         return any(is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder"))
-
-
-def is_strided(node: torch.fx.Node) -> bool:
-    fake = node.meta.get("example_value")
-    return isinstance(fake, torch.Tensor) and fake.layout == torch.strided

@@ -82,6 +82,12 @@ def may_write(node: torch.fx.Node) -> bool:
     return in_place or operator or asked_to or is_foreign(node)
 
 
+def is_strided(node: torch.fx.Node) -> bool:
+    """Whether a node is a tensor laid out by strides."""
+    fake = node.meta.get("example_value")
+    return isinstance(fake, torch.Tensor) and fake.layout == torch.strided
+
+
 def is_written(node: torch.fx.Node) -> bool:
     """Whether another node may write into the memory of one, seen through views, too."""
     memory = node.meta["example_value"].untyped_storage()._cdata

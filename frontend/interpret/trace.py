@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.hooks import RemovableHandle
 
+from ...backends.backward_hooks import Entering, Leaving
 from ...errors import GraphBreak, SkipFrame
 from ...guards.guard import Guard, Kind
 from ...guards.iterators import walked
@@ -34,6 +36,7 @@ from ...phases import Clock
 from ..pycode.completion import AS_IS, Completion
 from ..pycode.through import Through
 from ..values import operate
+from ..values.backward_hook import break_here
 from ..values.base import Lazy, Observed, Value
 from ..values.comparison_key import ComparisonKey
 from ..values.constant import Constant
@@ -356,13 +359,17 @@ class Trace:
 
     def misplaced(self) -> Restart | None:
         """The break to be made before the first output that may end in a list which the program uses itself, so that its time counts;
-        or before the first expectation, where the graph writes into its inputs, which then could not start over."""
+        or before the first expectation, where the graph writes into its inputs, which then could not start over; or before backward hooks
+        are set up, which counts handles, where the program counts some, too."""
         uses_lists = any(isinstance(value, ListValue) and value.source is not None for _, value in self._known.values())
         listed = next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and any(item.mutated for item in self.graph.inputs):
             return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs,"))
+        hooked = next((node.target.hooks for node in self.graph.nodes if isinstance(node.target, Entering | Leaving)), None)
+        if hooked is not None and (id(RemovableHandle), "next_id") in self.effects.globals:
+            return Restart(hooked.born, break_here())
         return None
 
     def may_expect(self, tested: TensorValue) -> bool:

@@ -19,6 +19,7 @@ from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.assemble import CodeBuilder, dummy_closure
 from ..pycode.resume import ResumePoint, Unresumable, generator_code
 from ..values.annotation import Annotation
+from ..values.backward_hook import Entered
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant, ConstantMethod
 from ..values.context_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
@@ -74,6 +75,8 @@ from ..values.tensor import TensorMethod, TensorValue
 from ..values.tensor_subclass import TensorObject, dressed
 from ..values.user_object import SuperValue, UserObject
 
+REASONS = {ExceptionValue: "exception-leaves", Entered: "unknown-call"}  # of breaks before such values were made
+
 
 class Unreloadable(Exception):
     """A value that rebuilt code cannot make. `born` is the step of the root frame that made it, None if unknown."""
@@ -81,7 +84,7 @@ class Unreloadable(Exception):
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
         self.born: int | None = getattr(value, "born", None)
-        self.reason = "exception-leaves" if isinstance(value, ExceptionValue) else "generator"
+        self.reason = REASONS.get(type(value), "generator")
 
 
 class Reloader:

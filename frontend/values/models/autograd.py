@@ -7,8 +7,9 @@ import torch
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
+from ....backends.backward_hooks import is_set_up
 from ....errors import GraphBreak
-from .. import autograd_function
+from .. import autograd_function, backward_hook
 from ..base import Value
 from ..klass import ClassValue
 from ..registry import models
@@ -22,15 +23,22 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(cls, ClassValue):
         raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
-        raise GraphBreak("unknown-call", "a backward hook being set up")
+        raise backward_hook.break_here()
     return autograd_function.apply(tx, cls, list(args))
 
 
-@models(BackwardHook.setup_input_hook, BackwardHook.setup_output_hook)
-def setup_hook(tx: TraceContext, *args: Value) -> Value:
-    raise GraphBreak("unknown-call", "a backward hook being set up")
+@models(BackwardHook.setup_input_hook)
+def setup_input_hook(tx: TraceContext, self: Value, args: Value) -> Value:
+    return backward_hook.enter(tx, self, tx.look(args))
+
+
+@models(BackwardHook.setup_output_hook)
+def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
+    return backward_hook.leave(tx, self, tx.look(args))
 
 
 @models(torch.autograd.grad)
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    if any(map(is_set_up, tx.graph.nodes)):
+        raise GraphBreak("unknown-call", "torch.autograd.grad() behind a module with backward hooks")
     return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import pickle
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from .harness import capture_events, check, strict_compile, vec
+from .harness import check, strict_compile, vec
 
 
 class Net(nn.Module):
@@ -597,44 +596,6 @@ def test_a_hook_added_and_removed_in_the_frame():
         return y + m(x)
 
     check(f, net(), vec(4, 2), graphs=None, breaks=None, again=False)  # handles are numbered
-
-
-def hooked(*hooks: tuple[str, Any]) -> tuple[torch.nn.Module, list[Any]]:
-    """A network with hooks at its first layer, and the list they write to."""
-    torch.manual_seed(1)
-    layers, log = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)), []
-    for register, hook in hooks:
-        getattr(layers[0], register)(functools.partial(hook, log))
-    return layers, log
-
-
-BACKWARD_HOOKS: dict[str, list[tuple[str, Any]]] = {
-    "one that looks": [("register_full_backward_hook", lambda log, m, grads, outs: log.append((len(grads), outs[0] * 1)))],
-    "one that changes": [("register_full_backward_hook", lambda log, m, grads, outs: (grads[0] * 2,))],
-    "one before": [("register_full_backward_pre_hook", lambda log, m, outs: (outs[0] * 3,))],
-    "all": [("register_full_backward_hook", lambda log, m, grads, outs: log.append(2)),
-            ("register_full_backward_pre_hook", lambda log, m, outs: log.append(1))],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BACKWARD_HOOKS)
-def test_full_backward_hooks_cost_a_break_before_their_module_and_one_behind(name):
-    def step(x, layers, log):
-        out = layers(x * 2).sum()
-        out.backward()
-        return out, log
-
-    def run(function: Any) -> Any:
-        layers, log = hooked(*BACKWARD_HOOKS[name])
-        x = vec(2, 3).requires_grad_()
-        found = [function(x, layers, log)[0] for _ in range(2)]
-        return found, log, x.grad, [p.grad for p in layers.parameters()]
-
-    handle = strict_compile(step, backend="eager")
-    recorder = capture_events(handle)
-    torch.testing.assert_close(run(handle), run(step), rtol=0, atol=0)
-    told = [event.sentence for event in recorder if type(event).__name__ == "Break"]
-    assert sum("a backward hook being set up" in sentence for sentence in told[:3]) == 2 and "Tensor.backward()" in told[2]
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
