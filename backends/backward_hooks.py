@@ -123,7 +123,7 @@ def runs(nodes: Sequence[torch.fx.Node]) -> Iterator[list[torch.fx.Node]]:
     run: list[torch.fx.Node] = []
     inside = False
     for node in nodes:
-        item = name_of(node) == "getitem" and is_set_up(node.all_input_nodes[0])
+        item = name_of(node) == "getitem" and any(map(is_set_up, node.all_input_nodes))
         if is_set_up(node) or inside != item:
             if run:
                 yield run

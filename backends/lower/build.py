@@ -17,6 +17,7 @@ from ..loops.ir import Another, Buffer, Call, Kernel, Program, Same, Scalar, Sto
 from ..loops.patterns import Patterns
 from ..passes.copies import AnyNode, Copies, Copy
 from ..passes.memory import memories, results_of
+from .fractions import fraction, fractions
 from .registry import LOWERINGS, Unsupported
 from .repeated import Repeated
 from .sizes import Sizes
@@ -52,7 +53,7 @@ class Builder:
         self.sizes = Sizes()
         self.computed: set[torch.fx.Node] = set()  # sources of copies that are no views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
-        self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | number | tuple of these
+        self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
 
     # --- the graph ---
 
@@ -104,6 +105,7 @@ class Builder:
         outputs: list[Any] = []
         for item in results:
             value = Same(item.name) if isinstance(item, AnyNode) and item.op == "placeholder" else self.look_up(item)
+            refuse_fractions(value, "the graph returns")
             if isinstance(value, View) and shown.setdefault(value, item) is not item:
                 value = Another(**vars(value))
             outputs.append(value)
@@ -147,6 +149,8 @@ class Builder:
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return self.sizes(value)
+        if isinstance(value, torch.SymFloat):
+            return fraction(node.target, self.look_up(tuple(node.args)))
         if isinstance(value, SYMBOLIC):
             raise NotImplementedError(f"{node.target} gives a number that is not an integer")
         viewed = self.view(node)
@@ -222,6 +226,7 @@ class Builder:
 
     def external(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the operator."""
+        refuse_fractions((args, kwargs), f"{node.target} is given")
         results = node.meta.get("val")
         single = not isinstance(results, (tuple, list))
         names: list[str | None] = []
@@ -306,6 +311,12 @@ def first(node: AnyNode) -> AnyNode | None:
     if not own.args or not isinstance(own.args[0], torch.fx.Node):
         return None
     return node.inputs[0] if isinstance(node, Copy) else own.args[0]
+
+
+def refuse_fractions(arguments: Any, where: str) -> None:
+    """Raises NotImplementedError where a number outside of kernels is a fraction of sizes."""
+    if any(True for _ in fractions(arguments)):
+        raise NotImplementedError(f"{where} a number that is not an integer")
 
 
 @lru_cache(4096)

@@ -68,6 +68,8 @@ def operand(build: Builder, arg: Any, subscripts: Sequence[Index], dtype: torch.
         return cast(build.read(arg, subscripts), dtype)
     if isinstance(arg, Index):
         return position(arg, dtype)
+    if isinstance(arg, Scalar):
+        return cast(arg, dtype)
     if isinstance(arg, (bool, int, float)):
         return number(arg, dtype)
     if arg is None or isinstance(arg, str):

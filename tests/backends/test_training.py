@@ -2,7 +2,11 @@
 import framejit
 import pytest
 import torch
+from framejit.backends import native
+from framejit.backends.lower import fractions
 from framejit.backends.training import TENSORIFY, numbers_kept
+
+AS_IT_IS = native.as_it_is
 
 
 @pytest.mark.parametrize("before", [None, "1"])
@@ -27,8 +31,9 @@ def test_results_whose_sizes_vary_carry_no_attribute(grad):
         assert [vars(tensor) for tensor in (*results, x)] == [{}] * 5
 
 
-def test_a_backward_part_without_kernels_runs_torchs_operators():
-    """One of which the gradient divides by a size that varies, in a graph that writes to a buffer."""
+@pytest.mark.parametrize("kernels", [True, False])
+def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
+    """Where there are no kernels for a backward part, known when it is first called, torch's operators run."""
 
     class Norm(torch.nn.Module):
         def __init__(self):
@@ -45,6 +50,12 @@ def test_a_backward_part_without_kernels_runs_torchs_operators():
         inputs = [torch.arange(4.0 * rows).sin().reshape(rows, 4).requires_grad_() for rows in (2, 3, 5)]
         return [torch.autograd.grad(f(x).sum(), x) for x in inputs]
 
+    without = []
+    monkeypatch.setattr(native, "as_it_is", lambda part, boxed: without.append(part) or AS_IT_IS(part, boxed))
+    if not kernels:
+        monkeypatch.setattr(fractions, "OPERATIONS", {})
     expected = gradients(Norm())
     with framejit.config.patch(strict=True):
-        torch.testing.assert_close(gradients(framejit.compile(Norm(), backend="native")), expected, rtol=1e-4, atol=1e-6)
+        found = gradients(framejit.compile(Norm(), backend="native"))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert bool(without) != kernels

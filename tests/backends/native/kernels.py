@@ -181,6 +181,17 @@ def symbolic(rows: int, columns: int) -> Case:
     return Case(Kernel((x,), (r,), (Store("out", atom(x), value),), ("mean",)), memory, {"s0": rows, "s1": columns})
 
 
+def averaged(rows: int, columns: int) -> Case:
+    """Numbers times one over how many there are, as Python calculates that: in double precision."""
+    height, width = atom(Sym("s0")), atom(Sym("s1"))
+    x, y = loops([height, width], "x")
+    place = atom(x) * width + atom(y)
+    part = scalar("div", const(1.0, torch.float64), scalar("div", position(height * width * 2, torch.float64), const(2, torch.float64)))
+    value = scalar("mul", load("in0", place, torch.float32), cast(part, torch.float32))
+    memory = {"in0": numbers(max(rows * columns, 1), torch.float32), "out": torch.zeros(max(rows * columns, 1))}
+    return Case(Kernel((x, y), (), (Store("out", place, value),), ("mul",)), memory, {"s0": rows, "s1": columns})
+
+
 def grown(rows: int) -> Case:
     """Loops over sizes that are sums, and that cannot be joined: rows are turned over and come in another order."""
     size = atom(Sym("s0"))
@@ -231,6 +242,7 @@ def all_cases() -> dict[str, Case]:
     softmaxes = {"softmax": softmax(), "softmax of extremes": extreme_softmax()}
     named = {**softmaxes, "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
     sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
+    sizes |= {f"averaged {rows}x{columns}": averaged(rows, columns) for rows, columns in ((3, 40), (1, 1), (7, 3))}
     sizes |= {f"grown {rows}": grown(rows) for rows in (0, 1, 9)}
     sizes |= {f"transposed {rows}x{columns}": transposed(rows, columns) for rows, columns in ((40, 50), (64, 32), (5, 90), (90, 5))}
     sizes |= {"transposed halves": transposed(33, 70, torch.bfloat16), "channels last": channels_last(), "of any size": channels_last(True)}

@@ -215,3 +215,17 @@ def test_what_is_written_through_data_shares_memory(history):
     x = torch.ones(2, 3, requires_grad=history)
     inner, doubled = framejit.compile(f, backend="native")(x)
     assert inner.data_ptr() == x.data_ptr() and x[0, 0] == -1 and doubled[0, 0] == -2 and not inner.requires_grad
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_numbers_made_of_sizes_that_vary(history):
+    def f(x):
+        n, m = x.shape
+        scaled = x * (1.0 / n) + x / m**0.5 - n / 3
+        return scaled, torch.addcmul(x, x, x, value=n / 3), F.leaky_relu(x, m / 10), (x * n).sum(), torch.full((3,), n / 7), n / 2
+
+    compiled = framejit.compile(f, backend="native", dynamic=True, fullgraph=True)
+    for n in (2, 3, 5, 9):
+        x = (rows(n, 4) - 1).requires_grad_(history)
+        for mine, yours in zip(f(x), compiled(x), strict=True):
+            torch.testing.assert_close(yours, mine, rtol=2e-6, atol=1e-6)

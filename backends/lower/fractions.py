@@ -1,0 +1,43 @@
+"""Numbers made of sizes that are no sizes, as 1 / n: computed in the kernels that use them, in float64 as Python does."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..loops.index import Index
+from ..loops.ir import Scalar, const, position, scalar
+
+OPERATIONS: dict[Any, str] = {
+    operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub", operator.neg: "neg",
+    operator.pow: "pow", torch.sym_sqrt: "sqrt",
+}  # fmt: skip
+
+
+def fraction(target: Any, args: Sequence[Any]) -> Scalar:
+    """An operator of Python's on sizes, numbers and fractions. Raises NotImplementedError for one that kernels do not have."""
+    operands = [as_fraction(arg) for arg in args]
+    if target is torch.sym_float:
+        return operands[0]
+    if target not in OPERATIONS:
+        raise NotImplementedError(f"{target} gives a number that is not an integer")
+    return scalar(OPERATIONS[target], *operands)
+
+
+def as_fraction(value: Any) -> Scalar:
+    if isinstance(value, Scalar):
+        return value
+    return position(value, torch.float64) if isinstance(value, Index) else const(value, torch.float64)
+
+
+def fractions(arguments: Any) -> Iterator[Scalar]:
+    """Those among arguments."""
+    if isinstance(arguments, Scalar):
+        yield arguments
+    elif isinstance(arguments, (tuple, list)):
+        for item in arguments:
+            yield from fractions(item)
+    elif isinstance(arguments, Mapping):
+        yield from fractions(list(arguments.values()))
