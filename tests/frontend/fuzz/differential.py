@@ -285,8 +285,8 @@ def main() -> int:
                 chosen.keep.mkdir(exist_ok=True)
                 (chosen.keep / f"{seed}.py").write_text(verdict.source)
         if done % 100 == 0:
-            share = captured / max(1, ops)
-            print(f"{done} programs, {different} different, {raised} raise, {share:.1%} of {ops} operations captured, "
+            share = f"{captured / max(1, ops):.1%}" if chosen.backend == "eager" else "an unknown share"  # others' graphs are not counted
+            print(f"{done} programs, {different} different, {raised} raise, {share} of {ops} operations captured, "
                   f"{time.perf_counter() - started:.0f} s", flush=True)  # fmt: skip
             framejit.reset()
     return 1 if different else 0
