@@ -19,11 +19,10 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from .gradients.pieces import AUTOGRAD, InPieces, Piece, Whole, cut
 from .graph_calls import Checkpointed
 from .passes.memory import memory_of
-from .value_errors import draws_random_numbers, may_write, name_of
+from .value_errors import draws_random_numbers, is_norm, may_write, name_of
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
 NODE = "CompiledFunctionBackward"
-NORMS = ("batch_norm", "instance_norm")  # they only write running statistics, and read none of them while training
 
 
 MOST_FLOATS = 32  # that one graph has to find out about one by one
@@ -242,7 +241,7 @@ def _replay(gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]) -> 
     and counters, which training only writes. None where the graph overwrites something that it may also read."""
     copied = {node for node in placeholders if node.users and all(may_write(user) and not user.users for user in node.users)}
     for node in gm.graph.nodes:
-        if any(norm in name_of(node) for norm in NORMS):
+        if is_norm(node):  # it writes running statistics, and reads none of them while training
             copied |= {other for other in node.all_input_nodes[1:] if isinstance(_fake(other), torch.Tensor) and not needs_gradient(other)}
     if any(node not in copied for node in placeholders if node.meta.get("mutated")) or not copied <= set(placeholders):
         return None

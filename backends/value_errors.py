@@ -2,12 +2,15 @@
 at capture), write into an argument, draw random numbers, switch modes."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
 from torch._library.custom_ops import CustomOpDef
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
@@ -32,6 +35,11 @@ RANDOM = (
     "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
 )  # fmt: skip
 
+
+NORMS = ("batch_norm", "instance_norm")  # what they write, while training, are statistics
+STATISTICS = ("running_mean", "running_var")
+TRAINS = ("training", "train", "use_input_stats")
+READS_STATISTICS = ("no_training", "backward")  # in the names of norms that write none
 
 GRAD_MODE = "_set_grad_enabled"
 ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
@@ -88,19 +96,71 @@ def is_strided(node: torch.fx.Node) -> bool:
     return isinstance(fake, torch.Tensor) and fake.layout == torch.strided
 
 
-def is_written(node: torch.fx.Node) -> bool:
-    """Whether another node may write into the memory of one, seen through views, too."""
+def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
+    """Whether another node may write into the memory of one, seen through views, too. for_sure: whether torch says that one does, or may
+    do so through `.data`. Tensors' versions do not tell of all that."""
     memory = node.meta["example_value"].untyped_storage()._cdata
-    seen, todo = {node}, [node]
+    seen, todo = {node}, [(node, not for_sure)]
     while todo:
-        one = todo.pop()
+        one, asked = todo.pop()
         for user in one.users:
-            if may_write(user) and (user.op != "call_method" or user.args[0] is one):
+            if one in written_by(user):
+                return True
+            if asked and not is_norm(user) and may_write(user) and (user.op != "call_method" or user.args[0] is one):
                 return True
             if user not in seen and may_show(user, memory):
                 seen.add(user)
-                todo.append(user)
+                todo.append((user, asked or is_data(user)))
     return False
+
+
+def is_data(node: torch.fx.Node) -> bool:
+    """Whether a node is `.data` of a tensor."""
+    return node.target is getattr and node.args[1] == "data"
+
+
+def is_norm(node: torch.fx.Node) -> bool:
+    return any(norm in name_of(node) for norm in NORMS)
+
+
+def written_by(node: torch.fx.Node) -> list[Any]:
+    """The arguments that a call writes into by the schema of torch's operator, or as running statistics of a norm that trains."""
+    if node.op == "call_function" and is_norm(node):
+        return statistics_of(node)
+    schema = schema_of(node)
+    if schema is None or not schema.is_mutable:
+        return []
+    parameters = {argument.name: argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments}
+    given = {**dict(zip(parameters, node.args, strict=False)), **node.kwargs}
+    return [leaf for name, argument in given.items() if parameters.get(name) for leaf in pytree.tree_leaves(argument)]
+
+
+def statistics_of(norm: torch.fx.Node) -> list[Any]:
+    if any(word in name_of(norm) for word in READS_STATISTICS):
+        return []
+    schema, given = schema_of(norm), dict[str, Any]()
+    if isinstance(norm.target, FunctionType):
+        given = {parameter.name: parameter.default for parameter in inspect.signature(norm.target).parameters.values()}
+    elif schema is not None:
+        given = {argument.name: argument.default_value for argument in schema.arguments}
+    if not given:
+        return norm.all_input_nodes
+    given |= {**dict(zip(given, norm.args, strict=False)), **norm.kwargs}
+    trains = not any(given.get(name, True) is False for name in TRAINS)
+    return [given[name] for name in STATISTICS if given.get(name) is not None] if trains else []
+
+
+def schema_of(node: torch.fx.Node) -> Any:
+    """The schema of torch's operator of a call's name; None for a function that is written in Python, and where there is none."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema
+    return None if isinstance(node.target, FunctionType) or is_foreign(node) else schema_named(name_of(node))
+
+
+@lru_cache(1024)
+def schema_named(name: str) -> Any:
+    packet = getattr(torch.ops.aten, name, None)
+    return None if packet is None else getattr(packet, packet.overloads()[0])._schema
 
 
 def may_show(node: torch.fx.Node, memory: int) -> bool:

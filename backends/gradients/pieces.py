@@ -18,14 +18,24 @@ import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
 from ..passes.memory import memory_of
-from ..value_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, is_foreign, is_users, may_draw, may_write, name_of, switches_modes
+from ..value_errors import (
+    ENTER_AUTOCAST,
+    EXIT_AUTOCAST,
+    GRAD_MODE,
+    is_foreign,
+    is_norm,
+    is_users,
+    may_draw,
+    may_write,
+    name_of,
+    switches_modes,
+)
 
 Node = torch.fx.Node
 Kind = frozenset[Node]  # the results whose backward pass goes through a node; none for one without gradients
 MOST = 128  # pieces
 FEW = 3  # operations that a piece is not worth compiling for
 AUTOGRAD = ("grad", "backward", "retain_grad")  # what differentiates, or marks, between the nodes around it
-NORMS = ("batch_norm", "instance_norm")  # what they write are statistics, which take no part in gradients
 
 
 class Whole(Exception):
@@ -166,7 +176,7 @@ def memories_of(*nodes: Node) -> set[int]:
 
 def written_memories(nodes: Iterable[Node]) -> set[int]:
     """What is written to, statistics left out; all that a writer is given, as names do not say which."""
-    writers = [node for node in nodes if may_write(node) and not any(norm in name_of(node) for norm in NORMS)]
+    writers = [node for node in nodes if may_write(node) and not is_norm(node)]
     return memories_of(*(other for node in writers for other in node.all_input_nodes))
 
 

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from ..value_errors import is_data
 from .by_operator import by_operator
 
 RESHAPES_IN_PLACE = (
@@ -67,10 +68,6 @@ def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     shared = any(_storage(node) in written for node in outputs if node.op != "placeholder")
     among_inputs = any(_storage(node) in written and not node.meta.get("mutated") for node in inputs)
     return shared or among_inputs
-
-
-def is_data(node: torch.fx.Node) -> bool:
-    return node.target is getattr and node.args[1] == "data"
 
 
 def _name(node: torch.fx.Node) -> str:

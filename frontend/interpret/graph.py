@@ -53,10 +53,12 @@ class GraphInput:
 
     @property
     def mutated(self) -> bool:
-        """Whether the graph writes into it. torch counts no writes into tensors of inference mode."""
-        if self.value.fake.is_inference():
-            return self.value.fake.layout == torch.strided and is_written(self.value.node)
-        return _version(self.value.fake) != self.version
+        """Whether the graph writes into it. torch does not count all writes, and none into tensors of inference mode."""
+        fake = self.value.fake
+        counts = not fake.is_inference()
+        if counts and _version(fake) != self.version:
+            return True
+        return fake.layout == torch.strided and is_written(self.value.node, for_sure=counts)
 
     @property
     def example(self) -> torch.Tensor:

@@ -196,6 +196,27 @@ def test_inputs_that_are_written_to_are_written_to_once(register, tuned):
     assert told()[0].timings
 
 
+UNCOUNTED = {  # writes into the second argument that its version does not tell of
+    "statistics": lambda x, kept: torch.nn.functional.batch_norm(x, kept[0], kept[1], training=True) * 2,
+    "instance statistics": lambda x, kept: torch.nn.functional.instance_norm(x[None], kept[0], kept[1]) * 2,
+    "data": lambda x, kept: (kept.data[0].mul_(2) * x).sin(),
+    "foreach": lambda x, kept: (torch._foreach_add_([kept[0], kept[1]], 1.0), x.sin() + 1)[1],
+    "in a list": lambda x, kept: (torch._foreach_mul_([kept], [x[:2]]), x.sin() + 1)[1],
+}
+
+
+@pytest.mark.parametrize("name", UNCOUNTED)
+def test_writes_that_torch_does_not_count_are_made_once(name, register, tuned):
+    function = UNCOUNTED[name]
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, told = tuned(function, "same")
+    x, kept = torch.arange(64.0).reshape(8, 8).cos(), torch.ones(2, 8)
+    other = kept.clone()
+    for _ in range(3):
+        assert torch.equal(compiled(x, kept), function(x, other)) and torch.equal(kept, other)
+    assert told()[0].timings and not torch.equal(kept, torch.ones(2, 8))
+
+
 def test_trials_leave_no_memory(register, tuned):
     register("same", lambda gm, inputs: gm.forward)
     compiled, _ = tuned(work, "same", "aot_eager")

@@ -205,9 +205,19 @@ def test_a_branch_where_both_sides_go_on_is_a_break(function, x):
     check(function, x, [], graphs=None, breaks=("data-dependent-branch",))
 
 
-def test_a_graph_that_writes_breaks_instead():
+WRITES = {
+    "counted": lambda x, state: state.add_(1),
+    "statistics": lambda x, state: torch.nn.functional.batch_norm(x[:, None], state[:1], state[1:], training=True),
+    "foreach": lambda x, state: torch._foreach_add_([state], [x]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_graph_that_writes_breaks_instead(name):
+    write = WRITES[name]
+
     def f(x, state):
-        state.add_(1)
+        write(x, state)
         assert (x > 0).all()
         return x + state
 
