@@ -154,13 +154,19 @@ def schema_of(node: torch.fx.Node) -> Any:
     """The schema of torch's operator of a call's name; None for a function that is written in Python, and where there is none."""
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema
+    if isinstance(node.target, torch._ops.OpOverloadPacket):
+        return first_schema(node.target)
     return None if isinstance(node.target, FunctionType) or is_foreign(node) else schema_named(name_of(node))
 
 
 @lru_cache(1024)
 def schema_named(name: str) -> Any:
     packet = getattr(torch.ops.aten, name, None)
-    return None if packet is None else getattr(packet, packet.overloads()[0])._schema
+    return None if packet is None else first_schema(packet)
+
+
+def first_schema(packet: torch._ops.OpOverloadPacket) -> Any:
+    return getattr(packet, packet.overloads()[0])._schema
 
 
 def may_show(node: torch.fx.Node, memory: int) -> bool:
