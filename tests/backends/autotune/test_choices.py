@@ -217,6 +217,20 @@ def test_writes_that_torch_does_not_count_are_made_once(name, register, tuned):
     assert told()[0].timings and not torch.equal(kept, torch.ones(2, 8))
 
 
+@pytest.mark.parametrize("how", ["foreach", "fused"])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_steps_of_optimizers_are_made_once(kind, how, tuned):
+    parameters = [[torch.nn.Parameter(torch.ones(64, 64)) for _ in range(3)] for _ in range(2)]
+    mine, theirs = (kind(each, 0.1, **{how: True}, **({"momentum": 0.9} if kind is torch.optim.SGD else {})) for each in parameters)
+    step, _ = tuned(mine.step, "native")
+    for turn in range(4):
+        for parameter in (*parameters[0], *parameters[1]):
+            parameter.grad = torch.full_like(parameter, turn + 1.0)
+        step()
+        theirs.step()
+    torch.testing.assert_close(parameters[0], parameters[1])
+
+
 def test_trials_leave_no_memory(register, tuned):
     register("same", lambda gm, inputs: gm.forward)
     compiled, _ = tuned(work, "same", "aot_eager")
