@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch._library.custom_ops import CustomOpDef
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
@@ -99,7 +100,7 @@ def is_strided(node: torch.fx.Node) -> bool:
 def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
     """Whether another node may write into the memory of one, seen through views, too. for_sure: whether torch says that one does, or may
     do so through `.data`. Tensors' versions do not tell of all that."""
-    memory = node.meta["example_value"].untyped_storage()._cdata
+    memory = memory_under(node.meta["example_value"])
     seen, todo = {node}, [(node, not for_sure)]
     while todo:
         one, asked = todo.pop()
@@ -162,7 +163,7 @@ def schema_of(node: torch.fx.Node) -> Any:
 @lru_cache(1024)
 def schema_named(name: str) -> Any:
     packet = getattr(torch.ops.aten, name, None)
-    return None if packet is None else first_schema(packet)
+    return first_schema(packet) if isinstance(packet, torch._ops.OpOverloadPacket) else None
 
 
 def first_schema(packet: torch._ops.OpOverloadPacket) -> Any:
@@ -174,7 +175,14 @@ def may_show(node: torch.fx.Node, memory: int) -> bool:
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor):
         return node.op != "output"
-    return fake.layout == torch.strided and fake.untyped_storage()._cdata == memory
+    return fake.layout == torch.strided and memory_under(fake) == memory
+
+
+def memory_under(fake: torch.Tensor) -> int:
+    """Equal for fake tensors on one storage, seen through the levels of torch.func that wrap them."""
+    while is_functorch_wrapped_tensor(fake):
+        fake = get_unwrapped(fake)
+    return fake.untyped_storage()._cdata
 
 
 def last_in_place(node: torch.fx.Node) -> bool:

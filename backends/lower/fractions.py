@@ -18,18 +18,20 @@ OPERATIONS: dict[Any, str] = {
 
 def fraction(target: Any, args: Sequence[Any]) -> Scalar:
     """An operator of Python's on sizes, numbers and fractions. Raises NotImplementedError for one that kernels do not have."""
-    operands = [as_fraction(arg) for arg in args]
-    if target is torch.sym_float:
-        return operands[0]
-    if target not in OPERATIONS:
+    if target not in OPERATIONS and target is not torch.sym_float:
         raise NotImplementedError(f"{target} gives a number that is not an integer")
-    return scalar(OPERATIONS[target], *operands)
+    operands = [as_fraction(arg) for arg in args]
+    return operands[0] if target is torch.sym_float else scalar(OPERATIONS[target], *operands)
 
 
 def as_fraction(value: Any) -> Scalar:
     if isinstance(value, Scalar):
         return value
-    return position(value, torch.float64) if isinstance(value, Index) else const(value, torch.float64)
+    if isinstance(value, Index):
+        return position(value, torch.float64)
+    if not isinstance(value, (int, float)):
+        raise NotImplementedError(f"a number made of a {type(value).__name__}")
+    return const(value, torch.float64)
 
 
 def fractions(arguments: Any) -> Iterator[Scalar]:
