@@ -15,8 +15,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
+from .callees import name_of
 from .gradients.pieces import InPieces, Whole, by_modes, separated
-from .value_errors import is_strided, is_written, name_of
+from .passes.memory import is_strided
+from .writes import is_written
 
 
 class BackwardHooks:
@@ -97,10 +99,12 @@ def is_set_up(node: torch.fx.Node) -> bool:
 
 
 def between_hooks(
-    gm: torch.fx.GraphModule, examples: Sequence[Any], build: Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+    gm: torch.fx.GraphModule, examples: list[Any], build: Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:
-    """What `build` makes of the pieces before, between and behind the nodes that set hooks up; the graph as it is where nobody can say
-    how to cut it."""
+    """What `build` makes of a graph, or of its pieces before, between and behind the nodes that set hooks up; the graph as it is where
+    nobody can say how to cut it."""
+    if not sets_up(gm):
+        return build(gm, examples)
     results: Any = gm.graph.output_node().args[0]
     try:
         nodes, modes = by_modes(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))

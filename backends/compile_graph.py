@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from traceback import clear_frames
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from torch.amp import autocast_mode
 from ..errors import BackendError, RequirementError, Rerun
 from ..events import Input, Reporter
 from ..options import Options
-from .backward_hooks import between_hooks, is_set_up
+from .backward_hooks import between_hooks
 from .deoptimised import PASSED_ON, deoptimising, tell
 from .fitness import refusal
 from .forbidden_views import Outside, taken_outside
@@ -72,11 +73,8 @@ def compile_graph(
         origin = backend.origin
         report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with tracing(TracingContext(captured.fake_mode)):
-            given = [examples[node] for node in inputs]
-            if any(map(is_set_up, captured.nodes)):
-                compiled = between_hooks(gm, given, lambda piece, examples: call_backend(backend, options, piece, examples, report))
-            else:
-                compiled = call_backend(backend, options, gm, given, report)
+            build = partial(call_backend, backend, options, report)
+            compiled = between_hooks(gm, [examples[node] for node in inputs], build)
     except RequirementError:
         raise
     except Exception as error:
@@ -138,7 +136,7 @@ def as_record(item: Any) -> Input:
     return Input(name, str(example.dtype).removeprefix("torch."), tuple(map(str, example.shape)), str(example.device))
 
 
-def call_backend(backend: Backend, options: Options, gm: torch.fx.GraphModule, examples: list[Any], report: Reporter) -> Callable[..., Any]:
+def call_backend(backend: Backend, options: Options, report: Reporter, gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
     """What a backend makes of a graph; the graph as it is, with a warning, where the backend says that it is not for such graphs."""
     reason = refusal(backend, gm)
     if reason:

@@ -16,10 +16,12 @@ from torch._C._autograd import CreationMeta, _get_creation_meta
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
+from .callees import name_of
 from .gradients.pieces import AUTOGRAD, InPieces, Piece, Whole, cut
 from .graph_calls import Checkpointed
-from .passes.memory import memory_of
-from .value_errors import draws_random_numbers, is_norm, may_write, name_of
+from .passes.memory import memory_at
+from .value_errors import draws_random_numbers
+from .writes import is_norm, may_write
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
 NODE = "CompiledFunctionBackward"
@@ -104,9 +106,9 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
     results: Any = gm.graph.output_node().args[0]
     outputs = list(results)
     wanted = [index for index, node in enumerate(placeholders) if comes_with_gradient(node)]
-    memory = {_memory(placeholders[index]) for index in wanted} - {None}
+    memory = {memory_at(placeholders[index]) for index in wanted} - {None}
     made = [(number, node) for number, node in enumerate(outputs) if isinstance(node, torch.fx.Node) and node.op != "placeholder"]
-    windows = [number for number, node in made if not needs_gradient(node) and _memory(node) in memory]
+    windows = [number for number, node in made if not needs_gradient(node) and memory_at(node) in memory]
     if windows:
         compiled = detaching(compiled, windows)
     if not wanted or not wants_gradients(gm):
@@ -161,12 +163,6 @@ def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
 
 def _fake(node: Any) -> Any:
     return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
-
-
-def _memory(node: torch.fx.Node) -> int | None:
-    fake = _fake(node)
-    plain = isinstance(fake, torch.Tensor) and fake.layout == torch.strided
-    return memory_of(fake) if plain else None
 
 
 def detaching(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:

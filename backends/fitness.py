@@ -7,10 +7,10 @@ from typing import Any
 import torch
 import torch.fx
 
+from .callees import is_foreign, name_of
 from .eager_gradients import gains_history, wants_gradients
 from .graph_calls import Checkpointed, CustomFunction
 from .registry import Backend
-from .value_errors import is_foreign, name_of
 
 COLLECTIVES = ("c10d", "distributed", "dtensor", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 

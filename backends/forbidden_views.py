@@ -14,8 +14,8 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .graph_calls import Piece, cut
-from .passes.memory import memory_of
-from .value_errors import may_write
+from .passes.memory import memory_at
+from .writes import may_write
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ def is_forbidden(node: torch.fx.Node) -> bool:
 
 def way_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:
     """The nodes by which a view comes from the tensor that it is one of."""
-    base, shared = view.meta["example_value"]._base, memory(view)
+    base, shared = view.meta["example_value"]._base, memory_at(view)
     found, todo = [], [view]
     while todo:
         node = todo.pop()
         if node.op == "placeholder" or node in found:
             continue
-        if "example_value" in node.meta and (node.meta["example_value"] is base or memory(node) != shared):
+        if "example_value" in node.meta and (node.meta["example_value"] is base or memory_at(node) != shared):
             continue  # what the views are of, or a number
         found.append(node)
         todo += node.all_input_nodes
@@ -77,11 +77,5 @@ def way_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:
 
 def is_written_behind(nodes: Sequence[torch.fx.Node], views: dict[torch.fx.Node, None]) -> bool:
     """Whether one of these nodes may write into the memory of the views."""
-    shared = {memory(view) for view in views} - {None}
-    return any(memory(other) in shared for node in nodes if may_write(node) for other in node.all_input_nodes)
-
-
-def memory(node: torch.fx.Node) -> int | None:
-    """Equal for tensors on one storage."""
-    fake = node.meta.get("example_value")
-    return memory_of(fake) if isinstance(fake, torch.Tensor) and fake.layout == torch.strided else None
+    shared = {memory_at(view) for view in views} - {None}
+    return any(memory_at(other) in shared for node in nodes if may_write(node) for other in node.all_input_nodes)

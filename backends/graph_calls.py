@@ -14,7 +14,8 @@ import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
-from .value_errors import is_strided, is_written
+from .passes.memory import is_strided
+from .writes import is_written
 
 _numbers = itertools.count()
 

@@ -277,11 +277,11 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
         except NotImplementedError as error:
             if not part.backward:
                 raise
-            report(f"backward runs torch's operators: {error}")
             compiled = as_it_is(part, boxed)
-            return compiled if around is None else around(part, compiled)
-        report(f"compiled {direction}: {told}")
-        told.tell(report, direction)
+            report(f"backward runs torch's operators: {error}")
+        else:
+            report(f"compiled {direction}: {told}")
+            told.tell(report, direction)
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):

@@ -8,9 +8,9 @@ import torch.fx
 
 from ...errors import RequirementError
 from ...events import Reporter
+from ..callees import name_of
 from ..fitness import at, inner_nodes, is_opaque
 from ..graph_calls import Checkpointed, CustomFunction
-from ..value_errors import name_of
 
 # The host waits for a value, or a size depends on one.
 WAITS = (

@@ -17,9 +17,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from ..callees import is_foreign
 from ..graph_calls import Checkpointed, CustomFunction
 from ..passes.by_operator import SEEDED, Operator, Operators, Refused, Window, behind, draws, reached, unshared, window
-from ..value_errors import is_foreign, may_write
+from ..writes import may_write
 
 Inputs = Sequence[torch.Tensor]
 Places = tuple[tuple[int, Window], ...]  # of gradients: of which result, and how each lies in memory

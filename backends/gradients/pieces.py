@@ -17,19 +17,10 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
+from ..callees import is_foreign, is_users, name_of
 from ..passes.memory import memory_of
-from ..value_errors import (
-    ENTER_AUTOCAST,
-    EXIT_AUTOCAST,
-    GRAD_MODE,
-    is_foreign,
-    is_norm,
-    is_users,
-    may_draw,
-    may_write,
-    name_of,
-    switches_modes,
-)
+from ..value_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, may_draw, switches_modes
+from ..writes import is_norm, may_write
 
 Node = torch.fx.Node
 Kind = frozenset[Node]  # the results whose backward pass goes through a node; none for one without gradients

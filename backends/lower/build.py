@@ -17,7 +17,7 @@ from ..loops.ir import Another, Buffer, Call, Kernel, Program, Same, Scalar, Sto
 from ..loops.patterns import Patterns
 from ..passes.copies import AnyNode, Copies, Copy
 from ..passes.memory import memories, results_of
-from .fractions import fraction, fractions
+from .fractions import fraction, refuse_fractions
 from .registry import LOWERINGS, Unsupported
 from .repeated import Repeated
 from .sizes import Sizes
@@ -311,12 +311,6 @@ def first(node: AnyNode) -> AnyNode | None:
     if not own.args or not isinstance(own.args[0], torch.fx.Node):
         return None
     return node.inputs[0] if isinstance(node, Copy) else own.args[0]
-
-
-def refuse_fractions(arguments: Any, where: str) -> None:
-    """Raises NotImplementedError where a number outside of kernels is a fraction of sizes."""
-    if any(True for _ in fractions(arguments)):
-        raise NotImplementedError(f"{where} a number that is not an integer")
 
 
 @lru_cache(4096)

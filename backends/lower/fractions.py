@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 
 from ..loops.index import Index
 from ..loops.ir import Scalar, const, position, scalar
@@ -34,12 +35,7 @@ def as_fraction(value: Any) -> Scalar:
     return const(value, torch.float64)
 
 
-def fractions(arguments: Any) -> Iterator[Scalar]:
-    """Those among arguments."""
-    if isinstance(arguments, Scalar):
-        yield arguments
-    elif isinstance(arguments, (tuple, list)):
-        for item in arguments:
-            yield from fractions(item)
-    elif isinstance(arguments, Mapping):
-        yield from fractions(list(arguments.values()))
+def refuse_fractions(arguments: Any, where: str) -> None:
+    """Raises NotImplementedError where one is used outside of kernels."""
+    if any(isinstance(leaf, Scalar) for leaf in pytree.tree_leaves(arguments)):
+        raise NotImplementedError(f"{where} a number that is not an integer")

@@ -13,7 +13,8 @@ import torch
 import torch.fx
 from torch.nn.functional import scaled_dot_product_attention
 
-from ..value_errors import may_write, name_of
+from ..callees import name_of
+from ..writes import may_write
 
 PRODUCTS = ("matmul", "bmm", "__matmul__")
 SHORTEST = 1 << 14  # elements of a matrix of scores for which the CPU's kernel is worth it

@@ -13,7 +13,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ..value_errors import may_write, named_as_writer
+from ..writes import may_write, named_as_writer
 from .by_operator import example, understood, window
 from .memory import memory_of
 

@@ -15,8 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ..value_errors import is_data
+from ..writes import is_data
 from .by_operator import by_operator
+from .memory import memory_at
 
 RESHAPES_IN_PLACE = (
     "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_", "as_strided_", "set_", "detach_",
@@ -61,21 +62,14 @@ def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether aliasing or changes of shape ask for aot_autograd's run-time wrappers."""
     if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes):
         return True
-    written = {_storage(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
-    written |= {_storage(node) for node in gm.graph.nodes if is_data(node)} - {None}  # no version tells of writes through x.data
+    written = {memory_at(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
+    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {None}  # no version tells of writes through x.data
     outputs = gm.graph.output_node().all_input_nodes
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    shared = any(_storage(node) in written for node in outputs if node.op != "placeholder")
-    among_inputs = any(_storage(node) in written and not node.meta.get("mutated") for node in inputs)
+    shared = any(memory_at(node) in written for node in outputs if node.op != "placeholder")
+    among_inputs = any(memory_at(node) in written and not node.meta.get("mutated") for node in inputs)
     return shared or among_inputs
 
 
 def _name(node: torch.fx.Node) -> str:
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-
-
-def _storage(node: torch.fx.Node) -> int | None:
-    fake = node.meta.get("example_value")
-    if not isinstance(fake, torch.Tensor) or fake.layout != torch.strided:
-        return None
-    return fake.untyped_storage()._cdata

@@ -1,9 +1,11 @@
-"""Which tensors of an ATen graph share memory."""
+"""Which tensors of a graph share memory."""
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+import torch.fx
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 from .copies import AnyNode
 
@@ -11,6 +13,24 @@ from .copies import AnyNode
 def memory_of(tensor: torch.Tensor) -> int:
     """Equal for fake tensors on one storage."""
     return tensor.untyped_storage()._cdata
+
+
+def memory_under(fake: torch.Tensor) -> int:
+    """Equal for fake tensors on one storage, seen through the levels of torch.func that wrap them."""
+    while is_functorch_wrapped_tensor(fake):
+        fake = get_unwrapped(fake)
+    return memory_of(fake)
+
+
+def is_strided(node: torch.fx.Node) -> bool:
+    """Whether a node of a captured graph is a tensor laid out by strides."""
+    fake = node.meta.get("example_value")
+    return isinstance(fake, torch.Tensor) and fake.layout == torch.strided
+
+
+def memory_at(node: torch.fx.Node) -> int | None:
+    """Equal for nodes of a captured graph that are strided tensors on one storage; None for others."""
+    return memory_of(node.meta["example_value"]) if is_strided(node) else None
 
 
 def results_of(node: AnyNode) -> list[Any]:

@@ -14,7 +14,8 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
-from ...backends.value_errors import is_written, may_draw
+from ...backends.value_errors import may_draw
+from ...backends.writes import is_written
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source

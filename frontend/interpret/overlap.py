@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ...backends.value_errors import named_as_writer
+from ...backends.writes import named_as_writer
 
 IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow, operator.iand,

@@ -1,0 +1,32 @@
+"""What the nodes of a captured graph call: by which name, and whose it is."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+from torch._library.custom_ops import CustomOpDef
+
+TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
+PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
+
+
+def name_of(node: torch.fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+
+def is_users(node: torch.fx.Node) -> bool:
+    """Whether a node calls an operator that somebody registered with torch, or a user's autograd.Function: it may raise what it likes."""
+    target: Any = node.target
+    if isinstance(target, CustomOpDef):
+        return True
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(target).split(".")[0] not in TORCHS_OPERATORS
+    owner = getattr(target, "__self__", None)
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
+
+
+def is_foreign(node: torch.fx.Node) -> bool:
+    """Whether a node calls something that is neither torch's nor Python's: nothing is known of it."""
+    home = "torch" if isinstance(node.target, str) else str(getattr(node.target, "__module__", "torch"))
+    return "torch" not in home and home not in PYTHONS
