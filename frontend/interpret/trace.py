@@ -367,9 +367,10 @@ class Trace:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and any(item.mutated for item in self.graph.inputs):
             return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs,"))
-        hooked = next((node.target.hooks for node in self.graph.nodes if isinstance(node.target, Entering | Leaving)), None)
-        if hooked is not None and (id(RemovableHandle), "next_id") in self.effects.globals:
-            return Restart(hooked.born, break_here())
+        if (id(RemovableHandle), "next_id") in self.effects.globals:
+            for node in self.graph.nodes:
+                if isinstance(node.target, Entering | Leaving):
+                    return Restart(node.target.hooks.born, break_here())
         return None
 
     def may_expect(self, tested: TensorValue) -> bool:
