@@ -18,7 +18,7 @@ if usable():
         set_stance,
         stats,
     )
-    from .frontend.values.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+    from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:  # the same names, which do less
     from .frontend.eager_only import (  # type: ignore[assignment]
         allow_in_graph,

@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def parsed(words: Sequence[str]) -> argparse.Namespace:
+def parse_command_line(words: Sequence[str]) -> argparse.Namespace:
     """What a command line says. Raises SystemExit as argparse does."""
     words = list(words)
     if words[:1] == ["explain"]:  # the program's own arguments look like ours
@@ -33,7 +33,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    args = parsed(sys.argv[1:] if argv is None else argv)
+    args = parse_command_line(sys.argv[1:] if argv is None else argv)
     try:
         return COMMANDS[args.command].run(args)
     except KeyboardInterrupt:

@@ -4,6 +4,8 @@ Ground floor: imports nothing of framejit.
 """
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
 
 
@@ -25,7 +27,7 @@ REASONS = {
             "a call that framejit cannot look into: {}",
             "move it out of the compiled region, or declare it with framejit.allow_in_graph if it only does tensor work",
         ),
-        BreakReason("disabled-call", "a call of a function marked framejit.disable: {}", "remove the mark to capture it"),
+        BreakReason("disabled-call", "a call of a function marked as disabled: {}", "remove the mark to capture it"),
         BreakReason("output", "{} writes to the outside world", "move it out of the loop, or accept the break: it costs one statement"),
         BreakReason(
             "data-dependent-branch",
@@ -90,6 +92,24 @@ class RecompileError(FramejitError):
 
 class RecompileLimitError(FramejitError):
     """More entries than `recompile_limit` were needed while `fullgraph` or `fail_on_recompile_limit_hit` asked to raise."""
+
+
+class FramejitWarning(UserWarning, RuntimeWarning):
+    """The category of each warning of framejit's own."""
+
+
+def warn_user(text: str, stacklevel: int = 1) -> None:
+    """Warns as framejit. Where the filters make exceptions of warnings in general (`python -W error`) the text goes to stderr
+    instead, for what is told is no reason for the program to fail; a filter on FramejitWarning itself does raise.
+
+    stacklevel: as for warnings.warn, 1 for who calls this."""
+    try:
+        warnings.warn(f"framejit: {text}", FramejitWarning, stacklevel=stacklevel + 1)
+    except FramejitWarning:
+        filters = [(action, category) for action, _, category, *_ in warnings.filters if isinstance(category, type)]
+        if any(action == "error" and issubclass(category, FramejitWarning) for action, category in filters):
+            raise
+        print(f"framejit: {text}", file=sys.stderr)
 
 
 class InternalError(FramejitError):

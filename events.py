@@ -148,12 +148,22 @@ class Full:
 
 @dataclass(frozen=True)
 class Specialised:
-    """A number that varies between calls was relied on: other values of it compile again."""
+    """A number that varies between calls was relied on: other values of it compile again. With `backend`, the program does not need
+    it, the backend does: a size that it pinned."""
 
     function: str
     source: str
     number: str
     where: str  # file:line of the user's line that needed it
+    backend: str = ""
+    operator: str = ""  # at which the backend needed it
+
+    @property
+    def sentence(self) -> str:
+        line = f" ({self.where})" if self.where else ""
+        if self.backend:
+            return f"backend {self.backend} pinned {self.source} == {self.number} at {self.operator}{line}"
+        return f"relied on: {self.source} == {self.number}{line}"
 
 
 @dataclass(frozen=True)
@@ -222,6 +232,23 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class WrongGraph:
+    """A compiled graph differed from eager in a call that was verified, and is not used any more."""
+
+    function: str
+    where: str
+    backend: str
+    reason: str
+    script: str  # path of a script that shows it, "" where none could be written
+    number: int = 0
+
+    @property
+    def sentence(self) -> str:
+        shown = f"; reproduce it with {self.script}" if self.script else ""
+        return f"backend '{self.backend}' computed it wrongly: {self.reason}; it runs by torch's operators now{shown}"
+
+
+@dataclass(frozen=True)
 class Working:
     """Something is being compiled or tried in the background; `done` ends when it is."""
 
@@ -231,7 +258,8 @@ class Working:
 
 
 Event = (
-    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note | Kernels | Recorded | Chosen | Working
+    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note | Kernels | Recorded | Chosen | WrongGraph
+    | Working
 )  # fmt: skip
 Sink = Callable[[Event], None]
 
@@ -271,6 +299,10 @@ class Reporter:
         self, backend: str, why: str, timings: tuple[tuple[str, float], ...], struck: tuple[tuple[str, str], ...], seconds: float
     ) -> None:
         self.send(Chosen(self.function, self.where, backend, why, timings, struck, seconds, self.number))
+
+    def wrong(self, backend: str, reason: str, script: str) -> None:
+        """A verified call found a difference from eager."""
+        self.send(WrongGraph(self.function, self.where, backend, reason, script, self.number))
 
 
 def ignore(event: Event) -> None:

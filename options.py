@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -27,6 +28,21 @@ def _cache_dir() -> Path:
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("framejit"))
 
 
+def cache_dir_is_chosen() -> bool:
+    """Whether the environment names the cache folder."""
+    return "FRAMEJIT_CACHE_DIR" in os.environ
+
+
+def asked_c_compiler() -> str:
+    """The C compiler that the environment asks for by CC, "" for none."""
+    return os.environ.get("CC", "")
+
+
+def inherited_environment(**changes: str) -> dict[str, str]:
+    """The environment for a process of ours, with some variables changed."""
+    return {**os.environ, **changes}
+
+
 def log_names(asked: str | Iterable[str], who: str = "config.log") -> tuple[str, ...]:
     """Names of LOGS from "breaks,guards" or a sequence of them, "all" for all. Raises ValueError naming the known ones."""
     names = tuple(name.strip() for name in (asked.split(",") if isinstance(asked, str) else asked) if name.strip())
@@ -34,6 +50,20 @@ def log_names(asked: str | Iterable[str], who: str = "config.log") -> tuple[str,
     if unknown:
         raise ValueError(f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are {', '.join(LOGS)}, or all")
     return LOGS if "all" in names else names
+
+
+def verified_calls(asked: Any, who: str = "config.verify") -> int:
+    """A number of calls, from a text too. Raises ValueError naming `who` for anything else."""
+    try:
+        calls = -1 if isinstance(asked, bool) else operator.index(int(asked) if isinstance(asked, str) else asked)
+    except (TypeError, ValueError):
+        calls = -1
+    if calls < 0:
+        raise ValueError(f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not {asked!r}")
+    return calls
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {"log": log_names, "verify": verified_calls}  # of values that config is given
 
 
 @dataclass(frozen=True)
@@ -61,6 +91,7 @@ class Options:
     unroll_turns: int = 256  # turns of a loop that are always unrolled
     unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions; an operation counts as 200
     wait_for_compile: bool = False  # threads that meet a compile in progress wait (a minute at most) instead of running eager
+    verify: int = 0  # so many first calls of each graph are compared with eager
     sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
 
@@ -98,6 +129,7 @@ class Config:
     unroll_turns: int = 256
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
+    verify: int = field(default_factory=lambda: verified_calls(os.environ.get("FRAMEJIT_VERIFY") or 0, "FRAMEJIT_VERIFY"))
     sinks: tuple[Callable[[Any], None], ...] = ()
     probe: Any = None
     disable: bool = field(default_factory=lambda: _flag("FRAMEJIT_DISABLE", False))
@@ -105,7 +137,7 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
             raise AttributeError(f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}")
-        object.__setattr__(self, name, log_names(value) if name == "log" else value)
+        object.__setattr__(self, name, CHECKS[name](value) if name in CHECKS else value)
 
     def defaults(self) -> dict[str, Any]:
         """The values that an Options takes over."""

@@ -29,14 +29,17 @@ setup(
             "framejit.guards.native._guards",
             [
                 f"guards/native/{name}.c"
-                for name in ("arming", "dict_watch", "guard_program", "iterators", "reassigned", "relation", "tensor_layout", "torch_state")
+                for name in (
+                    "arming", "dict_watch", "guard_program", "iterators", "memory", "reassigned", "relation", "tensor_layout",
+                    "torch_state",
+                )
             ],
             include_dirs=internal,
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "arming", "constants", "dict_watch", "guard_api", "iterators", "object_compat", "program", "reassigned", "relation",
-                    "tensor_layout", "torch_state",
+                    "arming", "constants", "dict_watch", "guard_api", "iterators", "memory", "object_compat", "program", "reassigned",
+                    "relation", "tensor_layout", "torch_state",
                 )
             ],
             libraries=["dl"],
@@ -45,8 +48,8 @@ setup(
             optional=optional,
         ),
         Extension(
-            "framejit.backends.toolchain._launch",
-            ["backends/toolchain/launch.c"],
+            "framejit.backends.native.toolchain._launch",
+            ["backends/native/toolchain/launch.c"],
             libraries=["dl"],
             extra_compile_args=["-O3", "-std=c11", *checks],
             extra_link_args=checks,

@@ -3,8 +3,8 @@ torch's modes and random state as they were."""
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from traceback import clear_frames
@@ -16,16 +16,19 @@ from torch._C._functorch import TransformType
 from torch._guards import TracingContext, tracing
 from torch.amp import autocast_mode
 
-from ..errors import BackendError, RequirementError, Rerun
+from ..errors import BackendError, RequirementError, Rerun, warn_user
 from ..events import Input, Reporter
 from ..options import Options
-from .backward_hooks import between_hooks
-from .deoptimised import PASSED_ON, deoptimising, tell
-from .fitness import refusal
-from .forbidden_views import Outside, taken_outside
-from .passes.full_masks import drop_full_masks
-from .registry import Backend, lookup, name_of, whole
-from .value_errors import draws_random_numbers, raises_after_writing, switches_modes
+from .graph.backward_hooks import between_hooks
+from .graph.eager_fallback import PASSED_ON, fall_back_to_eager, warn_of_fallback
+from .graph.example_inputs import private_examples
+from .graph.overlapping_writes import reason as overlap_reason
+from .graph.passes.full_masks import drop_full_masks
+from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
+from .graph.separate_inputs import Inseparable, separate
+from .graph.supported import reason_to_refuse
+from .graph.views_without_writes import Outside, views_to_make_outside
+from .registry import Backend, captured_graph_function, lookup, name_of
 
 REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
 LEAVE = {
@@ -47,9 +50,11 @@ class CapturedGraph(Protocol):
 def compile_graph(
     captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
     expected: Sequence[torch.fx.Node] = (), in_vain: Callable[[int], None] | None = None, seed: int | None = None,
+    overlapping: Sequence[tuple[str, str]] = (),
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or `in_vain` is told which
-    is not and Rerun is raised. `seed`: of the generators, before it draws from them. Raises BackendError, or RequirementError."""
+    is not and Rerun is raised. `seed`: of the generators, before it draws from them. `overlapping`: names of inputs that it writes
+    into, each with one that shares memory with it. Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
@@ -59,11 +64,12 @@ def compile_graph(
     for node in examples:
         if node not in used:
             graph.erase_node(node)
-    views = taken_outside(captured.nodes, outputs)
+    views = views_to_make_outside(captured.nodes, outputs)
     results = outputs if views is None else views.results
     graph.output((*results, *expected))
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+    shared = overlap_reason(captured.nodes, overlapping)
     modes = any(map(switches_modes, captured.nodes))
     random = seed is not None or draws_random_numbers(captured.nodes)
     origin = ""
@@ -73,36 +79,47 @@ def compile_graph(
         origin = backend.origin
         report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with tracing(TracingContext(captured.fake_mode)):
-            build = partial(call_backend, backend, options, report)
-            compiled = between_hooks(gm, [examples[node] for node in inputs], build)
+            given = [examples[node] for node in inputs]
+            if not shared and not backend.overlaps:
+                try:
+                    gm.meta["inputs"] = given  # as they are, for a backend that tries the graph
+                    given = separate(gm, given)
+                except Inseparable as error:
+                    shared = f"inputs share a storage that is written, and {error}"
+            compiled = between_hooks(gm, given, partial(call_backend, backend, options, report, shared))
     except RequirementError:
         raise
     except Exception as error:
         raise BackendError(name_of(options.backend), error, origin) from error
+    finally:
+        gm.meta.pop("inputs", None)
     plain = compiled == gm.forward
+    if options.verify and not plain:
+        module = importlib.import_module(".autotune.verify", __package__)  # only those who ask for it load the comparison
+        compiled = module.verify(compiled, gm, options.verify, options.backend, report)
     told = in_vain if expected else None
-    forward = surrounded(gm.forward, len(results), told, seed, views)
-    compiled = forward if plain else surrounded(compiled, len(results), told, seed, views)
+    forward = wrap_graph(gm.forward, len(results), told, seed, views)
+    compiled = forward if plain else wrap_graph(compiled, len(results), told, seed, views)
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
-        keeps = bool(mutated) and raises_after_writing(captured.nodes)
+        keeps = bool(mutated) and (bool(shared) or raises_after_writing(captured.nodes))  # operators refuse what overlaps in part
         devices = sorted({str(node.args[0]) for node in captured.nodes if node.target is autocast_mode._enter_autocast})
-        return Restoring(compiled, forward, backend.described, random, mutated, keeps, devices)
-    return compiled if plain else deoptimising(compiled, forward, backend.described)
+        return RestoringGraph(compiled, forward, backend.described, random, mutated, keeps, devices)
+    return compiled if plain else fall_back_to_eager(compiled, forward, backend.described)
 
 
-def surrounded(
+def wrap_graph(
     run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None, views: Outside | None
 ) -> Callable[..., Any]:
     """A graph with what comes before and behind it."""
     if seed is not None:
-        run = Seeded(run, seed)
+        run = SeededGraph(run, seed)
     if in_vain is not None:
-        run = Expecting(run, results, in_vain)
+        run = ExpectingGraph(run, results, in_vain)
     return run if views is None else views.around(run)
 
 
-class Seeded:
+class SeededGraph:
     """Seeds torch's generators, then runs a graph."""
 
     def __init__(self, compiled: Callable[..., Any], seed: int) -> None:
@@ -113,7 +130,7 @@ class Seeded:
         return self.compiled(*args)
 
 
-class Expecting:
+class ExpectingGraph:
     """Runs a graph and hands on its first outputs; the others have to be true, or nothing has happened."""
 
     def __init__(self, compiled: Callable[..., Any], outputs: int, in_vain: Callable[[int], None]) -> None:
@@ -136,16 +153,24 @@ def as_record(item: Any) -> Input:
     return Input(name, str(example.dtype).removeprefix("torch."), tuple(map(str, example.shape)), str(example.device))
 
 
-def call_backend(backend: Backend, options: Options, report: Reporter, gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
-    """What a backend makes of a graph; the graph as it is, with a warning, where the backend says that it is not for such graphs."""
-    reason = refusal(backend, gm)
+def call_backend(
+    backend: Backend, options: Options, report: Reporter, shared: str, gm: torch.fx.GraphModule, examples: list[Any]
+) -> Callable[..., Any]:
+    """What a backend makes of a graph; the graph as it is, with a warning, where the backend says that it is not for such graphs.
+    `shared`: says which memory is written and seen in another way, too: most backends are not given such a graph, without a warning."""
+    if shared and not backend.overlaps:
+        if REQUIRED in options.backend_options:
+            raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {shared}")
+        report(f"runs in eager: {shared}")
+        return gm.forward
+    reason = reason_to_refuse(backend, gm)
     if reason:
         if REQUIRED in options.backend_options:
             raise RequirementError(f"CUDA graphs are required, but backend '{backend.described}' {reason}")
         report(f"runs in eager: backend '{backend.name}' {reason}")
         warn_once(f"backend '{backend.described}' {reason}: graphs that it is not for run in eager")
         return gm.forward
-    compiled = whole(backend)(gm, examples, **arguments(backend, options, report))
+    compiled = captured_graph_function(backend)(gm, private_examples(backend, gm, examples), **arguments(backend, options, report))
     if not callable(compiled):
         raise TypeError(f"it returned a {type(compiled).__name__}, not a callable")
     return compiled
@@ -169,7 +194,7 @@ _warned: set[str] = set()
 def warn_once(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
-        warnings.warn(f"framejit: {text}", stacklevel=2)
+        warn_user(text, stacklevel=2)
 
 
 class Autocasts:
@@ -205,7 +230,7 @@ def leave_transforms(level: int) -> None:
         LEAVE[kind]()
 
 
-class Restoring:
+class RestoringGraph:
     """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs that it writes into are put back. Then
     the captured graph runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an
     operator behind a write may raise; for failures that nobody can foresee (no memory) it raises what it got when something was written
@@ -244,7 +269,7 @@ class Restoring:
                 with torch.no_grad():
                     for tensor, before in zip(written, kept, strict=True):
                         if not torch.equal(tensor, before):
-                            tensor.detach().copy_(before)
+                            first_of_repeats(tensor.detach()).copy_(first_of_repeats(before, tensor))
             elif versions != [version(tensor) for tensor in written]:
                 raise
             return self.instead(error, args)
@@ -253,10 +278,16 @@ class Restoring:
         """What the captured graph returns, everything being as it was before the compiled one raised."""
         if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
             raise Rerun from error
-        result = Restoring(self.forward, self.forward, self.backend, self.random, self.mutated, self.keeps, self.devices)(*args)
+        result = RestoringGraph(self.forward, self.forward, self.backend, self.random, self.mutated, self.keeps, self.devices)(*args)
         self.compiled = self.forward
-        tell(self.backend, error)
+        warn_of_fallback(self.backend, error)
         return result
+
+
+def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
+    """The first of the elements along dimensions that `like`, or the tensor itself, is expanded along: torch copies into no others."""
+    strides = (tensor if like is None else like).stride() if tensor.layout is torch.strided else ()
+    return tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)] if 0 in strides else tensor
 
 
 def version(tensor: torch.Tensor) -> int:

@@ -9,7 +9,7 @@ import torch.fx
 from .registry import register_backend
 
 
-@register_backend("eager")
+@register_backend("eager", overlaps=True)
 def eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """The graph's own generated Python."""
     return gm.forward

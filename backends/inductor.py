@@ -8,7 +8,7 @@ import torch.fx
 from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
 
-from .eager_gradients import ahead_of_time
+from .autograd.compiled_node import ahead_of_time
 from .registry import register_backend
 
 

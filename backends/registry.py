@@ -13,8 +13,8 @@ from typing import Any
 ENTRY_POINTS = "framejit.backends"
 # name: module here, imported when first used. One whose module this installation lacks is not listed.
 SHIPPED = {
-    "autotune": "autotune.backend", "eager": "eager", "aot_eager": "training", "native": "native", "inductor": "inductor",
-    "torchscript": "torchscript", "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnx",
+    "autotune": "autotune.backend", "eager": "eager", "aot_eager": "autograd.aot_eager", "native": "native.backend", "inductor": "inductor",
+    "torchscript": "torchscript", "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnxruntime",
 }  # fmt: skip
 GRAPHED = "+cudagraphs"  # ends the name of a backend whose work is to be recorded as CUDA graphs
 WANTS = ("torch", "aten")
@@ -29,7 +29,8 @@ class Backend:
     devices: device types that its graphs may lie on; None for any. training: whether gradients flow through what it makes.
     wants: "torch" for the graph as captured, "aten" for functional ATen graphs by aot_autograd, forward and backward apart.
     options: gives the names of its options; None where its parameters say them. origin: who brought it, for messages.
-    missing: says what keeps it from working here, "" where nothing does.
+    missing: says what keeps it from working here, "" where nothing does. overlaps: whether it is given graphs that write into memory
+    which two of their tensors, or two elements of one, share; they run as they were captured where not.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Backend:
     options: Callable[[], Collection[str]] | None = None
     missing: Callable[[], str] = str
     origin: str = ""
+    overlaps: bool = False
 
     @property
     def described(self) -> str:
@@ -83,6 +85,7 @@ def register_backend(
     wants: str = "torch",
     options: Callable[[], Collection[str]] | None = None,
     missing: Callable[[], str] = str,
+    overlaps: bool = False,
 ) -> Any:
     """Registers a backend; usable as `register_backend("x", fn)`, `@register_backend("x", ...)` and `@register_backend`.
 
@@ -94,17 +97,21 @@ def register_backend(
         are its further parameters. A parameter `mode` gets compile()'s mode, a parameter `report` a function that takes a
         sentence for explain.
     missing: says in a few words what this machine lacks for it, "" if nothing; list_backends() tells it.
+    overlaps: whether it runs operators in the graph's order, so that it may be given graphs which write into memory that two of their
+        inputs, or two elements of one, share. Other backends are not given these.
 
     Raises ValueError for a name that is taken by another function, TypeError for what is not callable.
     """
     if callable(name):
         return register_backend(
-            getattr(name, "__name__", "backend"), name, devices=devices, training=training, wants=wants, options=options, missing=missing
-        )
+            getattr(name, "__name__", "backend"), name, devices=devices, training=training, wants=wants, options=options, missing=missing,
+            overlaps=overlaps,
+        )  # fmt: skip
     if fn is None:
         return lambda function: register_backend(
-            name or function.__name__, function, devices=devices, training=training, wants=wants, options=options, missing=missing
-        )
+            name or function.__name__, function, devices=devices, training=training, wants=wants, options=options, missing=missing,
+            overlaps=overlaps,
+        )  # fmt: skip
     if not callable(fn):
         raise TypeError(f"register_backend: `fn` must be callable, not {type(fn).__name__}")
     if wants not in WANTS:
@@ -114,7 +121,7 @@ def register_backend(
         raise ValueError(f"register_backend: '+' joins the names of backends, so {name!r} cannot be one")
     if name in SHIPPED and fn.__module__ != f"{__package__}.{SHIPPED[name]}":
         raise ValueError(f"'{name}' is a backend that framejit ships; choose another name")
-    backend = Backend(name, fn, None if devices is None else tuple(devices), training, wants, options, missing)
+    backend = Backend(name, fn, None if devices is None else tuple(devices), training, wants, options, missing, overlaps=overlaps)
     if _backends.setdefault(name, backend).function is not fn:
         raise ValueError(f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; choose another name")
     return fn
@@ -131,7 +138,7 @@ def lookup(backend: str | Function) -> Backend:
     if callable(backend):
         return Backend(name_of(backend), backend)
     if backend.endswith(GRAPHED):
-        return _graphed(lookup(backend.removesuffix(GRAPHED)))
+        return cudagraphs_backend(lookup(backend.removesuffix(GRAPHED)))
     if backend not in _backends and backend in SHIPPED:
         importlib.import_module(f".{SHIPPED[backend]}", __package__)
     if backend in _backends:
@@ -142,13 +149,13 @@ def lookup(backend: str | Function) -> Backend:
     raise AssertionError(backend)
 
 
-def _graphed(inner: Backend) -> Backend:
+def cudagraphs_backend(inner: Backend) -> Backend:
     """The backend whose work on `inner`'s is to be recorded: its module knows how."""
     module = importlib.import_module(f".{SHIPPED['cudagraphs']}", __package__)
     return module.over(inner)
 
 
-def whole(backend: Backend) -> Function:
+def captured_graph_function(backend: Backend) -> Function:
     """A backend's function, of whole captured graphs; aot_autograd is put before one that wants its graphs."""
     if backend.wants == "torch":
         return backend.function
@@ -181,8 +188,9 @@ def _plugin(name: str) -> Backend:
         raise PluginError(f"{_owner(point)}: {point.value} is a {type(loaded).__name__}, not a function")
     known = next((one for one in _backends.values() if one.function is loaded), Backend(name, loaded))
     _plugins[name] = Backend(
-        name, loaded, known.devices, known.training, known.wants, known.options, known.missing, origin=_owner(point)
-    )
+        name, loaded, known.devices, known.training, known.wants, known.options, known.missing, origin=_owner(point),
+        overlaps=known.overlaps,
+    )  # fmt: skip
     return _plugins[name]
 
 
@@ -241,7 +249,7 @@ def info(name: str) -> BackendInfo:
     return BackendInfo(name, backend.devices, backend.training, backend.wants, not reason, reason, backend.origin)
 
 
-def known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Whether there is a backend of a name. Looks for plugins only where nothing nearer has the name."""
     return name in _backends or (name in SHIPPED and _is_here(name)) or (name not in SHIPPED and name in _points())
 
@@ -250,7 +258,7 @@ def check(backend: str | Function) -> None:
     """Raises ValueError for a name that `lookup` would not find; imports nothing."""
     if callable(backend):
         return
-    if not known(backend.removesuffix(GRAPHED)):
+    if not is_known(backend.removesuffix(GRAPHED)):
         raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(names())}")
 
 

@@ -9,7 +9,12 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .graph.mutations import is_data
+from .graph.node_targets import name_of
+from .graph.supported import at
 from .registry import register_backend
+
+FORGOTTEN = ("detach", "detach_", "alias", "view_as", "set_", "set_data", "resize_", "resize_as_", "requires_grad_")
 
 
 @register_backend("torchscript", training=False)
@@ -18,6 +23,10 @@ def torchscript(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
     writes to them: a call that finds one changed runs the graph as it is. A graph whose sizes are symbols runs in eager."""
     if any(not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor) for item in example_inputs):
         report("runs in eager: torch.jit traces with real tensors, and sizes of this graph are symbols")
+        return gm.forward
+    strange = next(filter(traces_badly, gm.graph.nodes), None)
+    if strange is not None:
+        report(f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}")
         return gm.forward
     written = [bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"]
     kept = [isinstance(item, torch.nn.Parameter) and not wrote for item, wrote in zip(example_inputs, written, strict=True)]
@@ -39,14 +48,34 @@ def torchscript(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
                 inputs[index] = getattr(self, f"fixed_{index}")
             return gm.forward(*inputs)
 
-    with warnings.catch_warnings(), torch.no_grad():
+    devices = sorted({item.device.index or 0 for item in example_inputs if item.is_cuda})
+    with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices):
         warnings.simplefilter("ignore")  # torch.jit is old, and says so
-        traced = torch.jit.trace(Whole().eval(), [example_inputs[index].detach() for index in given], check_trace=False)
+        examples = [own_memory(example_inputs[index]) if written[index] else example_inputs[index].detach() for index in given]
+        try:
+            traced = torch.jit.trace(Whole().eval(), examples, check_trace=False)
+        except Exception as error:  # the program's own, or torch.jit's: eager raises it, or does not
+            report(f"runs in eager: torch.jit cannot trace it: {type(error).__name__}")
+            return gm.forward
         frozen = torch.jit.freeze(traced)
-    return Frozen(frozen, gm.forward, given, fixed)
+    return FrozenScript(frozen, gm.forward, given, fixed)
 
 
-class Frozen:
+def traces_badly(node: torch.fx.Node) -> bool:
+    """Whether a traced graph forgets what a node does: `.data`, detach() and lift() come back as the tensor itself, and writes through
+    them, or through a view of another dtype, are lost."""
+    if is_data(node) or name_of(node) in FORGOTTEN:
+        return True
+    return name_of(node) == "view" and any(isinstance(arg, torch.dtype) for arg in (*node.args[1:], *node.kwargs.values()))
+
+
+def own_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides: tracing runs the graph, which writes into it."""
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    return made.copy_(tensor.detach())
+
+
+class FrozenScript:
     """Code that has inputs folded into it, while they are what they were; `otherwise` for the rest of the calls."""
 
     def __init__(self, folded: Callable[..., Any], otherwise: Callable[..., Any], given: list[int], fixed: dict[int, torch.Tensor]) -> None:
@@ -57,5 +86,6 @@ class Frozen:
         for index, (address, held, version) in self.fixed.items():
             if args[index].data_ptr() != address or held._version != version:
                 return self.otherwise(*args)
-        results = self.folded(*[args[index] for index in self.given])
+        with torch.no_grad():  # traced code knows no modes, and what wants gradients is not given here
+            results = self.folded(*[args[index] for index in self.given])
         return results if isinstance(results, tuple) else (results,)

@@ -56,7 +56,7 @@ def paths(kind: str) -> list[Path]:
     return [path for name in KINDS[kind][1] if (path := config.cache_dir / name).exists()]
 
 
-def held(kind: str) -> Held:
+def measure_kind(kind: str) -> Held:
     """Raises OSError or sqlite3.Error."""
     files = [file for path in paths(kind) for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
     items = len(Decisions(config.cache_dir).all()) if kind == "decisions" else len(files)
@@ -65,7 +65,7 @@ def held(kind: str) -> Held:
 
 def show() -> None:
     table = Table("kind", Column("items", justify="right"), Column("size", justify="right"), "what", title=str(config.cache_dir))
-    found = list(map(held, KINDS))
+    found = list(map(measure_kind, KINDS))
     for one in found:
         table.add_row(one.kind, str(one.items), decimal(one.size), KINDS[one.kind][0])
     table.add_section()
@@ -79,7 +79,7 @@ def show() -> None:
 def clear(kinds: list[str]) -> None:
     """Deletes kinds. Programs that run keep what they have loaded."""
     for kind in kinds:
-        there = held(kind)
+        there = measure_kind(kind)
         if kind == "decisions":  # other programs may have the file open
             Decisions(config.cache_dir).clear()
         else:

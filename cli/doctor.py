@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from ..frontend.pycode.dialect import VERSIONS, supported
+from ..frontend.pycode.dialect import VERSIONS, is_supported
 from ..frontend.support import TORCH_VERSIONS, torch_release
 from ..options import config
 from . import cache
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 def python() -> Finding:
     known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
     said = f"{platform.python_implementation()} {sys.version.split()[0]}"
-    if not supported():
+    if not is_supported():
         return Finding("Python", "unusable", said, f"install CPython {known}; until then everything runs in eager", True)
     return Finding("Python", "ok", said, needed=True)
 
@@ -88,7 +88,7 @@ def hook() -> Finding:
 
 
 def c_compiler() -> Finding:
-    tools = importlib.import_module("..backends.toolchain.compile_c", __package__)
+    tools = importlib.import_module("..backends.native.toolchain.compile_c", __package__)
     try:
         command, identity, vector = tools.compiler()
     except tools.NoCompiler as error:
@@ -112,7 +112,7 @@ def gpu() -> Finding:
         return Finding("GPU", "absent", one_line(error), "install torch first")
     if cuda.is_available():
         try:
-            importlib.import_module("..backends.gpu", __package__).check()
+            importlib.import_module("..backends.native.gpu", __package__).check()
         except (ImportError, RuntimeError) as error:
             return Finding("GPU", "unusable", f"{cuda.get_device_name()}: {one_line(error)}", "graphs on it run torch's own kernels")
         return Finding("GPU", "ok", f"{cuda.device_count()} x {cuda.get_device_name()}")
@@ -128,7 +128,7 @@ def cache_folder() -> Finding:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             return Finding("cache", "unusable", f"{folder} cannot be written to", remedy)
-        size = sum(cache.held(kind).size for kind in cache.KINDS)
+        size = sum(cache.measure_kind(kind).size for kind in cache.KINDS)
     except Exception as error:  # a folder or a database in any state
         return Finding("cache", "unusable", f"{folder}: {one_line(error)}", remedy + "; framejit cache --clear empties it")
     return Finding("cache", "ok", f"{folder}, {decimal(size)}")

@@ -117,10 +117,10 @@ def explain(args: argparse.Namespace) -> int:
     try:
         found = find(args)
         sys.path[:1] = [found.folder]
-        found.code(named_in_it := [name for where, name in map(split, args.function) if where == MAIN])  # says what is wrong with it
+        found.code(named_in_it := [name for where, name in map(split_target, args.function) if where == MAIN])  # says what is wrong with it
         with observation:
             for target in args.function:
-                if split(target)[0] != MAIN:
+                if split_target(target)[0] != MAIN:
                     program.compile_in_place(target)
             status = found.run(named_in_it)
     finally:
@@ -137,7 +137,7 @@ def find(args: argparse.Namespace) -> Program:
     return program.script(args.program[0], args.program[1:])
 
 
-def split(target: str) -> tuple[str, str]:
+def split_target(target: str) -> tuple[str, str]:
     where, _, name = target.partition(":")
     return where, name
 

@@ -1,0 +1,1 @@
+"""A Python frame in, a compiled code object out."""

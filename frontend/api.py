@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 import torch
 
 from ..backends import registry
+from ..errors import warn_user
 from ..events import Recorder
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
-from ..options import MODES, Options, config
+from ..options import MODES, Options, config, verified_calls
+from .control import ModuleControl, answer_for, call_of, title_of
 from .explain.gather import make_report
 from .explain.log import Log
 from .explain.report import Report
@@ -25,9 +27,10 @@ from .explain.stats import Stats, make_stats
 from .runtime import _hook
 from .runtime.cache import Cache
 from .runtime.listing import Listing, listings
-from .runtime.module import compile_module
+from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
 from .runtime.stance import debug, set_stance
+from .values.disabled import is_disabled, leave_alone
 from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling
 
@@ -53,46 +56,71 @@ def compile(  # noqa: A001 - the name users know
     fullgraph: bool = False,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    verify: int | None = None,
     disable: bool = False,
 ) -> Any:
-    """Compiles a function, a method or a torch.nn.Module; usable as a decorator with and without arguments.
+    """Compiles a function, a method, a torch.nn.Module or another callable; usable as a decorator with and without arguments.
 
     fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled in place and returned:
-        same object, same type, same state_dict; copies and pickles of it are not compiled).
+        same object, same type, same state_dict; copies and pickles of it are not compiled). Partials, builtins and objects with
+        __call__ give a handle of a function that calls them.
     backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for torch.compile.
     dynamic: None - sizes, ints and floats are static until they differ between two calls, then those that differed are symbols;
         True - all sizes are symbols from the start, equal ones the same one; False - nothing ever is.
     fullgraph: raise GraphBreakError at the first graph break instead of going on around it; the program's own errors stay its own.
     mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"; handed to a backend that has modes.
     options: handed to the backend; with a mode, they refine it.
-    disable: do nothing and return the argument.
+    verify: so many first calls of each graph are compared with eager on copies of the inputs (values, written inputs, strides, shared
+        memory, gradients; a few times the time and memory of a call). A graph that differs runs in eager from then on, with one warning
+        and a script that shows the fault. None: config.verify, which is FRAMEJIT_VERIFY or 0.
+    disable: compile nothing and return the argument; its `framejit.explain()` says so.
 
     Raises ValueError at once for an unknown backend, mode or option, TypeError for what cannot be compiled.
     """
-    chosen = make_options(backend, dynamic, fullgraph, mode, options)
+    chosen = make_options(backend, dynamic, fullgraph, mode, options, verify)
     if fn_or_module is None:
         return lambda function: compile(
-            function, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options, disable=disable
+            function, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options, verify=verify, disable=disable
         )
     if disable or config.disable:
-        return fn_or_module
-    if isinstance(fn_or_module, torch.nn.Module):
-        return compile_module(fn_or_module, lambda function: make_handle(function, chosen))
+        return answer_for(fn_or_module, "framejit is switched off: by `disable=True`, FRAMEJIT_DISABLE or config.disable")
+    if issubclass(type(fn_or_module), torch.nn.Module):
+        return compile_instance(fn_or_module, chosen)
     if isinstance(fn_or_module, type) and issubclass(fn_or_module, torch.nn.Module):
         raise TypeError("framejit.compile takes an instance of a module, or its forward, not the class")
-    if isinstance(fn_or_module, _hook.Handle):
-        fn_or_module = fn_or_module.function
-    if isinstance(fn_or_module, types.MethodType):
-        inner = fn_or_module.__func__
-        inner = inner.function if isinstance(inner, _hook.Handle) else inner
-        return types.MethodType(make_handle(inner, chosen), fn_or_module.__self__)
-    if not isinstance(fn_or_module, types.FunctionType):
-        raise TypeError(f"framejit.compile takes a Python function, a method or a torch.nn.Module, not a {type(fn_or_module).__name__}")
-    return make_handle(fn_or_module, chosen)
+    function, bound = function_of(fn_or_module)
+    handle = make_handle(function, chosen)
+    return types.MethodType(handle, *bound) if bound else handle
+
+
+def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Module:
+    """Compiles a module in place; one whose class torch.compiler.disable or framejit.disable was put on stays in eager."""
+    refuse_scripted(module)
+    if any(is_disabled(class_attribute(type(module), name)) for name in ("__call__", "_wrapped_call_impl")):
+        return answer_for(module, "its class is marked as disabled, by framejit.disable or torch.compiler.disable")
+    unreached = unreached_call(type(module))
+    if unreached is not None:
+        warn_user(
+            f"{unreached} does not call nn.Module.__call__, so calls of this module are not compiled. Compile a function that calls "
+            "it: framejit.compile(lambda *args: model(*args))", stacklevel=3,
+        )  # fmt: skip
+        return answer_for(module, f"{unreached} does not call nn.Module.__call__; compile a function that calls the module")
+    controls = compile_module(module, lambda function: make_handle(function, options))
+    module.__dict__["framejit"] = ModuleControl(controls, type(module).__qualname__)
+    return module
+
+
+def refuse_scripted(target: Any) -> None:
+    """Raises TypeError for what TorchScript has compiled already."""
+    if isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction | torch._C.ScriptMethod):
+        raise TypeError(
+            f"framejit.compile got a {type(target).__name__}, compiled by TorchScript already: give it the Python module or function, "
+            "without torch.jit.script or trace"
+        )
 
 
 def make_options(
-    backend: Any, dynamic: bool | None, fullgraph: bool, mode: str | None, options: dict[str, Any] | None
+    backend: Any, dynamic: bool | None, fullgraph: bool, mode: str | None, options: dict[str, Any] | None, verify: int | None = None
 ) -> Options:
     """Checks what compile() was given. Raises ValueError or TypeError naming the argument."""
     chosen = config.backend if backend is None else backend
@@ -106,8 +134,9 @@ def make_options(
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict, not a {type(options).__name__}")
     registry.check_options(chosen, options or {})
+    calls = config.verify if verify is None else verified_calls(verify, "verify")
     return Options(
-        **config.defaults() | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph),
+        **config.defaults() | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls),
         backend_options=tuple((options or {}).items()), mode=mode or "default",
     )  # fmt: skip
 
@@ -199,7 +228,7 @@ def explain(
         for _ in range(calls):
             result = handle(*bound, *args, **kwargs)
         wall = time.perf_counter() - start
-        return make_report(recorder.events, condition, result, probe, wall, title_of(fn_or_module, function))
+        return make_report(recorder.events, condition, result, probe, wall, title_of(fn_or_module))
 
     return explained
 
@@ -223,22 +252,30 @@ class Observation:
         return make_report(tuple(self.recorder.events), condition, None, self.probe, self.wall, title)
 
 
-def title_of(fn_or_module: Any, function: types.FunctionType) -> str:
-    return type(fn_or_module).__qualname__ if isinstance(fn_or_module, torch.nn.Module) else function.__qualname__
-
-
 def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     """The plain function behind something compile() takes, and the arguments that are bound to it."""
-    bound: tuple[Any, ...] = ()
-    if isinstance(fn_or_module, torch.nn.Module):
-        fn_or_module, bound = type(fn_or_module)._call_impl, (fn_or_module,)
-    elif isinstance(fn_or_module, types.MethodType):
-        fn_or_module, bound = fn_or_module.__func__, (fn_or_module.__self__,)
-    if isinstance(fn_or_module, _hook.Handle):
-        fn_or_module = fn_or_module.function
-    if not isinstance(fn_or_module, types.FunctionType):
-        raise TypeError(f"framejit.explain takes a Python function, a method or a torch.nn.Module, not a {type(fn_or_module).__name__}")
-    return fn_or_module, bound
+    if issubclass(type(fn_or_module), torch.nn.Module):
+        refuse_scripted(fn_or_module)
+        return class_attribute(type(fn_or_module), "_call_impl"), (fn_or_module,)
+    return function_of(fn_or_module)
+
+
+def function_of(target: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
+    """The plain function that a call of something callable, which is no module, runs first, and the object bound to it.
+    Raises TypeError for what cannot be compiled."""
+    refuse_scripted(target)
+    if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType | _hook.Handle):
+        return function_of(target.__func__)[0], (target.__self__,)
+    if isinstance(target, _hook.Handle):
+        return target.function, ()
+    if isinstance(target, types.FunctionType):
+        return target, ()
+    if isinstance(target, type) or not callable(target):
+        raise TypeError(
+            "framejit.compile takes a function, a method, a torch.nn.Module or another object that can be called, not "
+            + (f"the class {target.__name__}" if isinstance(target, type) else f"a {type(target).__name__}")
+        )
+    return call_of(target), ()
 
 
 def guard_text(guard: Guard) -> str:
@@ -263,15 +300,14 @@ def disable(function: T | None = None, recursive: bool = True) -> Any:
     if function is None:
         return lambda f: disable(f, recursive)
     inner = function.function if isinstance(function, _hook.Handle) else function
-    if not recursive:  # its own frames are left alone, also where it is called directly
-        inner._framejit_skip = True
 
     @functools.wraps(inner)
     def disabled(*args: Any, **kwargs: Any) -> Any:
-        return _hook.disable_call(inner, args, kwargs) if recursive else inner(*args, **kwargs)
+        return _hook.disable_call(inner, args, kwargs)
 
-    disabled._framejit_disable = True  # type: ignore[attr-defined]
-    return disabled
+    made = disabled if recursive else leave_alone(inner)
+    made._framejit_disable = True  # type: ignore[attr-defined]
+    return made
 
 
 def allow_in_graph(function: T) -> T:

@@ -2,12 +2,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+from .control import NotCompiled, answer_for, title_of
+from .explain.report import Report
+from .support import support_statement
 
 
 def compile(fn_or_module: Any = None, **asked: Any) -> Any:  # noqa: A001 - the name users know
-    """Returns what it is given."""
-    return (lambda function: function) if fn_or_module is None else fn_or_module
+    """Returns what it is given, whose `framejit.explain()` says why nothing is compiled."""
+    return compile if fn_or_module is None else answer_for(fn_or_module, support_statement())
 
 
 def disable(function: Any = None, recursive: bool = True) -> Any:
@@ -21,12 +26,12 @@ def allow_in_graph(function: Any) -> Any:
 
 
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
-    """Raises RuntimeError when called: there is nothing to explain."""
+    """explain(f)(*args, **kwargs) calls f and returns a report that says why nothing is compiled."""
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("framejit runs everything in eager under this Python and torch: there is nothing to explain")
+    def explained(*args: Any, **kwargs: Any) -> Report:
+        return replace(NotCompiled(title_of(fn_or_module), support_statement()).explain(), result=fn_or_module(*args, **kwargs))
 
-    return refuse
+    return explained
 
 
 def graph_break(message: str = "") -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import sys
-import warnings
 
-from .pycode.dialect import VERSIONS, supported
+from ..errors import warn_user
+from .pycode.dialect import VERSIONS, is_supported
 
 TORCH_VERSIONS = ((2, 11), (2, 14))  # from, up to but not including
 
@@ -20,12 +20,16 @@ def torch_release() -> tuple[int, int]:
 @functools.cache
 def usable() -> bool:
     """Whether this Python and torch are supported; warns once if not."""
-    if supported() and TORCH_VERSIONS[0] <= torch_release() < TORCH_VERSIONS[1]:
+    if is_supported() and TORCH_VERSIONS[0] <= torch_release() < TORCH_VERSIONS[1]:
         return True
-    known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
-    warnings.warn(
-        f"framejit supports CPython {known} with torch 2.11 to 2.13; this is {sys.implementation.name} {sys.version.split()[0]} "
-        f"with torch {importlib.metadata.version('torch')}, so everything runs in eager",
-        stacklevel=2,
-    )
+    warn_user(f"{support_statement()}, so everything runs in eager", stacklevel=2)
     return False
+
+
+def support_statement() -> str:
+    """What is supported, and what there is instead."""
+    known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
+    return (
+        f"CPython {known} with torch 2.11 to 2.13 is supported; this is {sys.implementation.name} {sys.version.split()[0]} "
+        f"with torch {importlib.metadata.version('torch')}"
+    )

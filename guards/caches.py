@@ -33,9 +33,9 @@ def _key(args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...], typed: bool
 
 
 @functools.cache
-def _marked(**kwargs: int) -> None:
+def keyword_mark(**kwargs: int) -> None:
     """Called once, so that its cache shows the mark between arguments and keywords."""
 
 
-_marked(a=0)
-MARK = next(iter(_dictionaries(_marked)[0]))[0]
+keyword_mark(a=0)
+MARK = next(iter(_dictionaries(keyword_mark)[0]))[0]

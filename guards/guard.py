@@ -14,7 +14,7 @@ import torch
 from .source import Source
 from .torch_state import TorchState
 
-__all__ = ["Guard", "Kind", "ShapeExpr", "TensorSpec", "TorchState"]
+__all__ = ["Guard", "Kind", "MemoryRelation", "ShapeExpr", "TensorSpec", "TorchState"]
 
 
 class Kind(enum.Enum):
@@ -31,6 +31,7 @@ class Kind(enum.Enum):
     TENSOR = enum.auto()  # TensorSpec
     SAME = enum.auto()  # a Source: both are one object
     DISTINCT = enum.auto()  # tuple of Sources: no two of obj and theirs are one object
+    MEMORY = enum.auto()  # MemoryRelation: these of its tensors overlap in memory, and no others
     REMAINING = enum.auto()  # (count, exactly): so many items left in a range, list or tuple iterator, or at least so many
     TORCH_STATE = enum.auto()  # TorchState
     SHAPE = enum.auto()  # ShapeExpr: holds for the sizes named in it
@@ -87,3 +88,23 @@ class ShapeExpr:
 
     text: str
     symbols: tuple[tuple[str, Source], ...]
+
+
+@dataclass(frozen=True)
+class MemoryRelation:
+    """How the memory of several tensors, some of which compiled code writes into, overlaps. Tensors are numbered, written ones first.
+
+    others: the tensors behind the guard's own source, which is number 0. itemsizes: bytes of an element of each. written: how many
+    are written. history: how many of these, the first ones, autograd then gives a history: for them, to be in one storage object
+    counts as overlapping, because views of one base share their history. alone: written ones that may overlap themselves.
+    overlapping: pairs of numbers that overlap, the first written; a number paired with itself overlaps itself. plain: all are plain
+    tensors, which C can read.
+    """
+
+    others: tuple[Source, ...]
+    itemsizes: tuple[int, ...]
+    written: int
+    history: int
+    alone: tuple[int, ...]
+    overlapping: frozenset[tuple[int, int]]
+    plain: bool

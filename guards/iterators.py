@@ -3,35 +3,15 @@ from __future__ import annotations
 
 import copy
 import gc
-import itertools
 import operator
 import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from itertools import (
-    accumulate,
-    chain,
-    combinations,
-    combinations_with_replacement,
-    compress,
-    count,
-    cycle,
-    dropwhile,
-    filterfalse,
-    groupby,
-    islice,
-    pairwise,
-    permutations,
-    product,
-    repeat,
-    starmap,
-    takewhile,
-    zip_longest,
-)
+from itertools import chain, count, islice, repeat
 from typing import Any
 
-from .native import held_state
+from .native import slice_state
 from .source import WALKED
 
 # Those that say how many items they have left.
@@ -44,44 +24,34 @@ COPIED: tuple[type, ...] = (
     type(iter("")), type(iter("\u0100")), type(iter(b"")),
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
-HOLDING = (chain, starmap, filterfalse, compress)  # these hold their parts and nothing else
-CHOOSING = (product, combinations, combinations_with_replacement, permutations)
-GROUP = type(next(groupby([1]))[1])
-CALLS = type(iter(int, 1))
-BATCHED = (getattr(itertools, "batched", None),)  # since 3.12
-# What is in these only C can see.
-OPENED = (islice, takewhile, dropwhile, pairwise, *CHOOSING, cycle, zip_longest, accumulate, groupby, GROUP, CALLS, *filter(None, BATCHED))
-MADE_OF_PARTS = (enumerate, zip, map, filter, count, *HOLDING, *OPENED)
+MADE_OF_PARTS = (enumerate, zip, map, filter, count, chain, islice)
 COUNT = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 CHANGED = -1  # no number of items: the next one is an error
 LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a loop
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator (of cycles, one that reads no more) would still give, or that a deque, set or dictionary (of its
-    values) holds. Raises when there are fewer."""
+    """The index-th item that the iterator would still give, or that a deque, set or dictionary (of its values) holds. Raises where
+    there are fewer."""
     if isinstance(iterator, deque):
         return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
-        return held(iterator)[0]
+        return referred_objects(iterator)[0]
     if isinstance(iterator, dict):
         return next(islice(dict.values(iterator), index, None))
     if isinstance(iterator, set | frozenset):
         return next(islice(iterator, index, None))
-    if type(iterator) is cycle:
-        _, saved, at, _ = held_state(iterator)
-        return saved[(at + index) % len(saved)]
     return next(islice(copy.copy(iterator), index, None))
 
 
 def remaining(iterator: Any) -> int:
     """How many items the iterator would still give; CHANGED when it would raise."""
-    if type(iterator) is reversed and type(walked(iterator)) not in (tuple, reversed):
+    if type(iterator) is reversed and type(iterated_container(iterator)) not in (tuple, reversed):
         return CHANGED
     if type(iterator) is repeat:
         return left_of(iterator)
     if type(iterator) is islice:  # as far as its bounds say
-        return held_state(iterator)[3]
+        return slice_state(iterator)[3]
     if type(iterator) not in COPIED:
         return operator.length_hint(iterator)
     try:
@@ -106,12 +76,12 @@ def advance(iterator: Any, count: int, exhausted: bool) -> None:
         next(iterator, None)
 
 
-def walked(iterator: Any) -> Any:
+def iterated_container(iterator: Any) -> Any:
     """The container that an iterator reads from; itself when there is none any more."""
-    return iterator if type(iterator) is repeat else next(iter(held(iterator)), iterator)
+    return iterator if type(iterator) is repeat else next(iter(referred_objects(iterator)), iterator)
 
 
-def held(iterator: Any) -> list[Any]:
+def referred_objects(iterator: Any) -> list[Any]:
     """The objects that an iterator refers to, its type aside."""
     found = gc.get_referents(iterator)
     return found[1:] if found and found[0] is type(iterator) else found
@@ -121,30 +91,21 @@ def parts(iterator: Any) -> tuple[Any, ...]:
     """What an iterator is made of, in the order of its type: others, a function, a number that grows."""
     if type(iterator) is count:  # it says where it is in no other way
         return numbers(iterator)
-    if type(iterator) in OPENED:
-        state = held_state(iterator)
-        if type(iterator) is cycle and state[0] is None:
-            return tuple(state[1][:1])  # whether there are items; they are peeked at
-        return tuple(item for item in state[: PARTS.get(type(iterator), 2)] if item is not iterator)
-    return tuple(held(iterator)) if type(iterator) in HOLDING else iterator.__reduce__()[1]
-
-
-PARTS: dict[Any, int] = {islice: 1, zip_longest: sys.maxsize, accumulate: 4, groupby: 5, BATCHED[0]: 1}  # how much of the state; else 2
+    if type(iterator) is islice:
+        return slice_state(iterator)[:1]
+    return tuple(referred_objects(iterator)) if type(iterator) is chain else iterator.__reduce__()[1]
 
 
 def numbers(counting: Any) -> tuple[Any, ...]:
-    """The next number of a count and its step, if they are ints or floats."""
-    found = held(counting)
-    text = COUNT.fullmatch(repr(counting)) if all(type(number) is int for number in found) else None
-    if text is not None:
-        return tuple(map(int, text.groups("1")))
-    return tuple(found) if len(found) == 2 and all(type(number) in (int, float) for number in found) else ()
+    """The next number of a count and its step, if they are ints."""
+    text = COUNT.fullmatch(repr(counting)) if all(type(number) is int for number in referred_objects(counting)) else None
+    return () if text is None else tuple(map(int, text.groups("1")))
 
 
 def part(iterator: Any, place: int, ahead: int) -> Any:
     """One of the parts; see source.IteratorPart."""
     if place == WALKED:
-        return walked(iterator)
+        return iterated_container(iterator)
     found = parts(iterator)[place]
     return found + ahead if ahead else found
 
@@ -156,27 +117,8 @@ def shape(iterator: Any) -> tuple[type, int, Any]:
     return type(iterator), len(found), form and form(iterator)
 
 
-def _missing(iterator: Any) -> tuple[bool, ...]:
-    """Which parts of its state are not there."""
-    return tuple(item is iterator or item is None for item in held_state(iterator))
-
-
-def _going(inner: Any, saved: list[Any], index: int, copied: int) -> tuple[bool, bool, bool]:
-    """Of a cycle: whether it reads no more, whether it then has items, whether it is a copy."""
-    return inner is None, inner is None and bool(saved), bool(copied)
-
-
 FORMS: dict[Any, Callable[[Any], Any]] = {
     zip: lambda zipped: len(zipped.__reduce__()) > 2,  # whether it is strict
-    count: lambda counting: tuple((type(number), number) for number in parts(counting)[1:]),  # its step
-    islice: lambda part: (held_state(part)[0] is None, *held_state(part)[1:3]),  # what it skips and its step
-    takewhile: lambda walk: held_state(walk)[2:],  # whether it has stopped
-    dropwhile: lambda walk: held_state(walk)[2:],  # whether it has started
-    **dict.fromkeys(CHOOSING, lambda choice: held_state(choice)[2:]),  # how many items each has
-    cycle: lambda round: _going(*held_state(round)),
-    zip_longest: lambda zipped: _missing(zipped)[1:],
-    accumulate: _missing,
-    groupby: lambda groups: _missing(groups)[2:],
-    GROUP: lambda group: held_state(group)[2:],  # whether it is the current one
-    BATCHED[0]: lambda batches: (held_state(batches)[0] is None, *held_state(batches)[1:]),
+    count: lambda counting: parts(counting)[1:],  # its step
+    islice: lambda part: (slice_state(part)[0] is None, *slice_state(part)[1:3]),  # what it skips and its step
 }

@@ -38,12 +38,12 @@ def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
     python = [index for index, step in enumerate(steps) if step.runs_python]
     return [
         replace(step, keep=bisect_right(python, index) < bisect_right(python, last.get(dst, index)))
-        if (dst := loaded(step)) >= 0 and step.op not in PERMANENT else step
+        if (dst := loaded_temp(step)) >= 0 and step.op not in PERMANENT else step
         for index, step in enumerate(steps)
     ]
 
 
-def loaded(step: Step) -> int:
+def loaded_temp(step: Step) -> int:
     """The temp that a load fills, -1 for a check."""
     return getattr(step, "dst", -1)
 
@@ -51,13 +51,13 @@ def loaded(step: Step) -> int:
 def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]) -> tuple[list[Step], Places]:
     """Renumber temps so that a dead one's place is used again, but for stable ones."""
     last = last_uses(steps, [*lifted, *anchors])
-    stable = {loaded(step) for step in steps if step.phase is Phase.STABLE} - {-1}
+    stable = {loaded_temp(step) for step in steps if step.phase is Phase.STABLE} - {-1}
     places: dict[int, int] = {}
     free: list[int] = []
     fresh = 0
     for index, step in enumerate(steps):
         free += sorted({places[temp] for temp in step.uses if last[temp] == index and temp not in stable}, reverse=True)
-        dst = loaded(step)
+        dst = loaded_temp(step)
         if dst < 0 or dst in stable:
             continue
         if not free:
@@ -73,6 +73,6 @@ def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int
 
 
 def renumber(step: Step, places: dict[int, int]) -> Step:
-    if loaded(step) < 0:
+    if loaded_temp(step) < 0:
         return replace(step, uses=tuple(places[temp] for temp in step.uses))
     return replace(step, dst=places[step.dst], src=places[step.src] if step.src >= 0 else -1)

@@ -53,7 +53,7 @@ class Load:
 
     def __str__(self) -> str:
         of = f"t{self.src}" if self.src >= 0 else ""
-        what = repr(self.source.key) if isinstance(self.source, s.DictItem) else ARGUMENTS.get(self.op, plain)(self)
+        what = repr(self.source.key) if isinstance(self.source, s.DictItem) else ARGUMENTS.get(self.op, plain_load)(self)
         step = f"t{self.dst} = {self.op.lower()}({', '.join(filter(None, (of, what)))})"
         return f"{step}{' kept' if self.keep else ''}".ljust(44) + f"# {self.source.name}"
 
@@ -94,7 +94,7 @@ class GuardProgram:
         merged = merge(guards, lifted)
         phases = Phases(merged, lifted)
         ordered = in_phases(order(merged), phases)
-        writer = Writer(phases, share)
+        writer = StepWriter(phases, share)
         for guard in ordered:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
@@ -164,7 +164,7 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
     if not any(map(by_load, kept)):
         return kept
     paths = paths_of(kept, lifted)
-    return [guard for guard in kept if not walked(guard, paths)]
+    return [guard for guard in kept if not prefixes_to_load(guard, paths)]
 
 
 def never_changes(guard: Guard) -> bool:
@@ -188,7 +188,7 @@ def by_load(guard: Guard) -> Source | None:
     return None
 
 
-def walked(guard: Guard, paths: set[Source]) -> bool:
+def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
     load = by_load(guard)
     return load is not None and load in paths
 
@@ -267,7 +267,7 @@ def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> 
 
 # ---- writing steps --------------------------------------------------------------------------------------------------
 
-class Writer:
+class StepWriter:
     """Appends steps, a list a phase; each source gets one temp."""
 
     def __init__(self, phases: Phases, share: bool) -> None:
@@ -365,7 +365,7 @@ LOADS: dict[type[Source], LoadKind] = {
     ),
     s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
-    s.Shown: LoadKind(50, lambda source: Encoded("CALL", mapping_behind)),
+    s.ProxiedMapping: LoadKind(50, lambda source: Encoded("CALL", mapping_behind)),
     s.CachedResult: LoadKind(200, lambda source: Encoded(
         "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
     )),
@@ -379,20 +379,20 @@ LOADS: dict[type[Source], LoadKind] = {
 }
 
 
-def plain(load: Load) -> str:
+def plain_load(load: Load) -> str:
     return repr(load.object) if load.object is not None else ""
 
 
-def numbered(load: Load) -> str:
+def load_with_number(load: Load) -> str:
     return str(load.number)
 
 
 # How a load prints its argument, where it is not the object.
 ARGUMENTS: dict[str, Callable[[Load], str]] = {
-    **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM", "ITERATOR_ITEM"), numbered),
+    **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM", "ITERATOR_ITEM"), load_with_number),
     "CONSTANT": lambda load: load.source.name,
     "CALL": lambda load: ", ".join(map(str, load.object.keywords.values())) if isinstance(load.object, partial) else "",
-    **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), numbered),
+    **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), load_with_number),
 }
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .program import GuardProgram
 
 
-class Unwalkable(Exception):
+class PathEnds(Exception):
     """The path ends before its object."""
 
 
@@ -45,13 +45,13 @@ def load(source: s.Source, frame: FrameView) -> Any:
     """The object at the end of the source; raises Unwalkable."""
     walk = LOADS.get(type(source))
     if walk is None:
-        raise Unwalkable(f"no load for {type(source).__name__}")
+        raise PathEnds(f"no load for {type(source).__name__}")
     try:
         return walk(source, frame)
-    except (Unwalkable, RecursionError):  # the stack's end says nothing of the path
+    except (PathEnds, RecursionError):  # the stack's end says nothing of the path
         raise
     except Exception as error:
-        raise Unwalkable(source.name) from error
+        raise PathEnds(source.name) from error
 
 
 def check(guard: Guard, frame: FrameView) -> bool:
@@ -72,7 +72,7 @@ def first_failure(program: GuardProgram, frame: FrameView) -> Failure | None:
     for source in program.lifted:
         try:
             load(source, frame)
-        except Unwalkable:
+        except PathEnds:
             return Failure(None, source.name, "found", "gone")
     return None
 
@@ -83,7 +83,7 @@ def explain(guard: Guard, frame: FrameView) -> Failure:
     for source in kind.subjects(guard):
         try:
             load(source, frame)
-        except Unwalkable:
+        except PathEnds:
             return Failure(guard, source.name, kind.old(guard), "gone")
     subjects = [load(source, frame) for source in kind.subjects(guard)]
     try:
@@ -96,7 +96,7 @@ def explain(guard: Guard, frame: FrameView) -> Failure:
 
 def slot(source: s.SlotSource, frame: FrameView) -> Any:
     if not 0 <= source.index < len(frame.slots) or frame.slots[source.index] is UNBOUND:
-        raise Unwalkable(source.name)
+        raise PathEnds(source.name)
     return frame.slots[source.index]
 
 
@@ -124,7 +124,7 @@ def torch_state(source: s.TorchStateSource, frame: FrameView) -> None:
 def cell_contents(source: s.CellContents, frame: FrameView) -> Any:
     cell = load(source.of, frame)
     if type(cell) is not CellType:
-        raise Unwalkable(source.name)
+        raise PathEnds(source.name)
     return cell.cell_contents
 
 
@@ -144,11 +144,11 @@ def referent(source: s.Referent, frame: FrameView) -> Any:
     return weakref.ReferenceType.__call__(load(source.of, frame))
 
 
-def shown(source: s.Shown, frame: FrameView) -> Any:
+def proxied_mapping(source: s.ProxiedMapping, frame: FrameView) -> Any:
     return mapping_behind(load(source.of, frame))
 
 
-def cached(source: s.CachedResult, frame: FrameView) -> Any:
+def cached_result_at(source: s.CachedResult, frame: FrameView) -> Any:
     return cached_result(load(source.of, frame), source.args, source.kwargs)
 
 
@@ -188,7 +188,7 @@ def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
     """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
     of = load(source.of, frame)
     if isinstance(of, type):
-        raise Unwalkable(source.name)
+        raise PathEnds(source.name)
     try:
         return ctypes.pythonapi.PyObject_GenericGetDict(of, None)
     except AttributeError:
@@ -226,14 +226,14 @@ def dict_item(source: s.DictItem, frame: FrameView) -> Any:
     missing = object()  # not dict.__getitem__, which calls a subclass's __missing__
     found = dict.get(of, source.key, missing)
     if found is missing:
-        raise Unwalkable(source.name)
+        raise PathEnds(source.name)
     return found
 
 
 def dict_key(source: s.DictKey, frame: FrameView) -> Any:
     of = load(source.of, frame)
     if source.index < 0:
-        raise Unwalkable(source.name)
+        raise PathEnds(source.name)
     return keys_of(of)[source.index]
 
 
@@ -248,18 +248,18 @@ def tensor_property(source: s.TensorProperty, frame: FrameView) -> int:
 
 
 def tensor_size(tensor: Any, dim: int) -> int:
-    return sized(tensor, torch.Tensor.size)[dim]
+    return tensor_number(tensor, torch.Tensor.size)[dim]
 
 
 def tensor_stride(tensor: Any, dim: int) -> int:
-    return sized(tensor, torch.Tensor.stride)[dim]
+    return tensor_number(tensor, torch.Tensor.stride)[dim]
 
 
 def tensor_storage_offset(tensor: Any, dim: int) -> int:
-    return sized(tensor, torch.Tensor.storage_offset)
+    return tensor_number(tensor, torch.Tensor.storage_offset)
 
 
-def sized(tensor: Any, method: Callable[[torch.Tensor], Any]) -> Any:
+def tensor_number(tensor: Any, method: Callable[[torch.Tensor], Any]) -> Any:
     """Without subclasses' __torch_function__; raises for what is no tensor."""
     with torch._C.DisableTorchFunction():
         return method(tensor)
@@ -284,8 +284,8 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.IteratorItem: iterator_item,
     s.IteratorPart: iterator_part,
     s.Referent: referent,
-    s.Shown: shown,
-    s.CachedResult: cached,
+    s.ProxiedMapping: proxied_mapping,
+    s.CachedResult: cached_result_at,
     s.AddressOf: address_of,
     s.HandledOutside: handled_outside,
     s.EnteredRandomState: entered_random_state,

@@ -25,16 +25,16 @@ LIMIT = 1 << 63
 DEEPEST = 32  # items on the stack
 
 
-class Inexpressible(Exception):
+class CannotExpress(Exception):
     """There is no operation for a part of the text."""
 
 
 def stack_program(text: str, symbols: Sequence[str]) -> tuple[tuple[int, int], ...] | None:
     """(index in OPERATIONS, argument) for each operation, or None."""
     try:
-        writer = Writer(symbols)
+        writer = RelationWriter(symbols)
         writer.expression(ast.parse(text.strip(), mode="eval").body)
-    except (Inexpressible, SyntaxError, RecursionError):
+    except (CannotExpress, SyntaxError, RecursionError):
         return None
     if depth(writer.code) > DEEPEST:
         return None
@@ -53,7 +53,7 @@ def depth(code: Code) -> int:
     return deepest
 
 
-class Writer:
+class RelationWriter:
     """Appends operations; methods say whether what they leave is a truth value."""
 
     def __init__(self, symbols: Sequence[str]) -> None:
@@ -63,52 +63,52 @@ class Writer:
     def expression(self, node: ast.expr) -> bool:
         write = NODES.get(type(node))
         if write is None:
-            raise Inexpressible(type(node).__name__)
+            raise CannotExpress(type(node).__name__)
         return write(self, node)
 
     def number(self, value: int) -> None:
         if not -LIMIT <= value < LIMIT:
-            raise Inexpressible(value)
+            raise CannotExpress(value)
         self.code.append(("CONSTANT", value))
 
 
-def constant(writer: Writer, node: ast.Constant) -> bool:
+def constant(writer: RelationWriter, node: ast.Constant) -> bool:
     if not isinstance(node.value, int):
-        raise Inexpressible(node.value)
+        raise CannotExpress(node.value)
     writer.number(int(node.value))
     return isinstance(node.value, bool)
 
 
-def name(writer: Writer, node: ast.Name) -> bool:
+def name(writer: RelationWriter, node: ast.Name) -> bool:
     if node.id not in writer.symbols:
-        raise Inexpressible(node.id)
+        raise CannotExpress(node.id)
     writer.code.append(("SYMBOL", writer.symbols.index(node.id)))
     return False
 
 
-def binary(writer: Writer, node: ast.BinOp) -> bool:
+def binary(writer: RelationWriter, node: ast.BinOp) -> bool:
     return pair(writer, BINARY.get(type(node.op)), node.left, node.right)
 
 
-def pair(writer: Writer, operation: str | None, left: ast.expr, right: ast.expr) -> bool:
+def pair(writer: RelationWriter, operation: str | None, left: ast.expr, right: ast.expr) -> bool:
     if operation is None:
-        raise Inexpressible(ast.unparse(left))
+        raise CannotExpress(ast.unparse(left))
     writer.expression(left)
     writer.expression(right)
     writer.code.append((operation, 0))
     return operation in COMPARISONS.values()
 
 
-def unary(writer: Writer, node: ast.UnaryOp) -> bool:
+def unary(writer: RelationWriter, node: ast.UnaryOp) -> bool:
     operation = {ast.USub: "NEGATE", ast.Not: "NOT"}.get(type(node.op))
     if operation is None:
-        raise Inexpressible(ast.unparse(node))
+        raise CannotExpress(ast.unparse(node))
     writer.expression(node.operand)
     writer.code.append((operation, 0))
     return operation == "NOT"
 
 
-def comparison(writer: Writer, node: ast.Compare) -> bool:
+def comparison(writer: RelationWriter, node: ast.Compare) -> bool:
     ends = [node.left, *node.comparators]
     skips = []
     for number, operation in enumerate(node.ops):
@@ -119,54 +119,54 @@ def comparison(writer: Writer, node: ast.Compare) -> bool:
     return True
 
 
-def both_or_either(writer: Writer, node: ast.BoolOp) -> bool:
+def both_or_either(writer: RelationWriter, node: ast.BoolOp) -> bool:
     operation = "SKIP_IF_FALSE" if isinstance(node.op, ast.And) else "SKIP_IF_TRUE"
     skips = []
     for number, value in enumerate(node.values):
         if number:
             skips.append(skip(writer, operation))
         if not writer.expression(value):
-            raise Inexpressible(ast.unparse(value))
+            raise CannotExpress(ast.unparse(value))
     land(writer, skips)
     return True
 
 
-def skip(writer: Writer, operation: str) -> int:
+def skip(writer: RelationWriter, operation: str) -> int:
     """If the item on top is so, it stays and what follows is skipped; else it goes. `land` says how far."""
     writer.code.append((operation, 0))
     return len(writer.code) - 1
 
 
-def land(writer: Writer, skips: list[int]) -> None:
+def land(writer: RelationWriter, skips: list[int]) -> None:
     for at in skips:
         writer.code[at] = (writer.code[at][0], len(writer.code) - at - 1)
 
 
-def call(writer: Writer, node: ast.Call) -> bool:
+def call(writer: RelationWriter, node: ast.Call) -> bool:
     function = node.func.id if isinstance(node.func, ast.Name) else ""
     if node.keywords:
-        raise Inexpressible(function)
+        raise CannotExpress(function)
     if function in CALLS and len(node.args) == 2:
         return pair(writer, CALLS[function], *node.args)
     write = FUNCTIONS.get((function, len(node.args)))
     if write is None:
-        raise Inexpressible(function)
+        raise CannotExpress(function)
     return write(writer, *node.args)
 
 
-def absolute(writer: Writer, value: ast.expr) -> bool:
+def absolute(writer: RelationWriter, value: ast.expr) -> bool:
     writer.expression(value)
     writer.code.append(("ABSOLUTE", 0))
     return False
 
 
-def negation(writer: Writer, value: ast.expr) -> bool:
+def negation(writer: RelationWriter, value: ast.expr) -> bool:
     writer.expression(value)
     writer.code.append(("NOT", 0))
     return True
 
 
-def ceiling(writer: Writer, left: ast.expr, right: ast.expr) -> bool:
+def ceiling(writer: RelationWriter, left: ast.expr, right: ast.expr) -> bool:
     """-(-a // b)"""
     writer.expression(left)
     writer.code.append(("NEGATE", 0))
@@ -175,7 +175,7 @@ def ceiling(writer: Writer, left: ast.expr, right: ast.expr) -> bool:
     return False
 
 
-def modular(writer: Writer, value: ast.expr, divisor: ast.expr, modulus: ast.expr) -> bool:
+def modular(writer: RelationWriter, value: ast.expr, divisor: ast.expr, modulus: ast.expr) -> bool:
     """a // b % c"""
     pair(writer, "FLOORDIV", value, divisor)
     writer.expression(modulus)

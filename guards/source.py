@@ -28,7 +28,7 @@ KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(No
 MODULE_TABLES = ("_modules", "_parameters", "_buffers")  # where torch.nn.Module keeps what reads as an attribute
 
 
-def shown(value: Any) -> str:
+def safe_repr(value: Any) -> str:
     """repr(), which Python refuses for ints of very many digits."""
     try:
         return repr(value)
@@ -209,7 +209,7 @@ class DictItem(Source):
             return f"{owner}[{self.key}]" if str(self.key).isdigit() else f"{owner}.{self.key}"
         if isinstance(self.of, GlobalsSource | BuiltinsSource):
             return str(self.key)
-        return f"{self.of.name}[{shown(self.key)}]"
+        return f"{self.of.name}[{safe_repr(self.key)}]"
 
     def __hash__(self) -> int:
         return hash((self.of, type(self.key), self.key))
@@ -290,7 +290,7 @@ class Referent(Source):
 
 
 @path
-class Shown(Source):
+class ProxiedMapping(Source):
     """The mapping that the mappingproxy `of` shows."""
 
     of: Source
@@ -311,7 +311,7 @@ class CachedResult(Source):
 
     @property
     def name(self) -> str:
-        return f"{self.of.name}({', '.join([*map(shown, self.args), *(f'{name}={shown(value)}' for name, value in self.kwargs)])})"
+        return f"{self.of.name}({', '.join([*map(safe_repr, self.args), *(f'{name}={safe_repr(value)}' for name, value in self.kwargs)])})"
 
 
 @path

@@ -10,15 +10,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
-    {"errors", "options", "phases", "generated", "collector"}, {"events"}, {"pycode", "guards", "backends"}, {"values"}, {"interpret"},
-    {"rebuild"}, {"runtime", "explain"}, {"api", "eager_only", "support"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
+    {"errors", "options", "phases", "generated", "collector", "overlap"}, {"events"}, {"pycode", "guards", "backends"}, {"values"},
+    {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"control", "support"}, {"api", "eager_only"}, {"__init__"}, {"benchmarks"},
+    {"cli"}, {"__main__"},
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
 PARSED = {path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES}
 MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in PARSED}
 VERSION_TESTS = {"version_info", "hexversion", "python_version", "python_version_tuple"}
-ADAPTERS = {"aot_eager", "cudagraphs", "inductor", "torchscript", "training"}  # files of backends that may know torch's compilers
+ADAPTERS = {"aot_eager", "cudagraphs", "inductor", "torchscript"}  # files of backends that may know torch's compilers
 
 
 def imports(parts: tuple[str, ...], tree: ast.AST) -> set[tuple[str, ...]]:
@@ -74,6 +75,16 @@ def test_a_file_keeps_the_rules(parts):
         if isinstance(node, ast.Attribute) and node.attr in VERSION_TESTS and "pycode" not in parts:
             broken.append(f"version test, line {node.lineno}")
     assert broken == []
+
+
+SWITCHES = {("backends", "autograd", "aot_eager")}  # switches torch by a variable of the environment, as torch reads it
+
+
+@pytest.mark.parametrize("parts", sorted(PARSED.keys() - SWITCHES - {("options",)}), ids="/".join)
+def test_the_environment_is_read_in_one_place(parts):
+    """options.py alone asks for variables; others ask options.py."""
+    asked = [node.lineno for node in ast.walk(PARSED[parts]) if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")]
+    assert asked == []
 
 
 @pytest.mark.parametrize("path", sorted((*ROOT.glob("frontend/**/*.[ch]"), *ROOT.glob("guards/**/*.[ch]"))), ids=lambda path: path.name)

@@ -9,16 +9,16 @@ import torch.fx
 
 from ...errors import RequirementError
 from ...events import UNREPORTED, Reporter
-from ..fitness import untried
+from ..graph.supported import reason_not_to_try
 from ..registry import register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, choice, records, tiny
-from .identity import size_class
+from .identity import scale
 from .plan import Plan, option_names
 from .tuning import Tuning
 
 NO_DEVICE = "nothing of the graph is on a CUDA device"
-MOST_CLASSES = 8  # of shapes that a graph is tuned for
+MOST_SCALES = 4  # of sizes that a graph is tuned for
 
 
 @register_backend("autotune", options=option_names)
@@ -38,43 +38,56 @@ def autotune(
         raise RequirementError(f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else NO_DEVICE}")
     if not picked.backends:
         return gm.forward
-    reason = untried(gm)
+    reason = reason_not_to_try(gm)
     if reason or (plan.candidates is None and not plan.graphs_forced and tiny(gm)):
         report.chosen(EAGER, f"never tried: {reason}" if reason else "too small to be worth compiling", (), (), 0.0)
         return gm.forward
+    inputs = gm.meta.pop("inputs", example_inputs)  # of these, compilers see some on memory of their own
     tuning = Tuning(gm, example_inputs, plan, picked, report)
     if tuning.varies:
         return ByShape(tuning)
     if plan.background and may_wait(tuning):
-        return in_background(tuning, example_inputs)
-    return tuning.decide(example_inputs)
+        return in_background(tuning, inputs)
+    return tuning.decide(inputs)
 
 
 class ByShape:
-    """Decides at the first call, and again when sizes are of another class."""
+    """Decides at the first call, and again where sizes are of another scale, until two decisions are the same."""
 
     def __init__(self, tuning: Tuning) -> None:
         self.tuning = tuning
         for backend in tuning.picked.backends:
             tuning.build(backend)  # now, while guards on sizes can still be added
-        self.vary = [
-            (index, [dim for dim, size in enumerate(item.shape) if not isinstance(size, int)])
-            for index, item in enumerate(tuning.examples)
-            if isinstance(item, torch.Tensor)
-        ]
-        self.numbers = [index for index, item in enumerate(tuning.examples) if not isinstance(item, torch.Tensor)]
-        self.calls: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self.last: Callable[..., Any] = tuning.gm.forward
+        tuning.complete = True
+        self.tensors = [index for index, item in enumerate(tuning.examples) if isinstance(item, torch.Tensor) and has_symbols(item)]
+        self.numbers: list[int] = []  # where sizes follow from numbers alone
+        if not self.tensors and any(has_symbols(node.meta.get("example_value")) for node in tuning.gm.graph.nodes):
+            self.numbers = [index for index, item in enumerate(tuning.examples) if isinstance(item, (int, torch.SymInt))]
+        self.calls: dict[int, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
-        kind = self.kind(args)
-        call = self.calls.get(kind)
+        elements = 0
+        for index in self.tensors:
+            elements += args[index].numel()
+        for index in self.numbers:
+            elements += abs(args[index])
+        size = scale(elements)
+        call = self.calls.get(size)
         if call is None:
-            call = self.last
-            if len(self.calls) < MOST_CLASSES:
-                call = self.calls[kind] = self.last = self.tuning.decide(args)
+            call = self.calls[size] = self.decide(size, args)
         return call(*args)
 
-    def kind(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        sizes = [size_class(args[index].shape[dim]) for index, dims in self.vary for dim in dims]
-        return (*sizes, *(size_class(args[index]) for index in self.numbers if isinstance(args[index], int)))
+    def decide(self, size: int, args: Sequence[Any]) -> Callable[..., Any]:
+        """What to call for sizes of this scale. Each decision may take half as long as the one before."""
+        known = list(self.calls.values())
+        if len(known) > 1 and all(call == known[0] for call in known):
+            return known[0]
+        if len(known) >= MOST_SCALES:
+            return self.calls[min(self.calls, key=lambda other: abs(other - size))]
+        self.tuning.budget_s = self.tuning.plan.tune_budget_s / 2 ** len(known)
+        return self.tuning.decide(args, size)
+
+
+def has_symbols(item: Any) -> bool:
+    """Whether sizes of a tensor vary."""
+    return isinstance(item, torch.Tensor) and not all(isinstance(size, int) for size in item.shape)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 import torch.fx
 
+from ..autograd.compiled_node import wants_gradients
 from ..cudagraphs.unsafe import unsafe
-from ..eager_gradients import wants_gradients
-from ..fitness import device_types, refusal
-from ..registry import GRAPHED, Backend, check, known, lookup
+from ..graph.supported import device_types, reason_to_refuse
+from ..registry import GRAPHED, Backend, check, is_known, lookup
 from .plan import Plan
 
 EAGER = "eager"
@@ -38,7 +38,7 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
         usual: tuple[str, ...] = TRAINED if wants_gradients(gm) else ALWAYS
         if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm):
             usual = ALWAYS[:1]
-        wanted = tuple(name for name in (*usual, *more) if known(name.removesuffix(GRAPHED)) and (device or not records(name)))
+        wanted = tuple(name for name in (*usual, *more) if is_known(name.removesuffix(GRAPHED)) and (device or not records(name)))
     backends: list[Backend] = []
     left_out: list[tuple[str, str]] = []
     for name in wanted:
@@ -67,7 +67,7 @@ def why_not(name: str, gm: torch.fx.GraphModule, plan: Plan) -> str:
         backend = lookup(name)
     except ImportError as error:
         return f"cannot be imported: {error}"
-    return refusal(backend, gm)
+    return reason_to_refuse(backend, gm)
 
 
 def records(name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .trial import GRADIENT, Ran
+from .trial import GRADIENT, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
 ROUNDINGS = 8.0  # and so many roundings of the dtype, relative to the tensor, count as none
@@ -17,13 +17,13 @@ LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the
 FAINT = 1e-3  # of the largest gradient: one that is smaller, as of what a softmax takes off again, may be all rounding
 
 
-def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> str:
+def difference(got: RunResult, wanted: RunResult, reference: Callable[[], RunResult | None]) -> str:
     """What differs, "" if nothing that matters. `reference`: the same run in float64, made when it is first needed."""
     if len(got.results) != len(wanted.results):
         return f"{len(got.results)} results, eager has {len(wanted.results)}"
     if sharing(got) != sharing(wanted):
         return "its results share memory otherwise than eager's"
-    exact: Ran | None = None
+    exact: RunResult | None = None
     faint: float | None = None
     for position, ((name, one), (_, other)) in enumerate(zip(got.tensors(), wanted.tensors(), strict=True)):
         said = layout(one, other)
@@ -37,7 +37,7 @@ def difference(got: Ran, wanted: Ran, reference: Callable[[], Ran | None]) -> st
         best = exact.tensors()[position][1] if exact is not None else None
         if faint is None:
             faint = FAINT * max((norm(tensor) for tensor in wanted.gradients if tensor is not None), default=0.0)
-        said = judged(one, other, best, faint if name.startswith(GRADIENT) else 0.0)
+        said = judge_numbers(one, other, best, faint if name.startswith(GRADIENT) else 0.0)
         if said:
             return f"{name} {said}"
     return ""
@@ -62,17 +62,17 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one, other)
 
 
-def judged(one: torch.Tensor, other: torch.Tensor, best: Any, faint: float) -> str:
+def judge_numbers(one: torch.Tensor, other: torch.Tensor, best: Any, faint: float) -> str:
     """Whether numbers that are not eager's are as good. faint: errors are relative to a norm of at least so much."""
     one, other = one.detach(), other.detach()
     if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(one.isnan(), other.isnan()):
         return "is infinite or not a number elsewhere than eager's"
     kept, dtype = other.isfinite(), other.dtype
-    one, other = widened(one[kept]), widened(other[kept])
+    one, other = to_double(one[kept]), to_double(other[kept])
     tolerance = TOLERANCES.get(dtype.to_real(), TOLERANCES[torch.float32])
     if dtype.to_real() is torch.float32 and rounds_products():
         tolerance = TF32
-    best = widened(best.detach()[kept]) if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
+    best = to_double(best.detach()[kept]) if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
     eagers = error(other, best, faint) if best is not None else None
     if eagers is None or eagers > max(tolerance, LIKELY):
         away = error(one, other, faint)
@@ -88,12 +88,12 @@ def rounds_products() -> bool:
     return any(part.matmul.fp32_precision in ("tf32", "bf16") for part in (torch.backends.cuda, torch.backends.mkldnn))
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
+def to_double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
 def norm(tensor: torch.Tensor) -> float:
-    return widened(tensor.detach()).norm().item()
+    return to_double(tensor.detach()).norm().item()
 
 
 def error(one: torch.Tensor, other: torch.Tensor, faint: float) -> float:
@@ -102,7 +102,7 @@ def error(one: torch.Tensor, other: torch.Tensor, faint: float) -> float:
     return distance / scale if scale else distance
 
 
-def sharing(ran: Ran) -> list[int]:
+def sharing(ran: RunResult) -> list[int]:
     """For each result the first tensor that its memory is shared with, as a number."""
     seen: dict[int, int] = {}
     found = []

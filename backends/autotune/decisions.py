@@ -8,10 +8,11 @@ import contextlib
 import json
 import sqlite3
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from ...errors import warn_user
 
 FILE = "decisions.sqlite"
 PATIENCE_S = 20.0  # for another process's lock
@@ -120,4 +121,4 @@ def complain(path: Path, error: Exception) -> None:
     """One warning a file: decisions are then made again in each process."""
     if path not in _complained:
         _complained.add(path)
-        warnings.warn(f"framejit: decisions cannot be kept in {path}: {type(error).__name__}: {error}", stacklevel=3)
+        warn_user(f"decisions cannot be kept in {path}: {type(error).__name__}: {error}", stacklevel=3)

@@ -25,17 +25,21 @@ class Identity:
 
     @property
     def key(self) -> str:
-        return hashed("\n".join((self.graph, self.shapes, self.device, self.versions, self.mode)))
+        return short_hash("\n".join((self.graph, self.shapes, self.device, self.versions, self.mode)))
 
 
-def hashed(text: str) -> str:
+def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def identity(gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str], device: torch.device) -> Identity:
-    """Of a graph and the inputs it is to run on."""
-    shapes = "; ".join(map(shape_class, inputs))
-    return Identity(hashed(text_of(gm)), shapes, device_name(device), versions(), f"{mode}: {', '.join(candidates)}")
+def identity(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str], device: torch.device,
+    scale: int | None = None,
+) -> Identity:  # fmt: skip
+    """Of a graph and the inputs it is to run on. scale: of a graph whose sizes vary, the class of sizes; `inputs` are those of its
+    compile then, with symbols."""
+    shapes = "; ".join([*map(shape_class, inputs), *([] if scale is None else [f"scale {scale}"])])
+    return Identity(short_hash(text_of(gm)), shapes, device_name(device), versions(), f"{mode}: {', '.join(candidates)}")
 
 
 def text_of(gm: torch.fx.GraphModule) -> str:
@@ -71,19 +75,19 @@ def target_of(node: torch.fx.Node) -> str:
 
 
 def shape_class(item: Any) -> str:
-    """An input as far as it matters for what is fastest."""
+    """An input as far as it matters for what is fastest. Sizes that vary are written as "?"."""
     if not isinstance(item, torch.Tensor):
-        return f"{type(item).__name__} ~{size_class(item)}" if isinstance(item, int) else type(item).__name__
-    fake = isinstance(item.shape, torch.Size) and all(isinstance(size, int) for size in item.shape)
-    sizes = "x".join(str(size) for size in item.shape) if fake else "?"
+        return type(item).__name__
+    sizes = "x".join(str(size) if isinstance(size, int) else "?" for size in item.shape)
     kind = "p" if isinstance(item, torch.nn.Parameter) else "g" if item.requires_grad else ""
-    dense = "" if item.is_contiguous() else f" strides {tuple(item.stride())}"
+    fixed = all(isinstance(number, int) for number in (*item.shape, *item.stride()))
+    dense = "" if not fixed or item.is_contiguous() else f" strides {tuple(item.stride())}"
     return f"{str(item.dtype).removeprefix('torch.')}[{sizes}]{kind}{dense}"
 
 
-def size_class(size: int) -> int:
-    """Sizes of one class are taken for equally fast: powers of two up to the next."""
-    return int(size).bit_length()
+def scale(elements: int) -> int:
+    """The class of a number of elements: in one class, what is fastest for one is so for all. Powers of four, up to the next."""
+    return int(elements).bit_length() // 2
 
 
 @functools.cache

@@ -19,7 +19,7 @@ import torch
 MOST = 8192  # bytes of a verdict
 
 
-def isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> str:
+def run_isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> str:
     """What `work` returns, run in a forked child: "" or what is wrong. Otherwise how the child ended, or that it did not."""
     here, there = os.pipe()
     with warnings.catch_warnings():
@@ -77,7 +77,7 @@ def verdict(child: int, here: int, limit_s: float) -> str:
             if not part:
                 _, status = os.waitpid(child, 0)
                 child = 0
-                return said[1:].decode(errors="replace") if said else died(status)
+                return said[1:].decode(errors="replace") if said else describe_death(status)
             said += part
         return f"hung: no result in {limit_s:.3g} s"
     finally:
@@ -86,7 +86,7 @@ def verdict(child: int, here: int, limit_s: float) -> str:
             os.waitpid(child, 0)
 
 
-def died(status: int) -> str:
+def describe_death(status: int) -> str:
     """How a process ended, by what waitpid tells."""
     if os.WIFSIGNALED(status):
         return f"crashed: {signal.Signals(os.WTERMSIG(status)).name}"

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from .isolation import isolated
+from .isolation import run_isolated
 from .repro import INVALID, MAIN, made_like
 
 T = TypeVar("T")
@@ -80,13 +80,13 @@ class Repro:
         known = {name for name, _ in self.inputs}
         lost: set[str] = set()
         for line in self.lines:
-            lost |= names_in(line) & self.own - known - defined(line)
-            known |= defined(line)
+            lost |= names_in(line) & self.own - known - assigned_names(line)
+            known |= assigned_names(line)
         return lost | (set().union(*map(names_in, self.outputs)) & self.own) - known
 
     @property
     def own(self) -> set[str]:
-        return set(self._own) or {name for name, _ in self.inputs}.union(*map(defined, self.lines))
+        return set(self._own) or {name for name, _ in self.inputs}.union(*map(assigned_names, self.lines))
 
     _own: frozenset[str] = frozenset()  # all names that the graph had at the beginning
 
@@ -109,7 +109,7 @@ def names_in(code: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
 
 
-def defined(line: str) -> set[str]:
+def assigned_names(line: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
@@ -148,7 +148,7 @@ class Minifier:
     def run(self, text: str) -> str:
         """What is wrong with a repro, run in a process of its own."""
         if text not in self.verdicts:
-            self.verdicts[text] = isolated(lambda: run_script(text), self.limit_s, ROOM)
+            self.verdicts[text] = run_isolated(lambda: run_script(text), self.limit_s, ROOM)
         return self.verdicts[text]
 
     def tries(self, smaller: Repro) -> bool:
@@ -174,7 +174,7 @@ class Minifier:
         return self.best
 
     def fewer_results(self) -> None:
-        reduced(list(self.best.outputs), lambda kept: self.tries(replace(self.best, outputs=tuple(kept))))
+        reduce_list(list(self.best.outputs), lambda kept: self.tries(replace(self.best, outputs=tuple(kept))))
 
     def cut(self) -> None:
         """Ends the graph earlier, by bisection: the first of its operations behind which it fails."""
@@ -182,7 +182,7 @@ class Minifier:
         while low < high:
             middle = (low + high) // 2
             lines = self.best.lines[: middle + 1]
-            name = min(defined(lines[-1]), default="")
+            name = min(assigned_names(lines[-1]), default="")
             if name and self.tries(replace(self.best, lines=lines, outputs=(name,))):
                 high = len(self.best.lines) - 1
             else:
@@ -200,7 +200,7 @@ class Minifier:
                 return False
             return self.tries(replace(smaller, inputs=(*smaller.inputs, *((name, made[name]) for name in sorted(lost)))))
 
-        reduced(lines, keep)
+        reduce_list(lines, keep)
 
     def layouts(self) -> dict[str, str]:
         """By name: an expression for what each operation makes, where it is a tensor or a number."""
@@ -219,7 +219,7 @@ class Minifier:
                 told.write_text(json.dumps({name: made_like(found[name]) for name in best.own if can_be_made(found.get(name))}))
                 return ""
 
-            isolated(work, self.limit_s, ROOM)
+            run_isolated(work, self.limit_s, ROOM)
             return json.loads(told.read_text()) if told.exists() else {}
 
     def smaller_inputs(self) -> None:
@@ -255,7 +255,7 @@ def halves(size: int) -> Iterator[int]:
         yield size
 
 
-def reduced(items: list[T], keep: Callable[[Sequence[T]], bool]) -> list[T]:
+def reduce_list(items: list[T], keep: Callable[[Sequence[T]], bool]) -> list[T]:
     """Delta debugging: drops parts of a list, larger ones first, as long as `keep` says that the rest will do."""
     part = max(1, len(items) // 2)
     while items:

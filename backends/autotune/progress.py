@@ -12,7 +12,7 @@ from ...options import config
 
 
 @contextlib.contextmanager
-def shown(title: str) -> Iterator[Callable[[str], None]]:
+def show_progress(title: str) -> Iterator[Callable[[str], None]]:
     """Gives a function that shows a line."""
     console = Console(stderr=True)
     if not config.progress or not sys.stderr.isatty():

@@ -1,10 +1,10 @@
-"""A candidate that was struck out, as a script: the graph, inputs of the same layout with made-up numbers, the backend.
+"""Writes a script that shows what a backend gets wrong: the graph, the backend, and inputs with made-up numbers that
+have the layout of the program's and share memory as they do.
 
 The script runs alone: it exits with 0 if the backend is right on the graph, and says what is wrong otherwise.
 """
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..registry import GRAPHED, SHIPPED, lookup
+from ..registry import name_of
 from .compare import difference
-from .trial import Ran, Trial
+from .trial import RunResult, Trial
+from .user_backends import backend_statements
 
 FOLDER = "struck_out"
 GIVEN = {"inf": "from math import inf", "nan": "from math import nan", "device": "from torch import device"}
@@ -29,8 +30,8 @@ Inputs have the layout of those of the program, not their numbers.
 
 torch.manual_seed(0)
 torch.set_grad_enabled({grad})
-backend = {name!r}
-
+{backend}
+{shared}
 
 {code}
 
@@ -44,19 +45,35 @@ MAIN = '''if __name__ == "__main__":
     import framejit
     from framejit.backends.autotune.repro import judge
 
-    with framejit.config.patch(suppress_errors=False):
+    with framejit.config.patch(suppress_errors=False, verify=0):
         sys.exit(judge(forward, framejit.compile(forward, backend=backend), inputs))
 '''
 
 
-def save_repro(folder: Path, key: str, gm: torch.fx.GraphModule, inputs: Sequence[Any], name: str, reason: str) -> Path | None:
-    """Writes the script and returns its path; None where it cannot be written."""
-    path = folder / FOLDER / f"{key}-{name.replace('+', '-')}.py"
+def save_repro(
+    folder: Path,
+    key: str,
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: str | Callable[..., Any],
+    reason: str,
+) -> Path | None:
+    """Write the script and return its path; None where it cannot be written."""
+    name = name_of(backend)
+    path = folder / FOLDER / f"{key}-{re.sub('[^A-Za-z0-9_.]', '-', name)}.py"
     made = gm.graph.python_code("self")
+    storages = SharedStorages(inputs)
     text = TEXT.format(
-        name=name, reason=reason.replace('"""', "'''"), imports="\n".join([*imports(made.src, made.globals), *registering(name)]),
-        grad=torch.is_grad_enabled(), code=made.src.strip(), inputs=",\n    ".join(map(made_like, inputs)), main=MAIN,
-    )  # fmt: skip
+        name=name,
+        reason=reason.replace('"""', "'''"),
+        imports="\n".join(imports(made.src, made.globals)),
+        grad=torch.is_grad_enabled(),
+        backend="\n".join(backend_statements(backend)),
+        shared="".join(f"{line}\n" for line in storages.statements),
+        code=made.src.strip(),
+        inputs=",\n    ".join(map(storages.expression, inputs)),
+        main=MAIN,
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -81,28 +98,57 @@ def imports(code: str, names: Mapping[str, Any]) -> list[str]:
     return sorted(lines, key=lambda line: (line.startswith("from"), line))
 
 
-def registering(name: str) -> list[str]:
-    """The import that registers a backend which neither framejit nor an installed plugin brings."""
-    name = name.removesuffix(GRAPHED)
-    if name in SHIPPED:
-        return []
-    backend = lookup(name)
-    module = inspect.getmodule(backend.function)
-    if backend.origin or module is None or module.__name__ == "__main__":
-        return []
-    return [f"import {module.__name__}  # registers the backend"]
+class SharedStorages:
+    """Memory that several inputs are views of, or one input several times, as statements of a script."""
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        tensors = [item for item in inputs if isinstance(item, torch.Tensor) and item.numel()]
+        keys = [storage_of(tensor) for tensor in tensors]
+        firsts = dict(zip(reversed(keys), reversed(tensors), strict=True))
+        shared = {key: first for key, first in firsts.items() if keys.count(key) > 1 or overlaps_itself(first)}
+        self.names = {key: f"shared_{number}" for number, key in enumerate(shared)}
+        self.statements = [f"{self.names[key]} = {random_storage(first)}" for key, first in shared.items()]
+
+    def expression(self, item: Any) -> str:
+        """An expression for an input of the same layout."""
+        if not isinstance(item, torch.Tensor) or storage_of(item) not in self.names:
+            return made_like(item)
+        made = (
+            f"torch.empty(0, dtype={item.dtype}, device={str(item.device)!r})"
+            f".set_({self.names[storage_of(item)]}, {item.storage_offset()}, {tuple(item.shape)}, {item.stride()})"
+        )
+        return made + (".requires_grad_()" if item.requires_grad else "")
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements of a tensor may be one place in memory."""
+    reached = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride < reached:
+                return True
+            reached += (size - 1) * stride
+    return False
+
+
+def random_storage(tensor: torch.Tensor) -> str:
+    """An expression for a storage of the size that a tensor's has."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    make = "randn" if tensor.is_floating_point() or tensor.is_complex() else "zeros"
+    return f"torch.{make}({count}, dtype={tensor.dtype}, device={str(tensor.device)!r}).untyped_storage()"
 
 
 def made_like(item: Any) -> str:
-    """An expression for an input of the same layout."""
+    """An expression for an input of the same layout in memory of its own."""
     if not isinstance(item, torch.Tensor):
         return repr(item)
     shape, stride, kind = tuple(item.shape), tuple(item.stride()), f"dtype={item.dtype}, device={str(item.device)!r}"
     made = f"torch.empty_strided({shape}, {stride}, {kind})"
-    if item.is_floating_point() or item.is_complex():
-        made += ".normal_()"
-    else:
-        made += ".zero_()"
+    made += ".normal_()" if item.is_floating_point() or item.is_complex() else ".zero_()"
     return made + (".requires_grad_()" if item.requires_grad else "")
 
 
@@ -114,11 +160,11 @@ def judge(forward: Callable[..., Any], compiled: Callable[..., Any], inputs: Seq
     trial = Trial(None, inputs)
     state = torch.get_rng_state()
 
-    def run(call: Callable[..., Any], given: Sequence[Any]) -> Ran:
+    def run(call: Callable[..., Any], given: Sequence[Any]) -> RunResult:
         torch.set_rng_state(state)
         return trial.run(lambda *args: call(None, *args), given)
 
-    def exact() -> Ran | None:
+    def exact() -> RunResult | None:
         try:
             return run(forward, trial.in_float64())
         except Exception:  # a graph that asks for a precision of its own

@@ -1,31 +1,34 @@
 """Inputs to try a graph with, and one run of a candidate on them that leaves nothing behind.
 
-Each tensor that the graph writes into is a copy of the caller's, one a storage, so that what is shared stays shared; the
+Each tensor that the graph writes into is a copy of the caller's, one a stretch of memory, so that what is shared stays shared; the
 others share the caller's memory but none of its hooks. `copies` gives copies of all, for a first run of code not yet trusted.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.fx
 
-from ..eager_gradients import wants_gradients
+from ...overlap import window_of
+from ..autograd.compiled_node import wants_gradients
 
 SEED = 20221130
 GRADIENT = "gradient"  # how the names of gradients begin
 
 
 @dataclass
-class Ran:
-    """What a run made: the graph's results, gradients of its inputs in training, and its inputs afterwards."""
+class RunResult:
+    """What a run made: the graph's results, gradients of its inputs in training, and its inputs afterwards. between: what the copied
+    memory holds beside the inputs."""
 
     results: list[Any]
     gradients: list[torch.Tensor | None]
     inputs: list[Any]
+    between: list[torch.Tensor] = field(default_factory=list)
 
     def tensors(self) -> list[tuple[str, Any]]:
         """All of it, with names for messages."""
@@ -33,6 +36,7 @@ class Ran:
             *((f"result {number}", item) for number, item in enumerate(self.results)),
             *((f"{GRADIENT} {number}", item) for number, item in enumerate(self.gradients)),
             *((f"input {number} afterwards", item) for number, item in enumerate(self.inputs)),
+            *(("memory between inputs", item) for item in self.between),
         ]
 
 
@@ -53,30 +57,37 @@ class Trial:
 
     def bytes(self) -> int:
         """How much memory `copies` takes."""
-        return sum(high - low for _, low, high in extents(self.originals).values())
+        return sum(one.high - one.low for one in {id(one): one for one in stretches(self.originals).values()}.values())
 
     def copies(self) -> list[Any]:
         """Copies of all inputs."""
-        return copied(self.originals, set(range(len(self.originals))))
+        return copy_tensors(self.originals, set(range(len(self.originals))))
 
     def inputs(self) -> list[Any]:
         """The inputs, those that the graph writes into as copies."""
-        return copied(self.originals, self.written)
+        return copy_tensors(self.originals, self.written)
 
-    def run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> Ran:
+    def run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
         """Runs a candidate, in training its backward pass too."""
         results = list(call(*inputs))
         if not self.training:
-            return Ran(results, [], list(inputs))
+            return RunResult(results, [], list(inputs))
         ends = [item for item in results if isinstance(item, torch.Tensor) and item.requires_grad]
         starts = [item for item in inputs if isinstance(item, torch.Tensor) and item.requires_grad and item.is_leaf]
         if not ends or not starts:
-            return Ran(results, [], list(inputs))
+            return RunResult(results, [], list(inputs))
         if self.tangents is None:
-            self.tangents = [made_up(item) for item in ends]
+            self.tangents = [random_gradient(item) for item in ends]
         tangents = [tangent.to(item.dtype) for tangent, item in zip(self.tangents, ends, strict=True)]
         gradients = torch.autograd.grad(ends, starts, tangents, allow_unused=True)
-        return Ran([detached(item) for item in results], list(gradients), list(inputs))
+        return RunResult([detach(item) for item in results], list(gradients), list(inputs))
+
+    def first_run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
+        """The same, and what is then in the copied memory that belongs to no input."""
+        ran = self.run(call, inputs)
+        mine = {item.untyped_storage()._cdata for item in self.originals if isinstance(item, torch.Tensor)}
+        ran.between = memory_between([item for item in inputs if is_laid_out(item) and item.untyped_storage()._cdata not in mine])
+        return ran
 
     def in_float64(self) -> list[Any]:
         """Copies of all inputs, floating ones in double precision."""
@@ -93,57 +104,106 @@ class Trial:
         self.tangents = None
 
 
-def detached(item: Any) -> Any:
+def detach(item: Any) -> Any:
     return item.detach() if isinstance(item, torch.Tensor) else item
 
 
-def made_up(like: torch.Tensor) -> torch.Tensor:
+def random_gradient(like: torch.Tensor) -> torch.Tensor:
     """A gradient for a result: numbers of no meaning, the same each time."""
     source = torch.Generator(device=like.device).manual_seed(SEED)
     return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=source)
 
 
-def extents(tensors: Sequence[Any]) -> dict[int, tuple[torch.Tensor, int, int]]:
-    """By storage: one of the tensors in it, and the bytes from and to which tensors reach."""
-    found: dict[int, tuple[torch.Tensor, int, int]] = {}
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        low = int(tensor.storage_offset()) * tensor.element_size()
-        reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-        high = low + (reach * tensor.element_size() if tensor.numel() else 0)
-        key = tensor.untyped_storage().data_ptr()
-        _, other_low, other_high = found.get(key, (tensor, low, high))
-        found[key] = tensor, min(low, other_low), max(high, other_high)
+ALIGNED = 16  # bytes
+
+
+@dataclass
+class Stretch:
+    """Memory without a gap in which storages are: the addresses of its first byte and of the one behind its last. parts: of each
+    storage a tensor in it, and the addresses from and to which tensors reach."""
+
+    low: int
+    high: int
+    parts: list[tuple[torch.Tensor, int, int]]
+
+    def copy(self) -> torch.UntypedStorage:
+        fresh = torch.empty(self.high - self.low, dtype=torch.uint8, device=self.parts[0][0].device)
+        for tensor, low, high in self.parts:
+            start = low - torch._C._data_address(tensor)  # type: ignore[attr-defined]
+            own = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage(), start, (high - low,), (1,))
+            fresh[low - self.low : high - self.low].copy_(own)
+        return fresh.untyped_storage()
+
+
+def is_laid_out(item: Any) -> bool:
+    """Whether it is a tensor with elements somewhere in memory."""
+    strided = isinstance(item, torch.Tensor) and item.layout is torch.strided
+    return strided and item.numel() > 0 and torch._C._data_address(item) != 0  # type: ignore[attr-defined]
+
+
+def stretches(tensors: Sequence[Any]) -> dict[int, Stretch]:
+    """The memory in which tensors are, by storage; storages that overlap are in one stretch."""
+    reach: dict[int, tuple[torch.Tensor, int, int]] = {}
+    for tensor in filter(is_laid_out, tensors):
+        window = window_of(tensor)
+        _, low, high = reach.get(window.storage, (tensor, window.address, window.end))
+        reach[window.storage] = tensor, min(low, window.address), max(high, window.end)
+    found: dict[int, Stretch] = {}
+    last: Stretch | None = None
+    for key, (tensor, low, high) in sorted(reach.items(), key=lambda item: item[1][1]):
+        if last is None or low >= last.high:
+            last = Stretch(low // ALIGNED * ALIGNED, high, [])
+        last.high = max(last.high, high)
+        last.parts.append((tensor, low, high))
+        found[key] = last
     return found
 
 
-def copied(tensors: Sequence[Any], wanted: set[int]) -> list[Any]:
-    """The tensors as leaves without hooks; those at `wanted`, and all that share a storage with one, in memory of their own."""
-    shared = {tensors[index].untyped_storage().data_ptr() for index in wanted if isinstance(tensors[index], torch.Tensor)}
-    fresh: dict[int, tuple[torch.UntypedStorage, int]] = {}
+def copy_tensors(tensors: Sequence[Any], wanted: set[int]) -> list[Any]:
+    """The tensors as leaves without hooks; those at `wanted`, and all that may share memory with one, in memory of their own."""
+    by_storage = stretches(tensors)
+    homes = [by_storage.get(item.untyped_storage()._cdata) if is_laid_out(item) else None for item in tensors]
+    chosen = {id(home): home for index, home in enumerate(homes) if index in wanted and home is not None}
     with torch.no_grad():
-        for key, (tensor, low, high) in extents(tensors).items():
-            if key in shared:
-                base = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage(), low, (high - low,), (1,))
-                fresh[key] = base.clone().untyped_storage(), low
-        return [again(tensor, fresh) if isinstance(tensor, torch.Tensor) else tensor for tensor in tensors]
+        fresh = {key: (home.copy(), home.low) for key, home in chosen.items()}
+        return [
+            recreate_tensor(tensor, fresh.get(id(home))) if isinstance(tensor, torch.Tensor) else tensor
+            for tensor, home in zip(tensors, homes, strict=True)
+        ]
 
 
-def again(tensor: torch.Tensor, fresh: dict[int, tuple[torch.UntypedStorage, int]]) -> torch.Tensor:
-    """A tensor over its own memory, or over the copy of it."""
-    key = tensor.untyped_storage().data_ptr()
-    if key not in fresh:
+def recreate_tensor(tensor: torch.Tensor, fresh: tuple[torch.UntypedStorage, int] | None) -> torch.Tensor:
+    """A tensor over its own memory, or over the copy of it: its storage and the address that its first byte stands for."""
+    if fresh is None:
         made = tensor.detach()
-    elif tensor.is_conj() or tensor.is_neg():
+    elif tensor.is_conj() or tensor.is_neg() or (window_of(tensor).address - fresh[1]) % tensor.element_size():
         made = tensor.detach().clone()
     else:
-        storage, low = fresh[key]
-        offset = (tensor.storage_offset() * tensor.element_size() - low) // tensor.element_size()
+        storage, low = fresh
+        offset = (window_of(tensor).address - low) // tensor.element_size()
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, offset, tensor.shape, tensor.stride())
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
     return made.requires_grad_(tensor.requires_grad)
+
+
+def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The bytes of the inputs' storages, 0 where an input is; none of storages that inputs fill."""
+    members: dict[int, list[torch.Tensor]] = {}
+    for tensor in inputs:
+        members.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)
+    found = []
+    with torch.no_grad():
+        for tensors in members.values():
+            storage = tensors[0].untyped_storage()
+            if sum(tensor.numel() * tensor.element_size() for tensor in tensors) >= storage.nbytes():
+                continue
+            memory = torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage).clone()
+            for tensor in tensors:
+                own = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+                own.set_(memory.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()).zero_()
+            found.append(memory)
+    return found
 
 
 @contextmanager

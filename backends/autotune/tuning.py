@@ -18,20 +18,21 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
-from ..fitness import device_types
-from ..registry import SHIPPED, Backend, whole
-from ..value_errors import draws_random_numbers
+from ..graph.example_inputs import private_examples
+from ..graph.runtime_errors import draws_random_numbers
+from ..graph.supported import device_types
+from ..registry import SHIPPED, Backend, captured_graph_function
 from .candidates import EAGER, TUNING, Choice, bytes_of, records
 from .choose import choose
 from .compare import difference
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
-from .isolation import isolated
+from .isolation import run_isolated
 from .measure import Timed, measure
 from .plan import Plan
-from .progress import shown
+from .progress import show_progress
 from .repro import save_repro
-from .trial import Ran, Trial, random_state_kept
+from .trial import RunResult, Trial, random_state_kept
 
 Callee = Callable[..., Any]
 TORCHS_OWN = ("aot_eager", "inductor", "torchscript", "onnxruntime", "cudagraphs")  # their code runs here from the first time on
@@ -71,8 +72,12 @@ class Candidate:
         return self.backend.name
 
 
+class EagerRaises(Exception):
+    """The graph raises on these inputs: there is nothing to compare with."""
+
+
 class Tuning:
-    """Built once a graph; `decide` once a class of shapes."""
+    """Built once a graph; `decide` once a scale of its sizes."""
 
     def __init__(self, gm: torch.fx.GraphModule, examples: Sequence[Any], plan: Plan, picked: Choice, report: Reporter) -> None:
         self.gm, self.examples, self.plan, self.picked, self.report = gm, list(examples), plan, picked, report
@@ -82,14 +87,16 @@ class Tuning:
         self.fake_mode = context.fake_mode if context is not None else None  # the symbols of the capture
         self.random = draws_random_numbers(list(gm.graph.nodes))
         self.built: dict[str, Candidate] = {}
+        self.budget_s = plan.tune_budget_s
+        self.complete = False  # nothing may be built any more: the guards on sizes have been read
         self.struck: dict[str, str] = dict(picked.left_out)
 
     # building
 
     def build(self, backend: Backend) -> Candidate | None:
         """A candidate ready to be called; None, struck out, where its backend fails."""
-        if backend.name in self.built:
-            return self.built[backend.name]
+        if backend.name in self.built or self.complete:
+            return self.built.get(backend.name)
         candidate = Candidate(backend, Notes(self.report))
         parameters = inspect.signature(backend.function).parameters
         extra: dict[str, Any] = {"report": candidate.notes} if "report" in parameters else {}
@@ -97,7 +104,7 @@ class Tuning:
             extra["mode"] = self.plan.mode
         try:
             with tracing(TracingContext(self.fake_mode)), self.report.phase("backend"):
-                call = whole(backend)(own_copy(self.gm), self.examples, **extra)
+                call = captured_graph_function(backend)(own_copy(self.gm), private_examples(backend, self.gm, self.examples), **extra)
             if not callable(call):
                 raise TypeError(f"it returned a {type(call).__name__}, not a callable")
         except Exception as error:  # of a candidate, which is out: the program goes on
@@ -109,27 +116,31 @@ class Tuning:
 
     # deciding
 
-    def decide(self, args: Sequence[Any]) -> Callee:
-        """What to call for inputs like these."""
+    def decide(self, args: Sequence[Any], scale: int | None = None) -> Callee:
+        """What to call for inputs like these. scale: of their sizes, where these vary."""
         try:
             with self.report.phase("tuning"):
-                return self._decide(args)
+                return self._decide(args, scale)
         finally:
             if not self.varies:
                 self.gm.meta.pop("shared", None)  # nobody will ask for it any more
 
-    def _decide(self, args: Sequence[Any]) -> Callee:
+    def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
         names = [EAGER, *(backend.name for backend in self.picked.backends)]
-        who = identity(self.gm, args, self.plan.mode, names, self.device)
+        who = identity(self.gm, args if scale is None else self.examples, self.plan.mode, names, self.device, scale)
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
         known = decisions.find(who.key) if decisions is not None else None
         if known is not None:
             call = self.take_over(known, "remembered", start)
             if call is not None:
                 return call
-        with shown(f"framejit: trying backends on {self.report.function}") as show, self.nothing_random():
-            timed = self.try_all(args, who, start, show)
+        with show_progress(f"framejit: trying backends on {self.report.function}") as show, self.nothing_random():
+            try:
+                timed = self.try_all(args, who, start, show)
+            except EagerRaises as error:  # on copies, which are leaves without a history, or as it will when the program calls it
+                self.report(f"not tried on other backends: on copies of its inputs it raises {error}")
+                return self.gm.forward
         return self.conclude(timed, who, decisions, start)
 
     def take_over(self, known: Decision, why: str, start: float) -> Callee | None:
@@ -192,11 +203,11 @@ class Tuning:
         trial = Trial(self.gm, args)
         few = trial.bytes() <= COPIES
         try:
-            wanted, peak = self.peak(lambda: trial.run(self.gm.forward, trial.copies() if few else trial.inputs()))
+            wanted, peak = self.as_eager(lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs()))
             good: list[Candidate] = []
             for backend in self.picked.backends:
-                if time.perf_counter() - start > self.plan.tune_budget_s:
-                    self.struck[backend.name] = f"not tried: the {self.plan.tune_budget_s:g} s of tune_budget_s were over"
+                if time.perf_counter() - start > self.budget_s and backend.name not in self.built:
+                    self.struck[backend.name] = f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
                     continue
                 show(f"compiling for {backend.name}")
                 candidate = self.admitted(backend, trial, wanted, peak, few)
@@ -206,12 +217,21 @@ class Tuning:
                     path = save_repro(config.cache_dir, who.key, self.gm, args, backend.name, self.struck[backend.name])
                     self.struck[backend.name] += f" (repro: {path})" if path else ""
             show("measuring " + ", ".join([EAGER, *(candidate.name for candidate in good)]))
-            left = self.plan.tune_budget_s - (time.perf_counter() - start)
-            return self.measured(good, trial, max(left, 0.25 * self.plan.tune_budget_s))
+            left = self.budget_s - (time.perf_counter() - start)
+            return self.measured(good, trial, max(left, 0.25 * self.budget_s))
         finally:
             trial.forget()
 
-    def admitted(self, backend: Backend, trial: Trial, wanted: Ran, peak: int, few: bool) -> Candidate | None:
+    def as_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
+        """Eager's run. Raises EagerRaises where the program's own operators raise, gradients switched as before."""
+        grad = torch.is_grad_enabled()
+        try:
+            return self.peak(run)
+        except Exception as error:
+            torch._C._set_grad_enabled(grad)
+            raise EagerRaises(f"{type(error).__name__}: {first_line(error)}") from error
+
+    def admitted(self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool) -> Candidate | None:
         """A candidate whose first run was right; None where it is struck out."""
         ours = backend.name in SHIPPED
         apart = self.plan.isolate and self.device.type == "cpu" and backend.name not in TORCHS_OWN
@@ -224,7 +244,7 @@ class Tuning:
 
         if apart:
             room = ROOM + 2 * sum(map(bytes_of, self.gm.graph.nodes)) + 4 * trial.bytes()
-            reason = isolated(work, self.plan.trial_limit_s, room)
+            reason = run_isolated(work, self.plan.trial_limit_s, room)
         else:
             reason = work()
         if reason:
@@ -233,13 +253,13 @@ class Tuning:
             return None
         return self.build(backend)
 
-    def first_run(self, candidate: Candidate, trial: Trial, wanted: Ran, peak: int, few: bool) -> str:
+    def first_run(self, candidate: Candidate, trial: Trial, wanted: RunResult, peak: int, few: bool) -> str:
         """What is wrong with a candidate's results, or with the memory that it takes; "" if nothing."""
         call = candidate.call
         assert call is not None
         inputs = trial.copies() if few and not records(candidate.name) else trial.inputs()  # recorded: it matters where inputs lie
         try:
-            got, its_peak = self.peak(lambda: trial.run(call, inputs))
+            got, its_peak = self.peak(lambda: trial.first_run(call, inputs))
         except Exception as error:  # of a candidate, which is out: the program goes on
             return f"fails: {type(error).__name__}: {first_line(error)}"
         if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
@@ -247,7 +267,7 @@ class Tuning:
         reason = difference(got, wanted, lambda: self.exact(trial))
         return f"is wrong: {reason}" if reason else candidate.notes.refusal()
 
-    def exact(self, trial: Trial) -> Ran | None:
+    def exact(self, trial: Trial) -> RunResult | None:
         """Eager's run in double precision, where the graph allows it. Other dtypes draw other random numbers."""
         if self.random:
             return None
@@ -256,7 +276,7 @@ class Tuning:
         except Exception:  # the graph asks for a precision of its own: there is nothing better than eager to compare with
             return None
 
-    def peak(self, run: Callable[[], Ran]) -> tuple[Ran, int]:
+    def peak(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
         """A run with eager's random numbers, and the device memory that it took beside what was there."""
         states = (torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None)
         before = 0

@@ -11,8 +11,8 @@ import torch
 import torch.fx
 
 from ...events import UNREPORTED, Reporter
-from ..eager_gradients import wants_gradients
-from ..registry import GRAPHED, Backend, register_backend, whole
+from ..autograd.compiled_node import wants_gradients
+from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
 from .graphed import Graphed, Work
 from .sizes import device_of, varies
 from .unsafe import recordable
@@ -34,7 +34,7 @@ def cudagraphs(
     if not recordable(gm, report, require):
         return gm.forward
     if not wants_gradients(gm):
-        return graphed(gm, gm.forward, report, require)
+        return record_inference(gm, gm.forward, report, require)
     return parts().recorded_parts(gm, example_inputs, None, {}, report, require)
 
 
@@ -58,9 +58,9 @@ def over(inner: Backend) -> Backend:
         if "mode" in parameters and mode != "default":
             asked["mode"] = mode
         if not recordable(gm, report, require):
-            return whole(inner)(gm, example_inputs, **asked)
+            return captured_graph_function(inner)(gm, example_inputs, **asked)
         if not wants_gradients(gm):
-            return graphed(gm, whole(inner)(gm, example_inputs, **asked), report, require)
+            return record_inference(gm, captured_graph_function(inner)(gm, example_inputs, **asked), report, require)
         if inner.wants == "aten":
             return parts().recorded_parts(gm, example_inputs, inner, asked, report, require)
         return inner.function(gm, example_inputs, around=parts().Recorder(report, require), **asked)
@@ -72,7 +72,7 @@ def over(inner: Backend) -> Backend:
     )  # fmt: skip
 
 
-def graphed(gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool) -> Graphed:
+def record_inference(gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool) -> Graphed:
     """A callable made of a captured graph without gradients, recorded."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = frozenset(index for index, node in enumerate(placeholders) if node.meta.get("mutated"))

@@ -85,7 +85,7 @@ class Graphed:
                 return self.run(*args)
         elif self.work.lender is not None and not self.borrowed(args):
             return self.run(*args)  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
-        elif crowded() and not self.require:
+        elif has_other_threads() and not self.require:
             if not self.postponed:
                 self.postponed = True
                 self.report("CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records")
@@ -131,7 +131,7 @@ class Graphed:
     def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
         """Static inputs have moved: whether to record again, with those copied in that are no parameters."""
         borrowed = self.borrowed(args)
-        if (self.work.lender is not None and not borrowed) or (crowded() and not self.require):
+        if (self.work.lender is not None and not borrowed) or (has_other_threads() and not self.require):
             return False
         moved = state.moved(args) - borrowed
         self.copied |= {index for index in moved if may_move(args[index])}
@@ -172,7 +172,7 @@ class Graphed:
 OWN_THREADS = "framejit"  # how the names of our own threads begin
 
 
-def crowded() -> bool:
+def has_other_threads() -> bool:
     """Whether threads of the program run beside the main one and this: torch's generator knows one state for all of them, and
     raises in each that draws while one records. Daemons (pin_memory's, progress bars') are taken not to draw."""
     here, main = threading.current_thread(), threading.main_thread()

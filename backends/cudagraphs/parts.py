@@ -12,7 +12,7 @@ import torch
 import torch.fx
 
 from ...events import Reporter
-from ..gradients.parts import Part, by_parts
+from ..autograd.graph_parts import GraphPart, compile_forward_and_backward
 from ..registry import Backend
 from .graphed import Graphed, Work
 from .sizes import device_of, varies
@@ -25,10 +25,10 @@ def recorded_parts(
     """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and recorded."""
     around = Recorder(report, require)
 
-    def compile_part(part: Part) -> Callable[..., Any]:
+    def compile_part(part: GraphPart) -> Callable[..., Any]:
         return around(part, part.module().forward if inner is None else inner.function(part.module(), part.examples, **asked))
 
-    return by_parts(gm, example_inputs, compile_part, random_like_eager=inner is None, keep_writes=inner is None)
+    return compile_forward_and_backward(gm, example_inputs, compile_part, random_like_eager=inner is None, keep_writes=inner is None)
 
 
 class Recorder:
@@ -38,7 +38,7 @@ class Recorder:
         self.report, self.require = report, require
         self.forward: dict[torch.fx.GraphModule, Graphed] = {}
 
-    def __call__(self, part: Part, run: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, part: GraphPart, run: Callable[..., Any]) -> Callable[..., Any]:
         gm, forward = part.gm, self.forward.get(part.captured)
         if (part.backward and forward is None) or not recordable(gm, self.report, self.require):
             return run

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .pool import Pool, trivial
+from .room import Room
 
 ADDRESS = torch.Tensor.data_ptr
 
@@ -38,13 +39,16 @@ class Recording:
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = [ADDRESS(args[index]) for index in self.static]
         inputs = list(args)
-        for index in self.copied:
-            inputs[index] = room_for(args[index])
-        self.rooms = [inputs[index] for index in self.copied]
+        self.places = [(index, Room(args[index])) for index in self.copied]
+        for index, room in self.places:
+            inputs[index] = room.tensor
+            if room.repeats and index in written:
+                raise Unrecordable("an input that moves between calls is written to, and its elements share memory")
+        self.rooms = [room.once for _, room in self.places]
         self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
         self.written = tuple(index for index in self.static if index in written and not args[index].is_inference())
         if self.rooms:
-            copy_all(self.rooms, [args[index] for index in self.copied])  # what runs on garbage may fail
+            copy_all(self.rooms, self.elements(args))  # what runs on garbage may fail
         before = torch.cuda.memory_reserved(device)
         self.graph, results = record(run, inputs, pool, device)
         self.bytes = torch.cuda.memory_reserved(device) - before
@@ -62,6 +66,10 @@ class Recording:
         """Positions of static inputs that lie elsewhere now."""
         return {index for index, address in zip(self.static, self.addresses, strict=True) if ADDRESS(args[index]) != address}
 
+    def elements(self, args: Sequence[Any]) -> list[torch.Tensor]:
+        """Of the inputs that are copied in, each element once."""
+        return [room.elements(args[index]) for index, room in self.places]
+
     def replay(self, args: Sequence[Any]) -> list[Any]:
         """Runs the recorded work on inputs that fit."""
         grad = torch.is_grad_enabled()
@@ -69,7 +77,7 @@ class Recording:
             torch._C._set_grad_enabled(False)
         try:
             if self.rooms:
-                copy_all(self.rooms, [args[index] for index in self.copied])
+                copy_all(self.rooms, self.elements(args))
             self.graph.replay()
             if self.back:
                 copy_all([args[index] for index, _ in self.back], [room for _, room in self.back])
@@ -86,14 +94,6 @@ def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
         to[0].copy_(source[0])
     else:
         torch._foreach_copy_(to, source)
-
-
-def room_for(tensor: torch.Tensor) -> torch.Tensor:
-    """Memory of the recording's own for an input. Raises Unrecordable where it cannot be copied into one."""
-    if not is_dense(tensor):
-        raise Unrecordable("an input that moves between calls does not fill its memory")
-    with torch.no_grad():
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
 
 
 def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) -> tuple[torch.cuda.CUDAGraph, list[Any]]:

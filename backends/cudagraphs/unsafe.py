@@ -8,9 +8,9 @@ import torch.fx
 
 from ...errors import RequirementError
 from ...events import Reporter
-from ..callees import name_of
-from ..fitness import at, inner_nodes, is_opaque
-from ..graph_calls import Checkpointed, CustomFunction
+from ..graph.extracted_calls import Checkpointed, CustomFunction
+from ..graph.node_targets import name_of
+from ..graph.supported import at, inner_nodes, is_opaque
 
 # The host waits for a value, or a size depends on one.
 WAITS = (
@@ -52,7 +52,7 @@ def unsafe(gm: torch.fx.GraphModule) -> str:
     devices = {fake.device for node in gm.graph.nodes if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"}
     if len(devices) != 1:
         return "its tensors lie on more than one CUDA device" if devices else "nothing of the graph is on a CUDA device"
-    return writes_to_shared_memory(gm)
+    return ""
 
 
 def fake_of(node: torch.fx.Node) -> Any:
@@ -106,16 +106,3 @@ def indexed_by_mask(node: torch.fx.Node) -> bool:
 def wants_backward(node: torch.fx.Node) -> bool:
     fake = node.meta.get("example_value")
     return isinstance(fake, torch.Tensor) and fake.requires_grad
-
-
-def writes_to_shared_memory(gm: torch.fx.GraphModule) -> str:
-    """Inputs that share memory cannot be copied one by one where one of them is written to."""
-    homes: dict[int, torch.fx.Node] = {}
-    for node in gm.graph.nodes:
-        fake = node.meta.get("example_value")
-        if node.op != "placeholder" or not isinstance(fake, torch.Tensor):
-            continue
-        other = homes.setdefault(fake.untyped_storage()._cdata, node)
-        if other is not node and (node.meta.get("mutated") or other.meta.get("mutated")):
-            return f"the inputs {other.meta.get('path')} and {node.meta.get('path')} share memory that is written to"
-    return ""

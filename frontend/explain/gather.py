@@ -7,7 +7,24 @@ from typing import Any, Protocol, TypeVar
 import torch
 import torch.fx
 
-from ...events import Break, Captured, Change, Chosen, Event, Full, Given, Kernels, Miss, Note, Recorded, Seen, Skipped, Specialised, Spent
+from ...events import (
+    Break,
+    Captured,
+    Change,
+    Chosen,
+    Event,
+    Full,
+    Given,
+    Kernels,
+    Miss,
+    Note,
+    Recorded,
+    Seen,
+    Skipped,
+    Specialised,
+    Spent,
+    WrongGraph,
+)
 from .report import BreakReport, CaptureReport, Check, Node, Report, TimelineSpan, Times, TurnsReport
 from .source import caret, parts, source_line
 
@@ -101,7 +118,7 @@ def capture_report(event: Captured, others: Numbered, describe: Describe, probe:
         ops=event.ops,
         graph="" if event.graph is None else event.graph.python_code("self").src.strip(),
         checks=checks(event, describe, () if costs is None else costs.alone),
-        seconds=added(spent) if spent else dict(event.seconds),
+        seconds=sum_seconds(spent) if spent else dict(event.seconds),
         number=number,
         nodes=() if event.graph is None else nodes(event.graph),
         inputs=given[-1].inputs if given else (),
@@ -109,6 +126,7 @@ def capture_report(event: Captured, others: Numbered, describe: Describe, probe:
         choices=choices,
         kernels=others.of(Kernels, number),
         recordings=others.of(Recorded, number),
+        wrong=others.of(WrongGraph, number),
         notes=tuple(dict.fromkeys(note.text for note in others.of(Note, number))),
         check_seconds=None if costs is None else costs.together,
         runs=None if tally is None else tally.all_times,
@@ -186,7 +204,7 @@ def break_report(event: Break, count: int, probe: Measured | None) -> BreakRepor
 # ---- time ----
 
 
-def added(several: Iterable[dict[str, float]]) -> dict[str, float]:
+def sum_seconds(several: Iterable[dict[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
     for one in several:
         for phase, seconds in one.items():
@@ -195,9 +213,9 @@ def added(several: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None) -> Times:
-    spent = added(event.seconds for event in events if isinstance(event, Spent))
+    spent = sum_seconds(event.seconds for event in events if isinstance(event, Spent))
     if not spent:
-        spent = added(event.seconds for event in events if isinstance(event, Captured))
+        spent = sum_seconds(event.seconds for event in events if isinstance(event, Captured))
     if probe is None or not probe.calls.all_times:
         return Times(spent, wall)
     graphs = probe.graph_seconds

@@ -8,66 +8,72 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ...events import Break, Captured, Chosen, Event, Full, Kernels, Miss, Note, Recorded, Skipped, Specialised
+from ...events import Break, Captured, Chosen, Event, Full, Kernels, Miss, Note, Recorded, Skipped, Specialised, WrongGraph
 from ...options import config
 
 Line = Callable[[Any, Callable[[Any], str]], str]  # of a record, and of what puts a guard into words; "" for nothing to say
 
 
-def broke(event: Break, describe: Callable[[Any], str]) -> str:
+def break_line(event: Break, describe: Callable[[Any], str]) -> str:
     called = "".join(f"\n    called from {where}" for where in event.chain[1:])
     return f"{event.function} at {event.where}: {event.sentence} [{event.reason_id}]\n    hint: {event.hint}{called}"
 
 
-def skipped(event: Skipped, describe: Callable[[Any], str]) -> str:
+def skip_line(event: Skipped, describe: Callable[[Any], str]) -> str:
     return f"{event.function} at {event.where} is left to Python: {event.reason}"
 
 
-def missed(event: Miss, describe: Callable[[Any], str]) -> str:
+def miss_line(event: Miss, describe: Callable[[Any], str]) -> str:
     reasons = "".join(f"\n    {failure}" for failure in event.failures)
     missed = "another turn of a loop needs code of its own" if event.turn else "nothing compiled serves this call"
     return f"{event.function} at {event.where}: {missed}{reasons}"
 
 
-def full(event: Full, describe: Callable[[Any], str]) -> str:
+def limit_line(event: Full, describe: Callable[[Any], str]) -> str:
     return f"{event.function} at {event.where} has {event.sentence}; other calls run in eager"
 
 
-def specialised(event: Specialised, describe: Callable[[Any], str]) -> str:
+def specialisation_line(event: Specialised, describe: Callable[[Any], str]) -> str:
+    if event.backend:
+        return f"{event.function}: {event.sentence}"
     return f"{event.function}: {event.source} varies, but {event.where or 'the code'} needs it to be {event.number}"
 
 
-def guards(event: Captured, describe: Callable[[Any], str]) -> str:
+def guard_lines(event: Captured, describe: Callable[[Any], str]) -> str:
     return "\n    ".join([f"{event.function} from {event.where}: {len(event.guards)} guards", *map(describe, event.guards)])
 
 
-def graph(event: Captured, describe: Callable[[Any], str]) -> str:
+def graph_lines(event: Captured, describe: Callable[[Any], str]) -> str:
     if event.graph is None:
         return ""
     code = event.graph.python_code("self").src.strip()
     return f"{event.function} from {event.where}: {event.ops} ops\n{code}"
 
 
-def note(event: Note | Recorded, describe: Callable[[Any], str]) -> str:
+def note_line(event: Note | Recorded, describe: Callable[[Any], str]) -> str:
     return f"the graph of {event.function} from {event.where}: {event.text}"
 
 
-def kernels(event: Kernels, describe: Callable[[Any], str]) -> str:
+def kernel_lines(event: Kernels, describe: Callable[[Any], str]) -> str:
     texts = "".join(f"\n{kernel.text}" for kernel in event.kernels)
     return f"kernels of the {event.part} of {event.function} from {event.where}: {len(event.kernels)}{texts}"
 
 
-def chosen(event: Chosen, describe: Callable[[Any], str]) -> str:
+def wrong_graph_line(event: WrongGraph, describe: Callable[[Any], str]) -> str:
+    return f"the graph of {event.function} from {event.where}: {event.sentence}"
+
+
+def choice_line(event: Chosen, describe: Callable[[Any], str]) -> str:
     return f"the graph of {event.function} from {event.where} {event.sentence}"
 
 
 LINES: dict[str, dict[type, Line]] = {
-    "breaks": {Break: broke, Skipped: skipped},
-    "recompiles": {Miss: missed, Full: full, Specialised: specialised},
-    "guards": {Captured: guards},
-    "graphs": {Captured: graph},
-    "kernels": {Note: note, Recorded: note, Kernels: kernels},
-    "tune": {Chosen: chosen},
+    "breaks": {Break: break_line, Skipped: skip_line},
+    "recompiles": {Miss: miss_line, Full: limit_line, Specialised: specialisation_line},
+    "guards": {Captured: guard_lines},
+    "graphs": {Captured: graph_lines},
+    "kernels": {Note: note_line, Recorded: note_line, Kernels: kernel_lines},
+    "tune": {Chosen: choice_line, WrongGraph: wrong_graph_line},
 }
 
 

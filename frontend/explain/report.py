@@ -1,6 +1,6 @@
 """Report: what was captured, where it broke and what that costs, what is checked, what runs, where the time went.
 
-Data only: gather.py makes it of records; plain.py, table.py, document.py and page.py say it as text, tables, JSON and HTML.
+Data only: gather.py makes it of records; text_report.py, rich_tables.py, json_report.py and html_report.py show it.
 """
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from ...events import Chosen, Input, Kernels, Miss, Note, Recorded, Skipped, Specialised
-from . import document, plain, table
+from ...events import Chosen, Input, Kernels, Miss, Note, Recorded, Skipped, Specialised, WrongGraph
+from . import json_report, rich_tables, text_report
 from .source import SourcePart, is_users
 
 
@@ -60,6 +60,7 @@ class CaptureReport:
     choices: tuple[Chosen, ...] = ()  # why, where backends were tried
     kernels: tuple[Kernels, ...] = ()  # of the native compiler
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs
+    wrong: tuple[WrongGraph, ...] = ()  # what a verified call found
     notes: tuple[str, ...] = ()  # what else the backend tells
     check_seconds: float | None = None  # of all checks together, None where not measured
     runs: int | None = None  # of the graph
@@ -221,25 +222,25 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data, of the schema that docs/explain.md tells."""
-        return document.as_dict(self)
+        return json_report.as_dict(self)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The same as JSON; written to a file too, if there is a path."""
-        text = document.as_json(self)
+        text = json_report.as_json(self)
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """A page that needs no network, and returns its text; written to a file, if there is a path."""
-        page = importlib.import_module(".page", __package__)  # jinja2 and pygments take their time
+        page = importlib.import_module(".html_report", __package__)  # jinja2 and pygments take their time
         text: str = page.html(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
     def __str__(self) -> str:
-        return plain.text(self)
+        return text_report.text(self)
 
     def __rich__(self) -> RenderableType:
-        return table.renderable(self)
+        return rich_tables.renderable(self)

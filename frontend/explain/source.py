@@ -47,7 +47,7 @@ def rank(file: str) -> int:
     return 2 if file.startswith(TORCH) else 0 if is_users(file) else 1
 
 
-def split(where: str) -> tuple[str, int]:
+def split_place(where: str) -> tuple[str, int]:
     """File and line of "file:line"; line 0 where there is none."""
     name, _, line = where.rpartition(":")
     return (name, int(line)) if line.isdigit() else (where, 0)
@@ -55,13 +55,13 @@ def split(where: str) -> tuple[str, int]:
 
 def source_line(where: str) -> str:
     """The text at file:line, without its indentation."""
-    name, line = split(where)
+    name, line = split_place(where)
     return linecache.getline(name, line).strip() if line else ""
 
 
 def caret(where: str, position: Position) -> str:
     """Spaces and carets that say, under `source_line(where)`, what of it is meant; "" where that is not known."""
-    name, number = split(where)
+    name, number = split_place(where)
     line, last_line, column, last_column = position
     text = linecache.getline(name, number).rstrip()
     if not text or line != number or column is None or last_column is None:
@@ -77,7 +77,7 @@ def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
     found: dict[str, dict[int, tuple[set[int], set[int]]]] = {}
     for which, places in enumerate((captured, broken)):
         for where, number in places:
-            name, line = split(where)
+            name, line = split_place(where)
             if line:
                 found.setdefault(name, {}).setdefault(line, (set(), set()))[which].add(number)
     made: list[SourcePart] = []

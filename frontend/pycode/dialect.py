@@ -27,14 +27,13 @@ class Dialect:
     internal: frozenset[str]  # opcodes that never lie in co_code
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
     truth: str | None  # what must precede UNARY_NOT and a conditional jump on any object, if anything
-    attr_shift: int  # LOAD_ATTR's oparg is the name's index shifted by so much
-    load_method: Callable[[Any, int], None]  # (builder, index of the name): emit the load of a method to be called
+    plain_attribute: Callable[[str], Any]  # LOAD_ATTR's argument for a name, no method of that name being looked for
+    load_method: Callable[[Any, str], None]  # (builder, name): emit the load of a method to be called
     checked_load: str  # pushes a local, raises when it is unbound
     pairs: Mapping[str, tuple[str, str]]  # superinstructions on two slots (oparg: 4 bits each)
-    jump_if: Mapping[bool | None, tuple[str, str]]  # (jump if not, jump if so) for truth (True) and `is None` (None)
+    jump_if: tuple[str, str]  # pop a truth value: jump if it is false, jump if it is true
     backward: Mapping[str, str]  # the backward twin of a forward jump; a jump that has none goes through a forward one
     exits: Mapping[str, tuple[str, ...]]  # what must stand at the target of a jump that only pairs with it
-    compare: Callable[[int], int]  # COMPARE_OP's oparg for the n-th of opcode.cmp_op
     call: Callable[[Any, int, tuple[str, ...]], None]  # (builder, n, names): emit the call
     make_function: Callable[[Any, int], None]  # (builder, flags): emit MAKE_FUNCTION and what belongs to it
 
@@ -65,7 +64,7 @@ class Dialect:
     @cached_property
     def needs_truth(self) -> frozenset[str]:
         """Opcodes that only take a bool."""
-        return frozenset({"UNARY_NOT", *self.jump_if[True]}) if self.truth else frozenset()
+        return frozenset({"UNARY_NOT", *self.jump_if}) if self.truth else frozenset()
 
     @cached_property
     def bool_ops(self) -> frozenset[int]:
@@ -87,7 +86,7 @@ def _unknown(decoder: Any, arg: int) -> None:
     raise ValueError("no rule for an opcode in co_code")
 
 
-def supported() -> bool:
+def is_supported() -> bool:
     """Whether the running interpreter is one that framejit knows; `VERSIONS` lists them."""
     return sys.implementation.name == "cpython" and sys.version_info[:2] in VERSIONS
 
@@ -95,7 +94,7 @@ def supported() -> bool:
 @cache
 def current() -> Dialect:
     """The dialect of the running interpreter. Raises ImportError under an unknown one."""
-    if not supported():
+    if not is_supported():
         known = ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
         raise ImportError(f"framejit knows CPython {known}, not {sys.implementation.name} {sys.version.split()[0]}")
     module = importlib.import_module(f".py{sys.version_info[0]}{sys.version_info[1]}", __package__)

@@ -88,8 +88,8 @@ def loop_around(decoded: DecodedCode, index: int) -> frozenset[int]:
     for i, nexts in enumerate(following):
         for j in nexts:
             leading[j].append(i)
-    ahead = reached(index, following)
-    return frozenset(ahead & reached(index, leading)) if index in ahead else frozenset()
+    ahead = reachable_from(index, following)
+    return frozenset(ahead & reachable_from(index, leading)) if index in ahead else frozenset()
 
 
 def successors(decoded: DecodedCode, index: int) -> list[int]:
@@ -99,7 +99,7 @@ def successors(decoded: DecodedCode, index: int) -> list[int]:
     return found if handler is None else [*found, handler.target]
 
 
-def reached(index: int, edges: Sequence[Sequence[int]]) -> set[int]:
+def reachable_from(index: int, edges: Sequence[Sequence[int]]) -> set[int]:
     """All that edges lead to from an index, by one or more."""
     found: set[int] = set()
     todo = [index]

@@ -159,8 +159,3 @@ class DecodedCode:
         while end < len(self.instrs) and not self.instrs[end].starts_group:
             end += 1
         return end
-
-    @property
-    def is_generator(self) -> bool:
-        """Whether calling it makes a generator, coroutine or asynchronous generator."""
-        return bool(self.code.co_flags & 0x2A0)

@@ -15,7 +15,7 @@ FUNCTION_PARTS = {1: "defaults", 2: "kwdefaults", 4: "annotations", 8: "closure"
 # Makers of rules, by what the oparg means.
 
 
-def bare(op: Op, arg: Any = None) -> Rule:
+def without_argument(op: Op, arg: Any = None) -> Rule:
     """No oparg."""
     return lambda d, _: d.emit(op, arg)
 
@@ -45,7 +45,7 @@ def backward(op: Op, when: bool | None = None) -> Rule:
     return lambda d, arg: d.emit(op, when, d.end - 2 * arg)
 
 
-def unsupported(opname: str) -> Rule:
+def left_to_python(opname: str) -> Rule:
     """Capture leaves it to Python."""
     return lambda d, _: d.emit(Op.UNSUPPORTED, opname)
 
@@ -117,12 +117,12 @@ COMMON: dict[str, Rule | None] = {
     "NOP": None,
     "RESUME": None,
     "EXTENDED_ARG": None,
-    "COPY_FREE_VARS": bare(Op.NOP),
+    "COPY_FREE_VARS": without_argument(Op.NOP),
     "MAKE_CELL": number(Op.MAKE_CELL),
-    "POP_TOP": bare(Op.POP_TOP),
+    "POP_TOP": without_argument(Op.POP_TOP),
     "COPY": number(Op.COPY),
     "SWAP": number(Op.SWAP),
-    "PUSH_NULL": bare(Op.PUSH_NULL),
+    "PUSH_NULL": without_argument(Op.PUSH_NULL),
     "LOAD_CONST": load_const,
     "LOAD_FAST": number(Op.LOAD_FAST),
     "STORE_FAST": number(Op.STORE_FAST),
@@ -138,18 +138,18 @@ COMMON: dict[str, Rule | None] = {
     "DELETE_ATTR": name(Op.DELETE_ATTR),
     "IMPORT_NAME": name(Op.IMPORT_NAME),
     "IMPORT_FROM": name(Op.IMPORT_FROM),
-    "LOAD_BUILD_CLASS": bare(Op.LOAD_BUILD_CLASS),
-    "LOAD_ASSERTION_ERROR": bare(Op.LOAD_ASSERTION_ERROR),
-    "UNARY_NEGATIVE": bare(Op.UNARY, "-"),
-    "UNARY_INVERT": bare(Op.UNARY, "~"),
-    "UNARY_NOT": bare(Op.UNARY, "not"),
+    "LOAD_BUILD_CLASS": without_argument(Op.LOAD_BUILD_CLASS),
+    "LOAD_ASSERTION_ERROR": without_argument(Op.LOAD_ASSERTION_ERROR),
+    "UNARY_NEGATIVE": without_argument(Op.UNARY, "-"),
+    "UNARY_INVERT": without_argument(Op.UNARY, "~"),
+    "UNARY_NOT": without_argument(Op.UNARY, "not"),
     "BINARY_OP": lambda d, arg: d.emit(Op.BINARY, BINARY[arg]),
     "COMPARE_OP": lambda d, arg: d.emit(Op.COMPARE, opcode.cmp_op[arg]),
     "IS_OP": flag(Op.IS_OP),
     "CONTAINS_OP": flag(Op.CONTAINS_OP),
-    "BINARY_SUBSCR": bare(Op.SUBSCR),
-    "STORE_SUBSCR": bare(Op.STORE_SUBSCR),
-    "DELETE_SUBSCR": bare(Op.DELETE_SUBSCR),
+    "BINARY_SUBSCR": without_argument(Op.SUBSCR),
+    "STORE_SUBSCR": without_argument(Op.STORE_SUBSCR),
+    "DELETE_SUBSCR": without_argument(Op.DELETE_SUBSCR),
     "BUILD_TUPLE": number(Op.BUILD_TUPLE),
     "BUILD_LIST": number(Op.BUILD_LIST),
     "BUILD_SET": number(Op.BUILD_SET),
@@ -172,33 +172,33 @@ COMMON: dict[str, Rule | None] = {
     "JUMP_FORWARD": forward(Op.JUMP),
     "JUMP_BACKWARD": backward(Op.JUMP),
     "JUMP_BACKWARD_NO_INTERRUPT": backward(Op.JUMP),
-    "RETURN_VALUE": bare(Op.RETURN_VALUE),
-    "GET_ITER": bare(Op.GET_ITER),
+    "RETURN_VALUE": without_argument(Op.RETURN_VALUE),
+    "GET_ITER": without_argument(Op.GET_ITER),
     "FOR_ITER": forward(Op.FOR_ITER),
-    "GET_LEN": bare(Op.GET_LEN),
-    "MATCH_MAPPING": bare(Op.MATCH_MAPPING),
-    "MATCH_SEQUENCE": bare(Op.MATCH_SEQUENCE),
-    "MATCH_KEYS": bare(Op.MATCH_KEYS),
+    "GET_LEN": without_argument(Op.GET_LEN),
+    "MATCH_MAPPING": without_argument(Op.MATCH_MAPPING),
+    "MATCH_SEQUENCE": without_argument(Op.MATCH_SEQUENCE),
+    "MATCH_KEYS": without_argument(Op.MATCH_KEYS),
     "MATCH_CLASS": number(Op.MATCH_CLASS),
     "RAISE_VARARGS": number(Op.RAISE),
     "RERAISE": number(Op.RERAISE),
-    "PUSH_EXC_INFO": bare(Op.PUSH_EXC_INFO),
-    "POP_EXCEPT": bare(Op.POP_EXCEPT),
-    "CHECK_EXC_MATCH": bare(Op.CHECK_EXC_MATCH),
-    "CHECK_EG_MATCH": bare(Op.CHECK_EG_MATCH),
-    "BEFORE_WITH": bare(Op.BEFORE_WITH),
-    "WITH_EXCEPT_START": bare(Op.WITH_EXCEPT_START),
-    "RETURN_GENERATOR": bare(Op.RETURN_GENERATOR),
-    "YIELD_VALUE": bare(Op.YIELD_VALUE),
-    "GET_YIELD_FROM_ITER": bare(Op.GET_YIELD_FROM_ITER),
+    "PUSH_EXC_INFO": without_argument(Op.PUSH_EXC_INFO),
+    "POP_EXCEPT": without_argument(Op.POP_EXCEPT),
+    "CHECK_EXC_MATCH": without_argument(Op.CHECK_EXC_MATCH),
+    "CHECK_EG_MATCH": without_argument(Op.CHECK_EG_MATCH),
+    "BEFORE_WITH": without_argument(Op.BEFORE_WITH),
+    "WITH_EXCEPT_START": without_argument(Op.WITH_EXCEPT_START),
+    "RETURN_GENERATOR": without_argument(Op.RETURN_GENERATOR),
+    "YIELD_VALUE": without_argument(Op.YIELD_VALUE),
+    "GET_YIELD_FROM_ITER": without_argument(Op.GET_YIELD_FROM_ITER),
     "SEND": forward(Op.SEND),
-} | {opname: unsupported(opname) for opname in (*ASYNC, *NAMESPACE)}
+} | {opname: left_to_python(opname) for opname in (*ASYNC, *NAMESPACE)}
 
 RULES: dict[str, Rule | None] = COMMON | {
     "LOAD_CLOSURE": number(Op.LOAD_CLOSURE),
     "LOAD_METHOD": load_method,
-    "UNARY_POSITIVE": bare(Op.UNARY, "+"),
-    "LIST_TO_TUPLE": bare(Op.LIST_TO_TUPLE),
+    "UNARY_POSITIVE": without_argument(Op.UNARY, "+"),
+    "LIST_TO_TUPLE": without_argument(Op.LIST_TO_TUPLE),
     "FORMAT_VALUE": format_value,
     "KW_NAMES": kw_names,
     "PRECALL": precall,
@@ -212,8 +212,8 @@ RULES: dict[str, Rule | None] = COMMON | {
     "POP_JUMP_BACKWARD_IF_NOT_NONE": backward(Op.JUMP_IF_NONE, False),
     "JUMP_IF_FALSE_OR_POP": forward(Op.JUMP_IF_OR_POP, False),
     "JUMP_IF_TRUE_OR_POP": forward(Op.JUMP_IF_OR_POP, True),
-    "PREP_RERAISE_STAR": bare(Op.PREP_RERAISE_STAR),
-} | {opname: unsupported(opname) for opname in ("ASYNC_GEN_WRAP", "IMPORT_STAR", "LOAD_CLASSDEREF", "PRINT_EXPR")}
+    "PREP_RERAISE_STAR": without_argument(Op.PREP_RERAISE_STAR),
+} | {opname: left_to_python(opname) for opname in ("ASYNC_GEN_WRAP", "IMPORT_STAR", "LOAD_CLASSDEREF", "PRINT_EXPR")}
 
 DIALECT = Dialect(
     version=(3, 11),
@@ -221,14 +221,11 @@ DIALECT = Dialect(
     internal=frozenset(),
     null_below=True,
     truth=None,
-    attr_shift=0,
+    plain_attribute=lambda name: name,
     load_method=lambda b, name: b.emit("LOAD_METHOD", name),
     checked_load="LOAD_FAST",
     pairs={},
-    jump_if={
-        True: ("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE"),
-        None: ("POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE"),
-    },
+    jump_if=("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE"),
     backward={
         "JUMP_FORWARD": "JUMP_BACKWARD",
         "POP_JUMP_FORWARD_IF_FALSE": "POP_JUMP_BACKWARD_IF_FALSE",
@@ -237,7 +234,6 @@ DIALECT = Dialect(
         "POP_JUMP_FORWARD_IF_NONE": "POP_JUMP_BACKWARD_IF_NONE",
     },
     exits={"FOR_ITER": (), "SEND": ()},
-    compare=lambda n: n,
     call=emit_call,
     make_function=emit_make_function,
 )

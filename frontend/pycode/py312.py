@@ -8,10 +8,8 @@ from typing import Any
 from . import py311
 from .dialect import Rule
 from .instr import Op
-from .py311 import bare, forward, null_below, number, unsupported
+from .py311 import forward, left_to_python, null_below, number, without_argument
 
-# The masks of COMPARE_OP's specialised forms, by comparison: 1 unordered, 2 less, 4 greater, 8 equal.
-COMPARE_MASKS = (2, 2 | 8, 8, 1 | 2 | 4, 4, 4 | 8)
 INTRINSICS_1 = tuple(getattr(opcode, "_intrinsic_1_descs", ()))
 INTRINSICS_2 = tuple(getattr(opcode, "_intrinsic_2_descs", ()))
 INTRINSIC_OPS = {
@@ -75,10 +73,10 @@ COMMON: dict[str, Rule | None] = py311.COMMON | {
     "POP_JUMP_IF_NONE": forward(Op.JUMP_IF_NONE, True),
     "POP_JUMP_IF_NOT_NONE": forward(Op.JUMP_IF_NONE, False),
     "END_FOR": None,
-    "END_SEND": bare(Op.END_SEND),
-    "CLEANUP_THROW": bare(Op.CLEANUP_THROW),
+    "END_SEND": without_argument(Op.END_SEND),
+    "CLEANUP_THROW": without_argument(Op.CLEANUP_THROW),
 } | {
-    opname: unsupported(opname) for opname in ("LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+    opname: left_to_python(opname) for opname in ("LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 }
 
 RULES: dict[str, Rule | None] = COMMON | {
@@ -93,12 +91,11 @@ DIALECT = replace(
     version=(3, 12),
     rules=RULES,
     internal=frozenset({"INTERPRETER_EXIT", "RESERVED"}),
-    attr_shift=1,
-    load_method=lambda b, name: b.emit("LOAD_ATTR", name << 1 | 1),
+    plain_attribute=lambda name: (False, name),
+    load_method=lambda b, name: b.emit("LOAD_ATTR", (True, name)),
     checked_load="LOAD_FAST_CHECK",
-    jump_if={True: ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE"), None: ("POP_JUMP_IF_NOT_NONE", "POP_JUMP_IF_NONE")},
+    jump_if=("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE"),
     backward={"JUMP_FORWARD": "JUMP_BACKWARD"},
     exits={"FOR_ITER": ("END_FOR",), "SEND": ("END_SEND",)},
-    compare=lambda n: n << 4 | COMPARE_MASKS[n],
     call=emit_call,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from . import py312
 from .dialect import Rule
 from .instr import Op
-from .py311 import CONVERSIONS, FUNCTION_PARTS, bare
+from .py311 import CONVERSIONS, FUNCTION_PARTS, without_argument
 
 JUMPS_ON_TRUTH = {"POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT"}
 PAIRS = {
@@ -128,8 +128,8 @@ RULES: dict[str, Rule | None] = py312.COMMON | {
     "TO_BOOL": to_bool,
     "END_FOR": end_for,
     "CONVERT_VALUE": lambda d, arg: d.emit(Op.CONVERT, CONVERSIONS[arg]),
-    "FORMAT_SIMPLE": bare(Op.FORMAT, ("", False)),
-    "FORMAT_WITH_SPEC": bare(Op.FORMAT, ("", True)),
+    "FORMAT_SIMPLE": without_argument(Op.FORMAT, ("", False)),
+    "FORMAT_WITH_SPEC": without_argument(Op.FORMAT, ("", True)),
 }
 
 DIALECT = replace(
@@ -141,7 +141,6 @@ DIALECT = replace(
     truth="TO_BOOL",
     pairs=PAIRS,
     exits={"FOR_ITER": ("END_FOR", "POP_TOP"), "SEND": ("END_SEND",)},
-    compare=lambda n: n << 5 | py312.COMPARE_MASKS[n],
     call=emit_call,
     make_function=emit_make_function,
 )

@@ -20,7 +20,7 @@ NULL = "NULL"
 
 
 @dataclass
-class Item:
+class StackExpression:
     """What lies on the stack: an expression, and whether it runs code."""
 
     text: str
@@ -28,14 +28,14 @@ class Item:
 
 
 @dataclass
-class Writer:
+class PythonWriter:
     """Walks instructions, keeps their stack as expressions, and writes a statement where one ends."""
 
     decoded: DecodedCode
     name: Name
     lines: list[str] = field(default_factory=list)
-    stack: list[Item] = field(default_factory=list)
-    waiting: dict[int, list[Item]] = field(default_factory=dict)  # by target: the stack of the first jump to it
+    stack: list[StackExpression] = field(default_factory=list)
+    waiting: dict[int, list[StackExpression]] = field(default_factory=dict)  # by target: the stack of the first jump to it
     temporaries: int = 0
     reachable: bool = True
 
@@ -46,7 +46,7 @@ class Writer:
         return [self.pop() for _ in range(count)][::-1]
 
     def push(self, text: str, runs: bool = False) -> None:
-        self.stack.append(Item(text, runs))
+        self.stack.append(StackExpression(text, runs))
 
     def say(self, statement: str, changes: str = "") -> None:
         """Writes a statement, behind what lies on the stack and would have run before it. changes: a variable that is not the same then."""
@@ -67,7 +67,7 @@ class Writer:
         return text if text.isidentifier() else "_" + "".join(letter for letter in text if letter.isalnum() or letter == "_")
 
     def jump(self, target: int) -> str:
-        self.waiting.setdefault(target, [Item(item.text) for item in self.stack])
+        self.waiting.setdefault(target, [StackExpression(item.text) for item in self.stack])
         return f'goto("L{target}")'
 
     def write(self) -> str:
@@ -76,13 +76,15 @@ class Writer:
         for index, (instr, handler) in enumerate(zip(self.decoded.instrs, self.decoded.handlers, strict=True)):
             if index in targets:
                 if not self.reachable:
-                    self.stack = [Item(item.text) for item in self.waiting.get(index, [Item("error")])]
+                    self.stack = [StackExpression(item.text) for item in self.waiting.get(index, [StackExpression("error")])]
                 self.say(f'label("L{index}")')
                 self.reachable = True
             if handler is not region:
                 if handler is not None:
                     self.say(f'on_error("L{handler.target}")')
-                    self.waiting.setdefault(handler.target, [*(Item(one.text) for one in self.stack[: handler.depth]), Item("error")])
+                    self.waiting.setdefault(
+                        handler.target, [*(StackExpression(one.text) for one in self.stack[: handler.depth]), StackExpression("error")]
+                    )
                 elif self.reachable:
                     self.say("on_error(None)")
                 region = handler
@@ -90,7 +92,7 @@ class Writer:
         return "\n".join(self.lines)
 
 
-Write = Callable[[Writer, Instr], None]
+Write = Callable[[PythonWriter, Instr], None]
 WRITES: dict[Op, Write] = {}
 
 
@@ -104,7 +106,7 @@ def writes(*ops: Op) -> Callable[[Write], Write]:
     return register
 
 
-def other(w: Writer, instr: Instr) -> None:
+def other(w: PythonWriter, instr: Instr) -> None:
     """What Python has no statement for."""
     w.say(f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})")
 
@@ -113,78 +115,78 @@ def other(w: Writer, instr: Instr) -> None:
 
 
 @writes(Op.NOP, Op.MAKE_CELL)
-def nothing(w: Writer, instr: Instr) -> None:
+def nothing(w: PythonWriter, instr: Instr) -> None:
     pass
 
 
 @writes(Op.POP_TOP)
-def pop_top(w: Writer, instr: Instr) -> None:
-    item = w.stack.pop() if w.stack else Item("...")
+def pop_top(w: PythonWriter, instr: Instr) -> None:
+    item = w.stack.pop() if w.stack else StackExpression("...")
     if item.runs:
         w.say(item.text)
 
 
 @writes(Op.COPY)
-def copy(w: Writer, instr: Instr) -> None:
+def copy(w: PythonWriter, instr: Instr) -> None:
     w.settle()
-    w.stack.append(Item(w.stack[-instr.arg].text) if len(w.stack) >= instr.arg else Item("..."))
+    w.stack.append(StackExpression(w.stack[-instr.arg].text) if len(w.stack) >= instr.arg else StackExpression("..."))
 
 
 @writes(Op.SWAP)
-def swap(w: Writer, instr: Instr) -> None:
+def swap(w: PythonWriter, instr: Instr) -> None:
     if len(w.stack) >= instr.arg:
         w.stack[-1], w.stack[-instr.arg] = w.stack[-instr.arg], w.stack[-1]
 
 
 @writes(Op.PUSH_NULL)
-def push_null(w: Writer, instr: Instr) -> None:
+def push_null(w: PythonWriter, instr: Instr) -> None:
     w.push(NULL)
 
 
 @writes(Op.LOAD_CONST)
-def load_const(w: Writer, instr: Instr) -> None:
+def load_const(w: PythonWriter, instr: Instr) -> None:
     w.push(w.name(instr.arg))
 
 
 @writes(Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.LOAD_DEREF)
-def load_slot(w: Writer, instr: Instr) -> None:
+def load_slot(w: PythonWriter, instr: Instr) -> None:
     w.push(w.slot(instr.arg))
 
 
 @writes(Op.LOAD_CLOSURE)
-def load_closure(w: Writer, instr: Instr) -> None:
+def load_closure(w: PythonWriter, instr: Instr) -> None:
     w.push(f"cell({w.slot(instr.arg)})")
 
 
 @writes(Op.STORE_FAST, Op.STORE_DEREF)
-def store_slot(w: Writer, instr: Instr) -> None:
+def store_slot(w: PythonWriter, instr: Instr) -> None:
     value = w.pop()
     w.say(f"{w.slot(instr.arg)} = {value}", w.slot(instr.arg))
 
 
 @writes(Op.DELETE_FAST, Op.DELETE_DEREF)
-def delete_slot(w: Writer, instr: Instr) -> None:
+def delete_slot(w: PythonWriter, instr: Instr) -> None:
     w.say(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
 
 
 @writes(Op.LOAD_GLOBAL)
-def load_global(w: Writer, instr: Instr) -> None:
+def load_global(w: PythonWriter, instr: Instr) -> None:
     w.push(instr.arg)
 
 
 @writes(Op.STORE_GLOBAL)
-def store_global(w: Writer, instr: Instr) -> None:
+def store_global(w: PythonWriter, instr: Instr) -> None:
     value = w.pop()
     w.say(f"{instr.arg} = {value}")
 
 
 @writes(Op.LOAD_ATTR)
-def load_attr(w: Writer, instr: Instr) -> None:
+def load_attr(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{operand(w.pop())}.{instr.arg}", True)
 
 
 @writes(Op.STORE_ATTR)
-def store_attr(w: Writer, instr: Instr) -> None:
+def store_attr(w: PythonWriter, instr: Instr) -> None:
     value, owner = w.pops(2)
     w.say(f"{operand(owner)}.{instr.arg} = {value}")
 
@@ -193,75 +195,75 @@ def store_attr(w: Writer, instr: Instr) -> None:
 
 
 @writes(Op.UNARY)
-def unary(w: Writer, instr: Instr) -> None:
+def unary(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{instr.arg} {operand(w.pop())}", True)
 
 
 @writes(Op.BINARY, Op.COMPARE)
-def binary(w: Writer, instr: Instr) -> None:
+def binary(w: PythonWriter, instr: Instr) -> None:
     left, right = w.pops(2)
     sign = instr.arg.removesuffix("=") if instr.op is Op.BINARY else instr.arg
     w.push(f"{operand(left)} {sign} {operand(right)}", True)
 
 
 @writes(Op.IS_OP, Op.CONTAINS_OP)
-def is_or_in(w: Writer, instr: Instr) -> None:
+def is_or_in(w: PythonWriter, instr: Instr) -> None:
     left, right = w.pops(2)
     signs = ("is", "is not") if instr.op is Op.IS_OP else ("in", "not in")
     w.push(f"{operand(left)} {signs[bool(instr.arg)]} {operand(right)}", instr.op is Op.CONTAINS_OP)
 
 
 @writes(Op.SUBSCR)
-def subscript(w: Writer, instr: Instr) -> None:
+def subscript(w: PythonWriter, instr: Instr) -> None:
     owner, key = w.pops(2)
     w.push(f"{operand(owner)}[{key}]", True)
 
 
 @writes(Op.STORE_SUBSCR)
-def store_subscript(w: Writer, instr: Instr) -> None:
+def store_subscript(w: PythonWriter, instr: Instr) -> None:
     value, owner, key = w.pops(3)
     w.say(f"{operand(owner)}[{key}] = {value}")
 
 
 @writes(Op.DELETE_SUBSCR)
-def delete_subscript(w: Writer, instr: Instr) -> None:
+def delete_subscript(w: PythonWriter, instr: Instr) -> None:
     owner, key = w.pops(2)
     w.say(f"del {operand(owner)}[{key}]")
 
 
 @writes(Op.BUILD_TUPLE)
-def build_tuple(w: Writer, instr: Instr) -> None:
+def build_tuple(w: PythonWriter, instr: Instr) -> None:
     w.push(f"({', '.join(w.pops(instr.arg))}{',' if instr.arg == 1 else ''})")
 
 
 @writes(Op.BUILD_LIST)
-def build_list(w: Writer, instr: Instr) -> None:
+def build_list(w: PythonWriter, instr: Instr) -> None:
     w.push(f"[{', '.join(w.pops(instr.arg))}]")
 
 
 @writes(Op.BUILD_SET)
-def build_set(w: Writer, instr: Instr) -> None:
+def build_set(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{{{', '.join(w.pops(instr.arg))}}}" if instr.arg else "set()")
 
 
 @writes(Op.BUILD_MAP)
-def build_map(w: Writer, instr: Instr) -> None:
+def build_map(w: PythonWriter, instr: Instr) -> None:
     parts = w.pops(2 * instr.arg)
     w.push("{" + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True)) + "}")
 
 
 @writes(Op.BUILD_STRING)
-def build_string(w: Writer, instr: Instr) -> None:
+def build_string(w: PythonWriter, instr: Instr) -> None:
     w.push(f"concatenated({', '.join(w.pops(instr.arg))})")
 
 
 @writes(Op.BUILD_SLICE)
-def build_slice(w: Writer, instr: Instr) -> None:
+def build_slice(w: PythonWriter, instr: Instr) -> None:
     w.push(f"slice({', '.join(w.pops(instr.arg))})")
 
 
 @writes(Op.UNPACK_SEQUENCE)
-def unpack_sequence(w: Writer, instr: Instr) -> None:
+def unpack_sequence(w: PythonWriter, instr: Instr) -> None:
     count, value = instr.arg, w.pop()
     names = [f"u{w.temporaries + number}" for number in range(1, count + 1)]
     w.temporaries += count
@@ -274,7 +276,7 @@ def unpack_sequence(w: Writer, instr: Instr) -> None:
 
 
 @writes(Op.CALL)
-def call(w: Writer, instr: Instr) -> None:
+def call(w: PythonWriter, instr: Instr) -> None:
     count, names = instr.arg
     args = w.pops(count)
     lower, upper = w.pops(2)
@@ -285,7 +287,7 @@ def call(w: Writer, instr: Instr) -> None:
 
 
 @writes(Op.CALL_FUNCTION_EX)
-def call_function_ex(w: Writer, instr: Instr) -> None:
+def call_function_ex(w: PythonWriter, instr: Instr) -> None:
     kwargs = [f"**{operand(w.pop())}"] if instr.arg else []
     args = [f"*{operand(w.pop())}", *kwargs]
     lower, upper = w.pops(2)
@@ -293,24 +295,24 @@ def call_function_ex(w: Writer, instr: Instr) -> None:
 
 
 @writes(Op.JUMP)
-def jump(w: Writer, instr: Instr) -> None:
+def jump(w: PythonWriter, instr: Instr) -> None:
     w.say(w.jump(instr.target))
     w.reachable = False
 
 
 @writes(Op.JUMP_IF)
-def jump_if(w: Writer, instr: Instr) -> None:
+def jump_if(w: PythonWriter, instr: Instr) -> None:
     value = operand(w.pop())
     w.say(f"if {value if instr.arg else f'not {value}'}: {w.jump(instr.target)}")
 
 
 @writes(Op.JUMP_IF_NONE)
-def jump_if_none(w: Writer, instr: Instr) -> None:
+def jump_if_none(w: PythonWriter, instr: Instr) -> None:
     w.say(f"if {operand(w.pop())} is {'' if instr.arg else 'not '}None: {w.jump(instr.target)}")
 
 
 @writes(Op.FOR_ITER)
-def for_iter(w: Writer, instr: Instr) -> None:
+def for_iter(w: PythonWriter, instr: Instr) -> None:
     iterator = w.pop()
     w.say(f"if exhausted({iterator}): {w.jump(instr.target)}")
     w.push(iterator)
@@ -318,43 +320,43 @@ def for_iter(w: Writer, instr: Instr) -> None:
 
 
 @writes(Op.GET_ITER)
-def get_iter(w: Writer, instr: Instr) -> None:
+def get_iter(w: PythonWriter, instr: Instr) -> None:
     w.push(f"iter({w.pop()})", True)
 
 
 @writes(Op.RETURN_VALUE)
-def return_value(w: Writer, instr: Instr) -> None:
+def return_value(w: PythonWriter, instr: Instr) -> None:
     w.say(f"return {w.pop()}")
     w.reachable = False
 
 
 @writes(Op.RAISE)
-def raise_(w: Writer, instr: Instr) -> None:
+def raise_(w: PythonWriter, instr: Instr) -> None:
     w.say(f"raise {' from '.join(w.pops(instr.arg))}".rstrip())
     w.reachable = False
 
 
 @writes(Op.RERAISE)
-def reraise(w: Writer, instr: Instr) -> None:
+def reraise(w: PythonWriter, instr: Instr) -> None:
     w.say(f"raise {w.pop()}")
     w.reachable = False
 
 
 @writes(Op.PUSH_EXC_INFO)
-def push_exc_info(w: Writer, instr: Instr) -> None:
+def push_exc_info(w: PythonWriter, instr: Instr) -> None:
     error = w.pop()
     w.push("handled_before")
     w.push(error)
 
 
 @writes(Op.POP_EXCEPT)
-def pop_except(w: Writer, instr: Instr) -> None:
+def pop_except(w: PythonWriter, instr: Instr) -> None:
     w.pop()
     w.say("end_of_handler()")
 
 
 @writes(Op.CHECK_EXC_MATCH)
-def check_exc_match(w: Writer, instr: Instr) -> None:
+def check_exc_match(w: PythonWriter, instr: Instr) -> None:
     classes = w.pop()
     w.push(f"isinstance({w.stack[-1].text if w.stack else 'error'}, {classes})")
 
@@ -392,4 +394,4 @@ def plain_name(constant: Any) -> str:
 
 def readable(code: CodeType, name: Name = plain_name) -> str:
     """A code object's body as Python text. `name`: how a constant is written."""
-    return Writer(decode(code), name).write()
+    return PythonWriter(decode(code), name).write()

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from .assemble import GENERATORS, VARARGS, VARKEYWORDS, Encoder, Position, Unit, dummy_closure, exception_entry, line_table
-from .completion import AS_IS, Completion
+from bytecode import ConcreteBytecode, ConcreteInstr
+from bytecode.concrete import ExceptionTableEntry
+
+from .call_completion import AS_IS, CallCompletion
+from .code_builder import GENERATORS, VARARGS, VARKEYWORDS, dummy_closure
+from .code_object import TAKES_ARGUMENT, Position, Signature, describe, location
 from .decode import Region, raw_instructions, regions
 from .dialect import current
 from .instr import DecodedCode, Instr, Op
-from .through import Through, handing_on
+from .passthrough import PassthroughFrame, make_passthrough
 
 OPTIMIZED = 0x1
 GENERATOR = 0x20  # CO_GENERATOR
@@ -51,22 +55,22 @@ class ResumePoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Suspended:
+class SuspendedFrame:
     """A frame that goes on after a break: its code and globals, where, what lies between its caller and it, and what the caller's
     instruction makes of its return."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
     point: ResumePoint
-    through: tuple[Through, ...] = ()
-    completion: Completion = AS_IS
+    through: tuple[PassthroughFrame, ...] = ()
+    completion: CallCompletion = AS_IS
 
     @property
     def key(self) -> tuple[Any, ...]:
         return id(self.decoded.code), id(self.globals), self.point, self.through, self.completion
 
 
-def resumed(frames: tuple[Suspended, ...], error: BaseException | None = None) -> FunctionType:
+def make_resume_function(frames: tuple[SuspendedFrame, ...], error: BaseException | None = None) -> FunctionType:
     """A function that takes the state tuple of the outermost of the frames and goes on in the innermost one; with an error, by raising
     it there, once."""
     function, completion = None, AS_IS
@@ -76,46 +80,45 @@ def resumed(frames: tuple[Suspended, ...], error: BaseException | None = None) -
         function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
         function._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
         for between in reversed(frame.through):
-            function = handing_on(between, function)
+            function = make_passthrough(between, function)
     assert function is not None
     return function
 
 
 def resume_code(
-    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: Completion = AS_IS,
+    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
     error: BaseException | None = None,
 ) -> CodeType:  # fmt: skip
     """A code object that takes the state tuple and goes on at `point`, if it awaits a result with what `completion` makes of that
     of `inner`; with an error, by raising it there, once. Raises Unresumable."""
     code = decoded.code
-    _check(decoded, point)
+    check_resumable(decoded, point)
     assert point.awaits == (inner is not None)
     shift = 0 if code.co_nlocals else 1  # the state needs a local to arrive in
-    return _entered(decoded, Prologue(decoded, point, shift, inner, completion, error))
+    return splice_prologue(decoded, Prologue(decoded, point, shift, inner, completion, error))
 
 
-def _entered(decoded: DecodedCode, prologue: Prologue) -> CodeType:
-    """The original with a prologue in front."""
-    code, shift = decoded.code, prologue.shift
-    head, length = prologue.code, len(prologue.code) // 2
-    table = prologue.protection(length) + b"".join(
-        exception_entry(start // 2 + length, (end - start) // 2, target // 2 + length, depth, lasti)
-        for start, end, target, depth, lasti in regions(code.co_exceptiontable)
-    )
-    first = code.co_firstlineno
+def splice_prologue(decoded: DecodedCode, prologue: Prologue) -> CodeType:
+    """The original with a prologue in front. Its instructions and the depths of its exception table are copied as they are:
+    where the library recomputes depths they come out otherwise for a few functions in a thousand."""
+    code = decoded.code
+    head, length = prologue.code, prologue.length
+    head.exception_table = [
+        *prologue.protection(),
+        *(
+            ExceptionTableEntry(start // 2 + length, end // 2 + length - 1, target // 2 + length, depth, lasti)
+            for start, end, target, depth, lasti in regions(code.co_exceptiontable)
+        ),
+    ]
     varnames = code.co_varnames or (".state",)
-    return code.replace(
-        co_argcount=1,
-        co_posonlyargcount=0,
-        co_kwonlyargcount=0,
-        co_nlocals=len(varnames),
-        co_varnames=varnames,
-        co_stacksize=max(code.co_stacksize, prologue.depth),
-        co_flags=code.co_flags & ~(VARARGS | VARKEYWORDS),
-        co_code=head + (_shifted(code) if shift else code.co_code),
+    head.varnames = list(varnames)
+    describe(head, code, Signature(1, varnames, code.co_flags & ~(VARARGS | VARKEYWORDS)))
+    made = head.to_code(stacksize=max(code.co_stacksize, prologue.depth), compute_exception_stack_depths=False)
+    return made.replace(
+        co_code=made.co_code + (shift_slots(code) if prologue.shift else code.co_code),
         co_consts=(*code.co_consts, *prologue.consts),
-        co_linetable=line_table(prologue.spans, first) + code.co_linetable,
-        co_exceptiontable=table,
+        co_names=code.co_names,
+        co_linetable=made.co_linetable + code.co_linetable,
     )
 
 
@@ -125,10 +128,10 @@ def generator_code(decoded: DecodedCode, point: ResumePoint, started: bool) -> C
     code = decoded.code
     if code.co_flags & GENERATORS != GENERATOR:
         raise Unresumable(f"{code.co_qualname} is no plain generator")
-    return _entered(decoded, Prologue(decoded, point, 0 if code.co_nlocals else 1, generator=True, started=started))
+    return splice_prologue(decoded, Prologue(decoded, point, 0 if code.co_nlocals else 1, generator=True, started=started))
 
 
-def _check(decoded: DecodedCode, point: ResumePoint) -> None:
+def check_resumable(decoded: DecodedCode, point: ResumePoint) -> None:
     code = decoded.code
     if code.co_flags & GENERATORS:
         raise Unresumable(f"{code.co_qualname} is a generator or coroutine")
@@ -145,7 +148,7 @@ def region_at(code: CodeType, offset: int) -> Region | None:
     return next((region for region in regions(code.co_exceptiontable) if region.start <= offset < region.end), None)
 
 
-def _shifted(code: CodeType) -> bytes:
+def shift_slots(code: CodeType) -> bytes:
     """co_code with every slot one further."""
     dialect, out = current(), bytearray(code.co_code)
     for raw in raw_instructions(code.co_code, dialect.caches):
@@ -166,16 +169,17 @@ class Prologue:
     """Restores slots and stack from the state tuple, runs the call that is awaited or raises the error, then jumps."""
 
     def __init__(
-        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: Completion = AS_IS,
+        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
         error: BaseException | None = None, generator: bool = False, started: bool = False,
     ) -> None:  # fmt: skip
         self.shift = shift
-        self._units: list[Unit] = []
+        self.code = ConcreteBytecode()
+        self.length = 0  # in code units, as all distances here
         self.consts: list[Any] = []
         self._code = decoded.code
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
-        self._called: tuple[int, Instr] | None = None  # number of the unit that may raise, the original's
+        self._called: tuple[int, Instr] | None = None  # where what may raise begins, and the original's instruction
         self._landing: int | None = None  # where the last jump goes, if not to the point
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack
@@ -204,24 +208,26 @@ class Prologue:
             self._yield(decoded, point)
         elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
-        if self._landing is None:
-            self.emit("JUMP_FORWARD", (instr.offset if inner is None else instr.end) // 2)
-        else:
-            self.emit("JUMP_FORWARD", self._landing // 2)
-        encoder = Encoder(self._units)
-        self.code, self.spans, self._offsets = encoder.code, encoder.spans(), encoder.offsets
-        self.consts = [len(self.code) // 2 if const is None else const for const in self.consts]
+        self._end = self.length  # of what is protected: the jump aside
+        target = self._landing if self._landing is not None else instr.offset if inner is None else instr.end
+        self.emit("JUMP_FORWARD", target // 2)
+        self.consts = [self.length if const is None else const for const in self.consts]
 
     def emit(self, op: str, arg: int = 0) -> None:
-        self._units.append(Unit(op, arg, (), None, self._position, None))
+        takes_argument = opcode.opmap[op] in TAKES_ARGUMENT
+        where = location(self._position)
+        instr = ConcreteInstr(op, arg, location=where) if takes_argument else ConcreteInstr(op, location=where)
+        caches = instr.use_cache_opcodes()
+        self.code += [instr, *(ConcreteInstr("CACHE", 0, location=where) for _ in range(caches))]
+        self.length += instr.size // 2 + caches
 
-    def _call(self, inner: FunctionType, instr: Instr, completion: Completion) -> None:
+    def _call(self, inner: FunctionType, instr: Instr, completion: CallCompletion) -> None:
         """Its argument, a state, is on top. The call stands at the place of the original one."""
         dialect, first = current(), self._position
         self._callee(inner)
         *_, raw = raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end)
         self._position = list(self._code.co_positions())[raw.start // 2]
-        self._called = (len(self._units), instr)
+        self._called = (self.length, instr)
         self.emit("NOP")  # see CodeBuilder.protect
         dialect.call(self, 1, ())
         if completion.function is not None:
@@ -260,7 +266,7 @@ class Prologue:
         self._position = list(self._code.co_positions())[instr.offset // 2]
         if instr.op is Op.PUSH_EXC_INFO:
             self.emit("PUSH_EXC_INFO")
-        self._called = (len(self._units), instr)
+        self._called = (self.length, instr)
         self.emit("NOP")
         if dialect.null_below:
             self.emit("PUSH_NULL")
@@ -287,7 +293,7 @@ class Prologue:
         if throws:
             self.emit("JUMP_FORWARD", 1)
             self.emit("SEND", 2 + _units(back))
-        self._called = (len(self._units), instr)
+        self._called = (self.length, instr)
         self.emit("YIELD_VALUE", waiting.arg)
         self.emit("RESUME", after.arg)
         if throws:
@@ -295,13 +301,12 @@ class Prologue:
             self._landing = to_landing
         self._position = first
 
-    def protection(self, length: int) -> bytes:
+    def protection(self) -> list[ExceptionTableEntry]:
         """The exception-table entry for the awaited call, the error or the yield, if the original is protected."""
         region = self._called and region_at(self._code, self._called[1].offset)
         if not region or self._called is None:
-            return b""
-        start = self._offsets[self._called[0]]
-        return exception_entry(start, self._offsets[-2] - start, region.target // 2 + length, region.depth, region.lasti)
+            return []
+        return [ExceptionTableEntry(self._called[0], self._end - 1, region.target // 2 + self.length, region.depth, region.lasti)]
 
     def _const(self, value: Any) -> None:
         """Push a constant; None stands for the prologue's length."""

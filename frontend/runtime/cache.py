@@ -8,34 +8,34 @@ import sys
 import threading
 import time
 import types
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame
+from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame, warn_user
 from ...events import Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
-from ..interpret.capture import Break, Capture
-from ..interpret.expectations import expect
-from ..interpret.trace import Loops
+from ..codegen.build import Continuations, start_slots
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
-from ..pycode.resume import ResumePoint, Suspended, resumed
-from ..rebuild.build import Continuations, start_slots
+from ..pycode.resume import ResumePoint, SuspendedFrame, make_resume_function
+from ..tracing.capture import Break, Capture
+from ..tracing.expectations import expect
+from ..tracing.trace import Loops
+from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
-from .convert import Piece, convert, start
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
+from .pipeline import CompileUnit, convert, start
 from .probe import Probe, guard_costs
 from .recompile import Decision, Misses, change, decide
 from .surroundings import Onlooker, onlooker
-from .turns import Turns
+from .unrolled_turns import UnrolledTurns
 
 LONGEST_WAIT = 60.0  # seconds for which a thread waits for another's compile, which may wait for this very thread
 HISTORY = 256  # misses that a handle remembers
@@ -57,28 +57,28 @@ class Cache:
         self._compiling: dict[int, frozenset[threading.Thread]] = {}  # by site: the threads that there were when its compile began
         self._work: list[futures.Future[None]] = []  # in the background
         self._continuations: dict[tuple[Any, ...], Site] = {}
-        self._pieces: list[tuple[Suspended, ...]] = []  # their code objects' and globals' ids are keys
+        self._pieces: list[tuple[SuspendedFrame, ...]] = []  # their code objects' and globals' ids are keys
         self.root = self._site(function.__code__, function)
-        if function.__code__.co_flags & GENERATORS:
-            self.root.skip = True
+        self.root.skip = runs_itself(function)
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
-        return Site(function, decoded.nargs, weak_method(self, "on_miss"), Piece(decoded, (), self._loops))
+        return Site(function, decoded.nargs, weak_method(self, "on_miss"), CompileUnit(decoded, (), self._loops))
 
     # called by the hook
 
     def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
-        return self._site(code, None) if stays_in_python(code) or worth_compiling(code, function) else None
+        caller = sys._getframe(1).f_code
+        return self._site(code, None) if stays_in_python(code) or worth_compiling(code, function, caller) else None
 
     def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
         if any(slot is UNBOUND for slot in slots) or sys.gettrace() is not None or sys.getprofile() is not None:
             return None
-        piece: Piece = site.data
+        piece: CompileUnit = site.data
         seen_by = onlooker()
         if seen_by is not None:
             self._tell_of(seen_by, piece)
@@ -97,17 +97,19 @@ class Cache:
         except BaseException as error:
             if not piece.frames:
                 raise
-            return Entry(function=resumed(piece.frames, error), once=True)  # the program's handlers see it where it has got to
+            return Entry(function=make_resume_function(piece.frames, error), once=True)  # the program's handlers see it where it has got to
         finally:
             self._leave(site)
 
-    def _tell_of(self, seen_by: Onlooker, piece: Piece) -> None:
+    def _tell_of(self, seen_by: Onlooker, piece: CompileUnit) -> None:
         """Once a piece of code."""
         if (piece.decoded.code, seen_by) not in self._watched:
             self._watched.add((piece.decoded.code, seen_by))
             self.send(Skipped(piece.name, where(piece), seen_by.sentence))
 
-    def _serve(self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], probe: Probe | None) -> Entry | None:
+    def _serve(
+        self, site: Site, piece: CompileUnit, function: types.FunctionType, slots: tuple[Any, ...], probe: Probe | None
+    ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
         observer = Observer(piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames))
         frame = FrameView(slots, function)
@@ -130,7 +132,7 @@ class Cache:
         return entry
 
     def _compile(
-        self, site: Site, piece: Piece, function: types.FunctionType, slots: tuple[Any, ...], observer: Observer
+        self, site: Site, piece: CompileUnit, function: types.FunctionType, slots: tuple[Any, ...], observer: Observer
     ) -> Entry | None:
         try:
             self.compiles += 1
@@ -150,7 +152,7 @@ class Cache:
         except BackendError as error:
             if not self.options.suppresses_errors:
                 raise
-            warnings.warn(f"framejit: {error}; {piece.name} runs in eager", stacklevel=2)
+            warn_user(f"{error}; {piece.name} runs in eager", stacklevel=2)
         except RecursionError:
             self.send(Skipped(piece.name, where(piece), "this call lies too deep in Python's stack to be compiled"))
             return None
@@ -214,7 +216,7 @@ class Cache:
 
     # misses and limits
 
-    def _report_miss(self, site: Site, piece: Piece, frame: FrameView) -> Misses:
+    def _report_miss(self, site: Site, piece: CompileUnit, frame: FrameView) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
         found = [(entry.data, entry.program.first_failure(frame.slots, frame.function)) for entry in site.entries]
         another = piece.turns.made_for_another
@@ -235,7 +237,7 @@ class Cache:
         decoded = capture.decoded
         rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
 
-        def resume(frames: tuple[Suspended, ...]) -> ContinuationMaker:
+        def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
             forbidden = capture.exit.reason if self.options.fullgraph and isinstance(capture.exit, Break) else None
             after = self._site_after(frames, forbidden)
             expect(after.data.variation, capture, frames)
@@ -245,14 +247,14 @@ class Cache:
 
     def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
-        return ContinuationMaker(self._site_after((Suspended(decoded, function.__globals__, point),)), True)
+        return ContinuationMaker(self._site_after((SuspendedFrame(decoded, function.__globals__, point),)), True)
 
-    def _site_after(self, frames: tuple[Suspended, ...], forbidden: GraphBreak | None = None) -> Site:
+    def _site_after(self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None) -> Site:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            piece = Piece(frames[0].decoded, frames, self._loops, turns=Turns(frames), forbidden=forbidden)
-            site = Site(resumed(frames), 1, weak_method(self, "on_miss"), piece)
+            piece = CompileUnit(frames[0].decoded, frames, self._loops, turns=UnrolledTurns(frames), forbidden=forbidden)
+            site = Site(make_resume_function(frames), 1, weak_method(self, "on_miss"), piece)
             self._continuations[key] = site
             self._pieces.append(frames)
         return site
@@ -286,7 +288,7 @@ class Cache:
                     site.add(entry)
                 site.full = was_full
 
-    def forget(self, piece: Piece) -> None:
+    def forget(self, piece: CompileUnit) -> None:
         """Forgets the entries of one piece."""
         for site in self.sites():
             if site.data is piece:
@@ -297,8 +299,7 @@ class Cache:
         for site in self.sites():
             site.clear()
             site.skip = site.full = False
-        if self.handle.function.__code__.co_flags & GENERATORS:
-            self.root.skip = True
+        self.root.skip = runs_itself(self.handle.function)
 
 
 def drop_entries(continuations: dict[Any, Site]) -> None:
@@ -318,22 +319,40 @@ def weak_method(cache: Cache, name: str) -> Any:
     return call
 
 
-def where(piece: Piece) -> str:
+def runs_itself(function: types.FunctionType) -> bool:
+    """Whether the frames of a handle's own function stay in Python: generators, functions marked as disabled. What torch's
+    mark wraps is left to Python together with all that it calls, which an entry says."""
+    code = function.__code__
+    return bool(code.co_flags & GENERATORS) or (is_disabled(function) and not stays_in_python(code))
+
+
+def where(piece: CompileUnit) -> str:
     return f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}"
 
 
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
-_reported: set[str] = set()
+_reported: set[tuple[str, str, int]] = set()  # causes of internal failures that were told
 
 
-def report_internal_failure(piece: Piece, error: Exception) -> None:
-    """One warning a function."""
-    if piece.name not in _reported:
-        _reported.add(piece.name)
-        warnings.warn(
-            f"framejit: internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager. "
-            "Please report it with the output of FRAMEJIT_STRICT=1.",
-            stacklevel=2,
-        )
+def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
+    """One warning a cause: the line of ours that raised, and what it raised."""
+    cause = type(error).__name__, *raising_line(error)
+    if cause in _reported:
+        return
+    _reported.add(cause)
+    warn_user(
+        f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
+        "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
+        "report that output.",
+        stacklevel=2,
+    )
+
+
+def raising_line(error: BaseException) -> tuple[str, int]:
+    """The innermost file and line that an exception went through."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return ("", 0) if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)

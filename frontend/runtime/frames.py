@@ -9,13 +9,15 @@ import types
 import torch
 from torch.utils import checkpoint
 
+from ..values.disabled import is_disabled, is_shallow_wrapper, is_wrapper
+
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 OURS = (
     *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
-    *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "phases")),
+    *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "overlap", "phases")),
 )
 # File names of code that a backend or torch.fx wrote, which autograd calls while the program's code runs: a piece that is checkpointed
 # must save the same when it runs again, and a backward pass is compiled already.
@@ -38,14 +40,14 @@ IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
 
 
 def stays_in_python(code: types.CodeType) -> bool:
-    return any(code is other for other in IN_PYTHON)  # by identity: constants of rebuilt code may have no hash
+    return any(code is other for other in IN_PYTHON) or is_wrapper(code, TORCH)  # by identity: constants may have no hash
 
 
-def worth_compiling(code: types.CodeType, function: types.FunctionType) -> bool:
-    """Whether frames of a code object may hold tensor work that a compile could take over."""
+def worth_compiling(code: types.CodeType, function: types.FunctionType, caller: types.CodeType | None = None) -> bool:
+    """Whether frames of a code object may hold tensor work that a compile could take over. `caller`: the code that calls it now."""
     if code.co_flags & GENERATORS or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
-    if getattr(function, "_framejit_disable", False) or getattr(function, "_framejit_skip", False):
+    if is_disabled(function) or (caller is not None and is_shallow_wrapper(caller, TORCH)):
         return False
     name = code.co_filename
     if name == "<string>" and written_by_library(function):

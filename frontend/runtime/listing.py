@@ -56,12 +56,12 @@ def guards_text(site: Site, program: GuardProgram | None) -> str:
     checks = []
     for guard in program.guards if program is not None else ():
         line = f"  # {guard.line}" if guard.line else ""
-        checks.append(f"        {parsed(kind_of(guard).expression(guard))} and{line}\n")
+        checks.append(f"        {parse_expression(kind_of(guard).expression(guard))} and{line}\n")
     body = "".join(checks)
     return f"def may_run({arguments(site)}):\n    return (\n{body}        True\n    )"
 
 
-def parsed(expression: str) -> str:
+def parse_expression(expression: str) -> str:
     """An expression that names things Python has no words for becomes one that says so."""
     try:
         ast.parse(expression, mode="eval")

@@ -1,6 +1,7 @@
 """Modules compiled in place, through nn.Module's own slot for a compiled call."""
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -12,26 +13,47 @@ from . import tracing_state
 from ._hook import ModuleCall
 
 
-def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> torch.nn.Module:
-    """Puts a compiled call into the module's own slot for one; the module itself comes back."""
+def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> list[Any]:
+    """Puts a compiled call into the module's own slot for one. Returns what can be asked of its handles, a list that grows."""
     call = CompiledCall(module, make_handle)
     module._compiled_call_impl = call
-    module.__dict__["framejit"] = ModuleControl(call.controls)
-    return module
+    return call.controls
+
+
+def unreached_call(cls: type[torch.nn.Module]) -> str | None:
+    """The `__call__` of a class's own that never comes to nn.Module's, and so to no compiled call, as far as its names tell."""
+    for owner in cls.__mro__[: cls.__mro__.index(torch.nn.Module)]:
+        function = inspect.unwrap(vars(owner).get("__call__", torch.nn.Module.__call__))
+        if isinstance(function, types.FunctionType) and not ON_THE_WAY & names_in(function.__code__):
+            return None if function is torch.nn.Module.__call__ else function.__qualname__
+    return None
+
+
+# What a __call__ that passes the call on says.
+ON_THE_WAY = frozenset({"__call__", "_call_impl", "_wrapped_call_impl", "super"})
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """The names that a code object and those inside of it ask for."""
+    inner = (names_in(part) for part in code.co_consts if isinstance(part, types.CodeType))
+    return set(code.co_names).union(*inner)
 
 
 class CompiledCall(ModuleCall):
     """The call of one module: a handle of its class's forward while nothing else happens in a call, which C decides, else one
     of the whole call, hooks and all. Holds the module weakly; pickles to None, as the slot of a copy is empty."""
 
-    __slots__ = ("make_handle", "function", "forward", "whole", "controls")
+    __slots__ = ("make_handle", "function", "call_impl", "forward", "whole", "controls")
 
     def __init__(self, module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> None:
         self.make_handle = make_handle
         self.controls: list[Any] = []
-        self.function = type(module).forward
+        self.function = class_attribute(type(module), "forward")
+        self.call_impl = class_attribute(type(module), "_call_impl")
         self.whole: Any = None
-        self.forward = self._handle(self.function) if isinstance(self.function, types.FunctionType) else None
+        self.forward = self._handle(self.function) if is_called_plainly(type(module)) else None
+        if self.forward is None:
+            self._whole_call()
         super().__init__(module, self.function, self.forward, vars(hooks), tracing_state.getter())
 
     def _handle(self, function: Any) -> Any:
@@ -43,12 +65,27 @@ class CompiledCall(ModuleCall):
         """A call of which C does not know that it is forward's alone."""
         if self.forward is not None and is_plain(module, self.function):
             return self.forward(module, *args, **kwargs)
+        return self._whole_call()(module, *args, **kwargs)
+
+    def _whole_call(self) -> Any:
         if self.whole is None:
-            self.whole = self._handle(torch.nn.Module._call_impl)
-        return self.whole(module, *args, **kwargs)
+            self.whole = self._handle(self.call_impl)
+        return self.whole
 
     def __reduce__(self) -> Any:
         return _nothing, ()
+
+
+def is_called_plainly(cls: type) -> bool:
+    """Whether a class's forward is an ordinary method, and its instances are called as nn.Module has it."""
+    own_call = class_attribute(cls, "_call_impl") is not torch.nn.Module._call_impl
+    plain = isinstance(class_attribute(cls, "forward"), types.FunctionType)
+    return plain and not own_call and not isinstance(class_attribute(cls, "__getattribute__"), types.FunctionType)
+
+
+def class_attribute(cls: type, name: str) -> Any:
+    """What a class has under a name as it is stored there, None where it has nothing."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def is_plain(module: Any, forward: Any) -> bool:
@@ -58,43 +95,9 @@ def is_plain(module: Any, forward: Any) -> bool:
         own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
         or hooks._global_forward_hooks or hooks._global_forward_pre_hooks
         or hooks._global_backward_hooks or hooks._global_backward_pre_hooks
-        or "forward" in own or type(module).forward is not forward or torch._C._get_tracing_state()
+        or "forward" in own or class_attribute(type(module), "forward") is not forward or torch._C._get_tracing_state()
     )  # fmt: skip
 
 
 def _nothing() -> None:
     return None
-
-
-class ModuleControl:
-    """`module.framejit`: what can be asked of a compiled module. A copied or unpickled one says that it is not compiled."""
-
-    def __init__(self, controls: list[Any] | None = None) -> None:
-        self._controls = [] if controls is None else controls  # of the handle of forward, and of the whole call once that was needed
-
-    @property
-    def compiled(self) -> bool:
-        """Whether this module is compiled (copies are not)."""
-        return bool(self._controls)
-
-    def wait(self) -> None:
-        """Returns when nothing compiles in the background."""
-        for control in self._controls:
-            control.wait()
-
-    def reset(self) -> None:
-        """Forgets every entry, and what happened so far."""
-        for control in self._controls:
-            control.reset()
-
-    def explain(self) -> Any:
-        """What was captured so far, where it broke and why, as framejit.explain tells it; None where not compiled."""
-        return max(self._controls, key=lambda control: control.compiles).explain() if self._controls else None
-
-    @property
-    def compiles(self) -> int:
-        """How often something was compiled for this module."""
-        return sum(control.compiles for control in self._controls)
-
-    def __reduce__(self) -> Any:
-        return ModuleControl, ()

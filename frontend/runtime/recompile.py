@@ -13,9 +13,9 @@ from ...events import Change
 from ...guards.failure import Failure
 from ...guards.guard import Kind
 from ...guards.kinds import kind_of
-from ...guards.reference import FrameView, Unwalkable, load
+from ...guards.reference import FrameView, PathEnds, load
 from ...options import Options
-from ..interpret.variation import VARIES, Variation
+from ..tracing.variation import VARIES, Variation
 
 
 class Decision(Enum):
@@ -89,7 +89,7 @@ def loosen(failure: Failure, variation: Variation, options: Options, frame: Fram
         return False
     try:
         sizes = tuple(load(guard.source, frame).shape)
-    except (Unwalkable, AttributeError):
+    except (PathEnds, AttributeError):
         return False
     known = variation.sizes.get(guard.source)
     if known is None or len(known) != len(sizes):

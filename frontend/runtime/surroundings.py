@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.fx import _symbolic_trace
 from torch.overrides import BaseTorchFunctionMode
 from torch.utils._device import DeviceContext
 
@@ -35,6 +37,12 @@ class Onlooker:
 
 def onlooker() -> Onlooker | None:
     """What watches the operations of this thread, which therefore have to be eager's."""
+    if torch._C._get_tracing_state() is not None:
+        return Onlooker("torch.jit.trace records its operations", True)
+    if getattr(_symbolic_trace, "_is_fx_tracing_flag", False):
+        return Onlooker("torch.fx traces its operations", True)
+    if torch._ops._len_torch_dispatch_stack_pre_dispatch():
+        return Onlooker("a tracer of torch's records its operations", True)
     modes: list[Any] = [torch._C._get_dispatch_stack_at(at) for at in range(torch._C._len_torch_dispatch_stack())]
     below = bool(modes)
     if torch._C._is_torch_function_mode_enabled():
@@ -47,7 +55,7 @@ def onlooker() -> Onlooker | None:
 
 def sees_nothing(mode: type) -> bool:
     """Whether a mode only says where or how tensors are made."""
-    return mode in (DeviceContext, BaseTorchFunctionMode) or mode.__module__.startswith(("torch._subclasses.", "torch.fx.experimental."))
+    return mode in (DeviceContext, BaseTorchFunctionMode, FakeTensorMode)
 
 
 def guards_of_surroundings() -> list[Guard]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, Source
 from ..values.base import Value
-from ..values.function import BuiltinValue, MethodValue
+from ..values.functions.function import BuiltinValue, MethodValue
 from ..values.registry import wraps
 from ._hook import Handle
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import GraphBreak
 from ...guards.source import Source
-from ..pycode.through import Through
+from ..pycode.passthrough import PassthroughFrame
 
 if TYPE_CHECKING:
     from .context import TraceContext
 
 
-class Observed(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
+class ObservedException(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
     """The traced program raised: `value` is the symbolic exception, `cls` its class."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
-        self.place: int | None = None  # where a break before it could be made (interpret/outcome.py)
+        self.place: int | None = None  # where a break before it could be made (tracing/outcome.py)
         super().__init__(value)
 
     @property
@@ -133,13 +133,13 @@ def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
     """What a next() in C makes of a function that may raise StopIteration."""
     try:
         return get()
-    except Observed as error:
+    except ObservedException as error:
         if issubclass(error.cls, StopIteration):
             return None
         raise
 
 
-def answered(result: Value, cls: type, name: str) -> Value:
+def check_result_type(result: Value, cls: type, name: str) -> Value:
     """What a special method gave, of the very class that Python asks for: what else there is it converts, warns of or refuses."""
     wrong = result.python_type() is not cls
     if wrong or (name == "__len__" and result.is_constant() and result.constant() < 0):
@@ -153,7 +153,7 @@ class Call(NamedTuple):
     callee: Value
     args: list[Value]
     kwargs: dict[str, Value]
-    through: tuple[Through, ...] = ()
+    through: tuple[PassthroughFrame, ...] = ()
 
 
 class Null(Value):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
-from ...guards.source import Source, shown
-from .base import Observed, Value
+from ...guards.source import Source, safe_repr
+from .base import ObservedException, Value
 from .registry import accepts, method_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Constant(Value):
         return self.object
 
     def describe(self) -> str:
-        return shown(self.object)
+        return safe_repr(self.object)
 
     def key(self, tx: TraceContext) -> Any:
         return self.object
@@ -117,7 +117,7 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
         raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {name}") from error
     try:
         result = function(*literals, **named)
-    except Observed:
+    except ObservedException:
         raise
     except Exception as error:
         raise tx.throw(type(error), *error.args) from None

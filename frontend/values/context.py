@@ -1,30 +1,30 @@
-"""TraceContext: all that values know of the capture they live in. interpret/trace.py is the one implementation."""
+"""TraceContext: all that values know of the capture they live in. tracing/trace.py is the one implementation."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...guards.guard import Kind
 from ...guards.source import Source
-from ..pycode.completion import AS_IS, Completion
-from ..pycode.through import Through
-from .base import Observed, Value
+from ..pycode.call_completion import AS_IS, CallCompletion
+from ..pycode.passthrough import PassthroughFrame
+from .base import ObservedException, Value
 
 if TYPE_CHECKING:
     import types
 
     from ...options import Options
-    from ..interpret.effects import EffectLog
-    from ..interpret.graph import GraphBuilder
-    from ..interpret.shapes import Shapes
-    from .context_manager import Modes
-    from .enum_member import EnumMember
-    from .function import FunctionValue
-    from .generator import GeneratorValue
-    from .klass import ClassValue
-    from .mapping import DictValue
-    from .nn_module import ModuleValue
-    from .random_state import RandomState
-    from .user_object import UserObject
+    from ..tracing.effect_log import EffectLog
+    from ..tracing.graph_builder import GraphBuilder
+    from ..tracing.shapes import Shapes
+    from .containers.mapping import DictValue
+    from .functions.function import FunctionValue
+    from .iterators.generator import GeneratorValue
+    from .modes.mode_manager import Modes
+    from .objects.class_value import ClassValue
+    from .objects.enum_member import EnumMember
+    from .objects.nn_module import ModuleValue
+    from .objects.user_object import UserObject
+    from .tensor.random_state import RandomState
 
 
 class TraceContext(Protocol):
@@ -58,7 +58,7 @@ class TraceContext(Protocol):
         """The globals of the frame being interpreted."""
 
     def place(self) -> int:
-        """The latest place so far where a break can be made (interpret/outcome.py)."""
+        """The latest place so far where a break can be made (tracing/outcome.py)."""
 
     def count_instruction(self) -> None:
         """A step of the program that costs something; raises GraphBreak when there were too many."""
@@ -138,8 +138,8 @@ class TraceContext(Protocol):
     # calls
 
     def inline(
-        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[Through, ...] | None = None,
-        completion: Completion = AS_IS,
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[PassthroughFrame, ...] | None = None,
+        completion: CallCompletion = AS_IS,
     ) -> Value:  # fmt: skip
         """Interprets a call of a Python function. through: given where the innermost frame's instruction is that call, what it
         passes on the way; completion: what the instruction makes of the result, which is left to the caller here."""
@@ -173,10 +173,10 @@ class TraceContext(Protocol):
     def handled_outside(self) -> Value:
         """The exception that is being handled around the frame, or None; relied on."""
 
-    def throw(self, cls: type[BaseException], *args: Any) -> Observed:
+    def throw(self, cls: type[BaseException], *args: Any) -> ObservedException:
         """The exception to raise when the traced program raises `cls(*args)`."""
 
-    def throw_value(self, cls: type[BaseException], args: list[Value]) -> Observed:
+    def throw_value(self, cls: type[BaseException], args: list[Value]) -> ObservedException:
         """As throw, with arguments that are values."""
 
     def exception(self, value: Value) -> Value:

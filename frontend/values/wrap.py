@@ -18,38 +18,38 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.proxies import mapping_behind
 from ...guards.reference import without_class
-from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, SequenceItem, Shown, Source
-from . import existing_iterator  # noqa: F401 - it registers
+from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, ProxiedMapping, SequenceItem, Source
 from .base import Lazy, Value
-from .cached_function import CachedFunction
 from .constant import LITERAL_TYPES, Constant
-from .context_manager import ManagerMethod, ModeManager
-from .deque import DequeValue
-from .enum_member import EnumMember
-from .exception import ExceptionValue
-from .facts import Facts
-from .function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
-from .getter import GetterValue
-from .globals_dict import GlobalsDict, holds_globals
-from .hashed import guard_hashes, is_compared
-from .iterator import ListedIterator
-from .klass import ClassValue, lookup, note_path
-from .mapping import MOST_COMPARED, DictValue, ViewValue
-from .mapping_proxy import MappingProxyValue
+from .containers.deque import DequeValue
+from .containers.globals_dict import GlobalsDict, holds_globals
+from .containers.mapping import MOST_COMPARED, DictValue, ViewValue
+from .containers.mapping_proxy import MappingProxyValue
+from .containers.object_key import guard_hashes, is_compared
+from .containers.range import RangeValue
+from .containers.sequence import ListValue, SliceValue, TupleValue
+from .containers.set import SetValue
+from .functions.attribute_getter import GetterValue
+from .functions.cached_function import CachedFunction
+from .functions.function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
+from .functions.scripted import ScriptedFunction
+from .iterators import existing_iterator  # noqa: F401 - it registers
+from .iterators.iterator import ListedIterator
 from .models import torch_policy
-from .nn_module import ModuleValue
-from .numpy_number import NumpyFunction, is_function, is_numpys
-from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
-from .python_module import PythonModule
-from .range import RangeValue
+from .modes.mode_manager import ManagerMethod, ModeManager
+from .numpy.numpy_number import NumpyFunction, is_function, is_numpys
+from .objects.class_value import ClassValue, lookup, note_path
+from .objects.enum_member import EnumMember
+from .objects.exception import ExceptionValue
+from .objects.frozen_object import FrozenObject
+from .objects.nn_module import ModuleValue
+from .objects.python_module import PythonModule
+from .objects.user_object import SuperValue, UserObject
+from .objects.weak_reference import WeakReference
 from .registry import wrap_rule, wraps
-from .scripted import ScriptedFunction
-from .sequence import ListValue, SliceValue, TupleValue
-from .set import SetValue
-from .symbolic_number import Symbol
-from .tensor_subclass import is_captured, wrap_subclass
-from .user_object import SuperValue, UserObject
-from .weak_reference import WeakReference
+from .tensor.opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
+from .tensor.symbolic_number import Symbol
+from .tensor.tensor_subclass import is_captured, wrap_subclass
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -132,7 +132,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
         # Where no name stands for it, it may be made anew by each call of its maker: its code and what it closes over count.
         tx.guard(source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType))
         tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
-    inner = torch_policy.unwrapped(obj)
+    inner = torch_policy.unwrap_wrappers(obj)
     if inner is not obj:
         return tx.wrap(inner, None)
     known = tx.known(obj)
@@ -186,7 +186,7 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 @wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
 def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     tx.guard(source, Kind.IS, obj)
-    return Facts(obj)
+    return FrozenObject(obj)
 
 
 @wraps(operator.itemgetter, operator.attrgetter, operator.methodcaller)
@@ -310,7 +310,7 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     if not isinstance(behind, dict) or "__doc__" in behind:  # a class has its namespace watched, not what shows it
         raise GraphBreak("unsupported-value", "a mappingproxy of a class")
     tx.guard(source, Kind.TYPE, types.MappingProxyType)
-    inner = tx.wrap_held(behind, source and Shown(source))
+    inner = tx.wrap_held(behind, source and ProxiedMapping(source))
     if not isinstance(inner, DictValue):
         raise GraphBreak("unsupported-value", f"a mappingproxy of {inner.describe()}")
     return tx.remember(obj, MappingProxyValue(inner, source))

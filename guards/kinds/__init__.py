@@ -1,8 +1,8 @@
 """What each kind of guard means and costs, one small family a file. Importing this package registers them all."""
-from . import attributes, containers, equality, identity, iterators, predicate, shape, state, tensor, types
+from . import attributes, containers, equality, identity, iterators, memory, predicate, shape, state, tensor, types
 from .registry import Encoded, GuardKind, guard_kind, kind_of
 
 __all__ = [
     "Encoded", "GuardKind", "attributes", "containers", "equality", "guard_kind", "identity", "iterators",
-    "kind_of", "predicate", "shape", "state", "tensor", "types",
+    "kind_of", "memory", "predicate", "shape", "state", "tensor", "types",
 ]

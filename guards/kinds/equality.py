@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..guard import Guard, Kind
-from ..source import shown
+from ..source import safe_repr
 from .registry import Encoded, GuardKind, guard_kind
 
 # Types whose comparison is C and runs no user code.
@@ -118,12 +118,12 @@ class Equals(GuardKind):
         return other.kind is Kind.TYPE and other.expected is type(guard.expected)
 
     def expression(self, guard: Guard) -> str:
-        return f"{guard.source.name} == {shown(guard.expected)}"
+        return f"{guard.source.name} == {safe_repr(guard.expected)}"
 
     def old(self, guard: Guard) -> str:
-        return shown(guard.expected)
+        return safe_repr(guard.expected)
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         if type(subject) is not type(guard.expected):
             return f"type({guard.source.name})", type(guard.expected).__qualname__, type(subject).__qualname__
-        return guard.source.name, shown(guard.expected), shown(subject)
+        return guard.source.name, safe_repr(guard.expected), safe_repr(subject)

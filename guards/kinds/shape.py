@@ -61,13 +61,13 @@ native_form = lru_cache(maxsize=4096)(stack_program)
 
 
 @lru_cache(maxsize=4096)
-def compiled(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
+def compile_relation(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
     """The relation as a function of its symbols, positional."""
     return eval(f"lambda {', '.join(symbols)}: ({text})", dict(NAMES))
 
 
 def relation(expected: ShapeExpr) -> Callable[..., Any]:
-    return compiled(expected.text, names_of(expected))
+    return compile_relation(expected.text, names_of(expected))
 
 
 def names_of(expected: ShapeExpr) -> tuple[str, ...]:

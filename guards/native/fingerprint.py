@@ -94,8 +94,8 @@ def calibrate() -> bool:
 
 
 def probes() -> tuple[Any, ...]:
-    addresses = [address(loaded(name), symbol) for name, symbol in GETTERS]
-    return loaded("c10")._handle, KEYS, *addresses, _C._get_function_stack_at, _C._get_dispatch_stack_at
+    addresses = [address(load_library(name), symbol) for name, symbol in GETTERS]
+    return load_library("c10")._handle, KEYS, *addresses, _C._get_function_stack_at, _C._get_dispatch_stack_at
 
 
 def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
@@ -108,7 +108,7 @@ def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
 
 
 @cache
-def loaded(name: str) -> ctypes.CDLL:
+def load_library(name: str) -> ctypes.CDLL:
     """A library of torch's; they are loaded already, but not into the global scope."""
     path = Path(torch.__file__).parent / "lib" / f"lib{name}.so"
     return ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)

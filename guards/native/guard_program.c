@@ -279,6 +279,7 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
         case OP_TENSOR: REQUIRE(fj_tensor_matches(step->tensor, OF));
         case OP_SAME: REQUIRE(temps[step->others[0]] == temps[step->others[1]]);
         case OP_DISTINCT: REQUIRE(distinct(temps, step));
+        case OP_MEMORY: REQUIRE(fj_memory_holds(step->memory, temps, step->others));
         case OP_TORCH_STATE: REQUIRE(fj_torch_state_holds(step->object, step->state));
         case OP_RELATION: REQUIRE(fj_relation_holds(step->relation, temps, step->others, step->uses));
         case OP_SHAPE: REQUIRE(relation_holds(step, temps));
@@ -425,6 +426,7 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
         return -1;
     case OP_SAME:
     case OP_DISTINCT:
+    case OP_MEMORY:
     case OP_RELATION:
     case OP_SHAPE:
         step->uses = (uint16_t)PyTuple_GET_SIZE(uses);
@@ -433,6 +435,7 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
             return -1;
         }
         if (step->op == OP_RELATION && (step->relation = fj_relation_new(step->object, step->uses)) == NULL) return -1;
+        if (step->op == OP_MEMORY && (step->memory = fj_memory_new(step->object, step->uses)) == NULL) return -1;
         return read_temps(uses, step->others, temps);
     default: return 0;
     }
@@ -555,7 +558,9 @@ static void free_payload(Step *step) {
         Py_CLEAR(step->state->modes);
         PyMem_Free(step->state);
     }
-    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_SHAPE || step->op == OP_RELATION) PyMem_Free(step->others);
+    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_MEMORY || step->op == OP_SHAPE || step->op == OP_RELATION)
+        PyMem_Free(step->others);
+    if (step->op == OP_MEMORY) fj_memory_free(step->memory);
     if (step->op == OP_RELATION) fj_relation_free(step->relation);
 }
 

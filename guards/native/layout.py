@@ -18,7 +18,7 @@ from torch import _C
 
 from ..guard import TensorSpec
 from . import _guards
-from .fingerprint import address, loaded
+from .fingerprint import address, load_library
 
 REQUIRES_GRAD = "_ZNK3c1010TensorImpl13requires_gradEv"  # c10::TensorImpl::requires_grad() const
 LEVELS = ("offsets", "python")
@@ -37,6 +37,8 @@ class Layout:
     storage_offset: int  # int64
     autograd: int  # AutogradMeta*, NULL for a tensor that autograd never saw
     leaf_requires: int  # in AutogradMeta: the mark that requires_grad_() sets, a byte
+    storage: int  # StorageImpl*; -1 where it was not found: then relations of memory run kinds/memory.py's Python
+    data: int  # in StorageImpl: its memory, NULL for none
     requires_grad: int  # address of the C++ method; it knows of views and non-leaves
     plain_keys: int  # tensors with other keys may hide behind these fields: slow path
 
@@ -82,6 +84,13 @@ def is_plain(spec: TensorSpec, found: Layout) -> bool:
     )
 
 
+def is_plain_object(tensor: torch.Tensor, keys: int) -> bool:
+    """Whether C can tell where the elements of a tensor with these dispatch keys are."""
+    found = layout()
+    known = found is not None and found.storage >= 0 and not keys & ~found.plain_keys
+    return known and type(tensor) in (torch.Tensor, torch.nn.Parameter)
+
+
 @cache
 def layout() -> Layout | None:
     """Calibrated once; None where this torch, or this platform, gives no unique answer."""
@@ -102,13 +111,13 @@ def hand_over(found: Layout | None) -> None:
 @cache
 def dtype_code(dtype: torch.dtype, found: Layout) -> int:
     with plain_torch():
-        return read(torch.empty(0, dtype=dtype, device="cpu"), found.dtype, "<H")
+        return read_bytes(torch.empty(0, dtype=dtype, device="cpu"), found.dtype, "<H")
 
 
 @cache
 def device_code(device: str, found: Layout) -> int:
     with plain_torch():
-        return read(torch.empty(0, device=device), found.device, "<H")
+        return read_bytes(torch.empty(0, device=device), found.device, "<H")
 
 
 @contextmanager
@@ -135,7 +144,7 @@ def calibrate() -> Layout:
     impl = only(offsets(torch.Tensor.__basicsize__, lambda at: all(
         word(id(tensor), at) == tensor._cdata for tensor in tensors
     ), start=object.__basicsize__))
-    size = min(allocated(tensor._cdata) for tensor in tensors)
+    size = min(allocated_size(tensor._cdata) for tensor in tensors)
     images = [(tensor, ctypes.string_at(tensor._cdata, size)) for tensor in tensors]
 
     def where(test: Callable[[torch.Tensor, bytes, int], bool]) -> int:
@@ -150,9 +159,21 @@ def calibrate() -> Layout:
     device = only(at for at in devices if at not in taken and is_device(images, at))
     autograd = where(has_autograd)
     found = Layout(impl, keys, dtype, device, sizes, inline_dims(sizes), storage_offset, autograd, only(marks(autograd)),
-                   address(loaded("c10"), REQUIRES_GRAD), plain_keys())
+                   *storage_offsets(images, size), address(load_library("c10"), REQUIRES_GRAD), plain_keys())
     verify(found, tensors)
     return found
+
+
+def storage_offsets(images: list, size: int) -> tuple[int, int]:
+    """Where a tensor keeps its StorageImpl, and where that keeps the address of its memory; -1 twice where that is not found."""
+    try:
+        storage = only(offsets(size, lambda at: all(u64(image, at) == tensor.untyped_storage()._cdata for tensor, image in images)))
+        storages = [tensor.untyped_storage() for tensor, _ in images]
+        shortest = min(allocated_size(one._cdata) for one in storages)
+        data = only(offsets(shortest, lambda at: all(word(one._cdata, at) == one.data_ptr() for one in storages)))
+    except Ambiguous:
+        return -1, -1
+    return storage, data
 
 
 def samples() -> list[torch.Tensor]:
@@ -163,7 +184,7 @@ def samples() -> list[torch.Tensor]:
         leaf, leaf * 2, leaf.detach(), leaf[1:, 2:4], torch.nn.Parameter(torch.empty(4, 6)), base[17:21], base[101:],
         base.as_strided((2, 3, 4), (13, 29, 31), 8191), torch.empty(13, 17).t(), torch.empty(2, 3, 4, 5, 6),
         torch.empty(()), torch.empty(0, 5), torch.empty(3, 4, device="meta"), torch.empty(7, device="meta")[2:],
-        torch.empty(3, dtype=torch.complex64).conj(),
+        torch.empty(3, dtype=torch.complex64).conj(), torch.frombuffer(bytearray(64), dtype=torch.float32)[3:],
         *(torch.empty(3, 4, dtype=dtype) for dtype in DTYPES),
         *(torch.empty(3, 4, dtype=dtype, device="meta") for dtype in DTYPES),
     ]
@@ -196,20 +217,20 @@ def has_autograd(tensor: torch.Tensor, image: bytes, at: int) -> bool:
 def marks(autograd: int) -> Iterator[int]:
     """Offsets of bytes that are 1 after requires_grad_(True), 0 after requires_grad_(False), and never anything else."""
     tensor = torch.ones(3, requires_grad=True)
-    meta = read(tensor, autograd, "<Q")
+    meta = read_bytes(tensor, autograd, "<Q")
     images = []
     for required in (True, False, True, False):
         tensor.requires_grad_(required)
-        images.append(ctypes.string_at(meta, allocated(meta)))
+        images.append(ctypes.string_at(meta, allocated_size(meta)))
     return (at for at in range(len(images[0])) if [image[at] for image in images] == [1, 0, 1, 0])
 
 
 def inline_dims(sizes: int) -> int:
     """One more dimension than fits in place must lie behind a pointer; else we have not understood."""
     tensor = torch.empty((2,) * MAX_INLINE + (3,))
-    numbers = read(tensor, sizes + 8, "<Q")
+    numbers = read_bytes(tensor, sizes + 8, "<Q")
     dim = tensor.dim()
-    if numbers < 1 << 16 or allocated(numbers) < 16 * dim:  # a size, not an address
+    if numbers < 1 << 16 or allocated_size(numbers) < 16 * dim:  # a size, not an address
         raise Ambiguous("sizes")
     if struct.unpack(f"<{2 * dim}q", ctypes.string_at(numbers, 16 * dim)) != (*tensor.shape, *tensor.stride()):
         raise Ambiguous("sizes")
@@ -249,13 +270,21 @@ def verify(found: Layout, tensors: list[torch.Tensor]) -> None:
     """The same answers through C, for all samples, as torch gives."""
     hand_over(found)
     for tensor in tensors:
-        code = read(tensor, found.dtype, "<H"), read(tensor, found.device, "<H")
+        code = read_bytes(tensor, found.dtype, "<H"), read_bytes(tensor, found.device, "<H")
         keys = _C._dispatch_keys(tensor).raw_repr()
         facts = (type(tensor), keys, *code, tensor.requires_grad, tuple(tensor.shape), tensor.stride())
         flipped = (*facts[:4], not tensor.requires_grad, *facts[5:])
         if not _guards.tensor_matches(facts, tensor) or _guards.tensor_matches(flipped, tensor):
             hand_over(None)
             raise Ambiguous("facts")
+        if found.storage >= 0 and _guards.tensor_window(tensor) != window_facts(tensor):
+            hand_over(None)
+            raise Ambiguous("storage")
+
+
+def window_facts(tensor: torch.Tensor) -> tuple[int, int, int, int]:
+    """What C reads of where a tensor's elements are."""
+    return tensor.untyped_storage()._cdata, tensor.untyped_storage().data_ptr(), int(tensor.storage_offset()), tensor.dim()
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
@@ -280,11 +309,11 @@ def u64(image: bytes, at: int) -> int:
     return struct.unpack_from("<Q", image, at)[0]
 
 
-def read(tensor: torch.Tensor, at: int, form: str) -> int:
+def read_bytes(tensor: torch.Tensor, at: int, form: str) -> int:
     return struct.unpack(form, ctypes.string_at(tensor._cdata + at, struct.calcsize(form)))[0]
 
 
-def allocated(address: int) -> int:
+def allocated_size(address: int) -> int:
     """The bytes that may be read from here, so that the scan stays inside the object."""
     usable = ctypes.CDLL(None).malloc_usable_size
     usable.restype, usable.argtypes = ctypes.c_size_t, [ctypes.c_void_p]

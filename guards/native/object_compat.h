@@ -141,24 +141,6 @@ typedef struct { /* of a list or a tuple: CPython's own, as are the next ones; n
     PyVarObject *sequence; /* NULL at the end, but not always since 3.13 */
 } fj_sequence_iterator;
 
-typedef struct { /* itertools.batched */
-    PyObject_HEAD
-    PyObject *iterator; /* NULL at the end */
-    Py_ssize_t size;
-#if PY_VERSION_HEX >= 0x030D0000
-    _Bool strict;
-#endif
-} fj_batched;
-
-static inline int fj_is_strict(const fj_batched *of) {
-#if PY_VERSION_HEX >= 0x030D0000
-    return of->strict;
-#else
-    (void)of;
-    return 0;
-#endif
-}
-
 typedef struct {
     PyObject_HEAD
     PyDictObject *dict; /* NULL at the end */

@@ -3,6 +3,7 @@
 #define FRAMEJIT_PROGRAM_H
 #include "object_compat.h"
 
+#include "memory.h"
 #include "relation.h"
 #include "tensor_layout.h"
 #include "torch_state.h"
@@ -12,7 +13,7 @@
     X(CLASS_DICT) X(CLASS_ATTRIBUTE) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(ITERATOR_ITEM) X(CALL) X(TENSOR_SIZE)                 \
     X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET) X(FUNCTION_FIELD) X(PROPERTY_FIELD)                                                                         \
     X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
-    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(TORCH_STATE) X(SHAPE) X(RELATION) X(PYTHON)                \
+    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(MEMORY) X(TORCH_STATE) X(SHAPE) X(RELATION) X(PYTHON)                \
     X(EXACTLY_LEFT) X(AT_LEAST_LEFT)
 
 typedef enum {
@@ -36,7 +37,10 @@ typedef struct {
         fj_state_memory *state;
         struct {
             uint16_t *others;
-            fj_relation *relation;
+            union {
+                fj_relation *relation;
+                fj_memory *memory;
+            };
         };
     };
 } Step;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static struct {
-    Py_ssize_t impl, keys, dtype, device, sizes, inline_dims, storage_offset, autograd, leaf_requires;
+    Py_ssize_t impl, keys, dtype, device, sizes, inline_dims, storage_offset, autograd, leaf_requires, storage, data; /* the last two: -1 where unknown */
     _Bool (*requires_grad)(const void *impl);
     uint64_t plain_keys;
     PyTypeObject *tensor, *parameter; /* strong */
@@ -139,6 +139,22 @@ int fj_tensor_read(PyObject *object, fj_tensor_number what, Py_ssize_t index, in
     return 1;
 }
 
+int fj_tensor_window(PyObject *object, fj_window *window) {
+    if (!calibrated || layout.storage < 0 || (Py_TYPE(object) != layout.tensor && Py_TYPE(object) != layout.parameter)) return 0;
+    const char *impl = impl_of(object);
+    if (impl == NULL || (read_u64(impl + layout.keys) & ~layout.plain_keys)) return 0;
+    int64_t dim = (int64_t)read_u64(impl + layout.sizes);
+    if (dim < 0 || dim > UINT8_MAX) return 0;
+    Py_ssize_t strides;
+    window->sizes = sizes_of(impl, dim, &strides);
+    window->strides = window->sizes + strides;
+    window->dims = (int)dim;
+    window->offset = (int64_t)read_u64(impl + layout.storage_offset);
+    window->storage = (uintptr_t)read_u64(impl + layout.storage);
+    window->data = window->storage ? (uintptr_t)read_u64((const char *)window->storage + layout.data) : 0;
+    return 1;
+}
+
 /* ---- facts from Python ------------------------------------------------------------------------------------------ */
 
 static int read_numbers(PyObject *numbers, int64_t *into) {
@@ -189,9 +205,9 @@ static PyObject *set_layout(PyObject *module, PyObject *from) {
     if (from == Py_None) Py_RETURN_NONE;
     unsigned long long requires_grad, plain_keys;
     PyObject *tensor, *parameter;
-    if (!PyArg_ParseTuple(from, "nnnnnnnnnKKO!O!", &layout.impl, &layout.keys, &layout.dtype, &layout.device, &layout.sizes,
-                          &layout.inline_dims, &layout.storage_offset, &layout.autograd, &layout.leaf_requires, &requires_grad, &plain_keys, &PyType_Type, &tensor,
-                          &PyType_Type, &parameter))
+    if (!PyArg_ParseTuple(from, "nnnnnnnnnnnKKO!O!", &layout.impl, &layout.keys, &layout.dtype, &layout.device, &layout.sizes,
+                          &layout.inline_dims, &layout.storage_offset, &layout.autograd, &layout.leaf_requires, &layout.storage,
+                          &layout.data, &requires_grad, &plain_keys, &PyType_Type, &tensor, &PyType_Type, &parameter))
         return NULL;
     layout.requires_grad = (_Bool(*)(const void *))(uintptr_t)requires_grad;
     layout.plain_keys = plain_keys;
@@ -211,8 +227,16 @@ static PyObject *tensor_matches(PyObject *module, PyObject *args) {
     return PyBool_FromLong(matches);
 }
 
+static PyObject *tensor_window(PyObject *module, PyObject *object) {
+    fj_window window;
+    if (!fj_tensor_window(object, &window)) Py_RETURN_NONE;
+    return Py_BuildValue("KKLi", (unsigned long long)window.storage, (unsigned long long)window.data, (long long)window.offset, window.dims);
+}
+
 PyMethodDef fj_tensor_methods[] = {
     {"set_layout", set_layout, METH_O, "set_layout(fields | None): the calibrated offsets."},
     {"tensor_matches", tensor_matches, METH_VARARGS, "tensor_matches(facts, object) -> bool, for the calibration."},
+    {"tensor_window", tensor_window, METH_O,
+     "tensor_window(object) -> (storage, its memory, offset in elements, dimensions), None where C cannot tell."},
     {NULL},
 };

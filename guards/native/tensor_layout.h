@@ -34,6 +34,17 @@ typedef enum { FJ_SIZE, FJ_STRIDE, FJ_STORAGE_OFFSET } fj_tensor_number;
 /* Read a number of a plain torch.Tensor or Parameter. 1: done; 0: there is no such dimension; -1: not readable here. */
 int fj_tensor_read(PyObject *object, fj_tensor_number what, Py_ssize_t dim, int64_t *number);
 
+/* Where the elements of a tensor are. sizes and strides are the tensor's own numbers: valid until something changes it. */
+typedef struct {
+    uintptr_t storage, data; /* the StorageImpl, and its memory; 0 without any */
+    int64_t offset;          /* of the first element, in elements */
+    const int64_t *sizes, *strides;
+    int dims;
+} fj_window;
+
+/* Of a plain torch.Tensor or Parameter: 1. 0 for anything else, and where the calibration does not know storages. */
+int fj_tensor_window(PyObject *object, fj_window *window);
+
 extern PyMethodDef fj_tensor_methods[];
 
 #endif

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from framejit.__main__ import parsed
+from framejit.__main__ import parse_command_line
 from framejit.backends import registry
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_commands_exist(page):
         if words[-1].isupper() or "COMMAND" in words:
             continue
         try:
-            parsed(words)
+            parse_command_line(words)
         except SystemExit as end:
             assert end.code == 0, f"{name_of(page)}: framejit {line}"
 

@@ -1,10 +1,14 @@
 """Under a Python or torch that framejit does not know: one warning, and everything runs in eager."""
+import functools
 import importlib.metadata
 import inspect
+import subprocess
+import sys
 import warnings
 
 import framejit
 import pytest
+import torch
 from framejit.frontend import eager_only, support
 
 
@@ -37,5 +41,46 @@ def test_the_eager_face_runs_what_it_is_given():
         return x + 1
 
     assert f(1) == 2 and eager_only.compile(f) is f and eager_only.disable(f) is f and not eager_only.is_compiling()
-    with pytest.raises(RuntimeError, match="nothing to explain"):
-        eager_only.explain(f)(1)
+    report = eager_only.explain(f)(1)
+    assert report.result == 2 and not report.captures
+
+
+class Callee:
+    def method(self, x):
+        return x + 1
+
+    def __call__(self, x):
+        return x + 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.nn.Identity(), lambda: lambda x: x, lambda: Callee().method, Callee, lambda: torch.sin,
+        lambda: functools.partial(torch.add, other=1),
+    ],
+    ids=["module", "function", "method", "object", "builtin", "partial"],
+)  # fmt: skip
+def test_the_eager_face_answers_why_nothing_is_compiled(unknown_torch, make):
+    given = make()
+    compiled = eager_only.compile(given, backend="native")
+    assert compiled(torch.ones(())).equal(given(torch.ones(())))
+    control = compiled.framejit
+    report = control.explain()
+    assert "torch 9.9.1+cpu" in report.skipped[0].reason and "torch 9.9.1+cpu" in str(report)
+    assert (report.graphs, report.breaks, control.compiles, control.generated()) == ((), (), 0, [])
+    control.wait()
+    control.reset()
+    with control.measure():
+        compiled(torch.ones(()))
+
+
+def test_importing_it_raises_nothing_where_warnings_are_errors():
+    program = (
+        "import importlib.metadata as m; real = m.version; m.version = lambda name: '9.9' if name == 'torch' else real(name)\n"
+        "import framejit, torch\n"
+        "print(framejit.compile(torch.nn.Identity()).framejit.explain())"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "so everything runs in eager" in done.stderr and "torch 9.9" in done.stdout

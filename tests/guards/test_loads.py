@@ -16,7 +16,7 @@ from framejit.guards.guard import Guard, Kind
 from framejit.guards.native import UNBOUND
 from framejit.guards.program import LOADS as NATIVE
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import LOADS, FrameView, Unwalkable, load
+from framejit.guards.reference import LOADS, FrameView, PathEnds, load
 
 X = s.SlotSource(0, "x")
 GONE = object()
@@ -160,8 +160,8 @@ CASES = {
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
     "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),
     "referent of no reference": (s.Referent(X), 3, GONE),
-    "mapping behind a proxy": (s.Shown(X), types.MappingProxyType({"a": 1}), {"a": 1}),
-    "mapping behind no proxy": (s.Shown(X), {"a": 1}, GONE),
+    "mapping behind a proxy": (s.ProxiedMapping(X), types.MappingProxyType({"a": 1}), {"a": 1}),
+    "mapping behind no proxy": (s.ProxiedMapping(X), {"a": 1}, GONE),
     "cached result": (s.CachedResult(X, (1,), (("b", 2),), (int, int)), functools.lru_cache(lambda a, b: (a, b)), (1, 2)),
     "cached result of no cache": (s.CachedResult(X, (1,), (), (int,)), str, GONE),
     "address": (s.AddressOf(X), TENSOR, id(TENSOR)),
@@ -183,7 +183,7 @@ def native_load(source, frame):
     program = GuardProgram.build([], [source]).native()
     found = program.lifted(frame.slots, frame.function)
     if found is None:
-        raise Unwalkable(source.name)
+        raise PathEnds(source.name)
     return found[0]
 
 
@@ -194,7 +194,7 @@ def test_load(case, walk):
     frame = FrameView((subject,), plain)
     for _ in range(3):  # the second time native finds attributes by hint
         if expected is GONE:
-            with pytest.raises(Unwalkable):
+            with pytest.raises(PathEnds):
                 walk(source, frame)
         else:
             found = walk(source, frame)
@@ -213,9 +213,9 @@ def test_roots_of_the_function(walk):
     held, never = (s.ClosureSource(by_name[name], name) for name in ("value", "never"))
     assert walk(held, frame) is inner.__closure__[by_name["value"]]
     assert walk(s.CellContents(held), frame) == "held"
-    with pytest.raises(Unwalkable):
+    with pytest.raises(PathEnds):
         walk(s.CellContents(never), frame)
-    with pytest.raises(Unwalkable):
+    with pytest.raises(PathEnds):
         walk(s.ClosureSource(2, "outside"), frame)
     assert walk(s.GlobalsSource(), frame) is globals()
     assert walk(s.DictItem(s.GlobalsSource(), "GONE"), frame) is GONE

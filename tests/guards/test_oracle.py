@@ -17,7 +17,7 @@ from framejit.guards.guard import Guard, Kind, ShapeExpr, TensorSpec, TorchState
 from framejit.guards.native import watching
 from framejit.guards.phase import Phases
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import UNBOUND, FrameView, Unwalkable, check, first_failure, load
+from framejit.guards.reference import UNBOUND, FrameView, PathEnds, check, first_failure, load
 
 MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 12_500))
 SEED = int(os.environ.get("FRAMEJIT_ORACLE_SEED", 0))
@@ -157,7 +157,7 @@ class World:
         for _ in range(self.random.randint(0, 5)):
             try:
                 steps = list(self.steps(source, load(source, frame)))
-            except Unwalkable:
+            except PathEnds:
                 break
             if not steps:
                 break
@@ -198,7 +198,7 @@ class World:
         source = self.source()
         try:
             found = load(source, frame)
-        except Unwalkable:
+        except PathEnds:
             return None
         kinds = {Kind.TYPE: type(found), Kind.IS: found, Kind.HASATTR: ("a", has(found, "a")),
                  Kind.PYTHON: ("of this type", lambda x: type(x) is type(found)), Kind.SAME: source}
@@ -238,7 +238,7 @@ class World:
         try:  # a class's dictionary must only be changed through the class
             if not isinstance(source, s.ClassDict) and self.change(load(source, self.frame())):
                 return
-        except (Unwalkable, TypeError, AttributeError, RuntimeError, KeyError):
+        except (PathEnds, TypeError, AttributeError, RuntimeError, KeyError):
             pass
         self.slots[self.random.randrange(len(self.slots))] = UNBOUND if self.random.random() < 0.1 else self.make(3)
 

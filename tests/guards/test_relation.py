@@ -6,7 +6,7 @@ import random
 import pytest
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, ShapeExpr
-from framejit.guards.kinds.shape import compiled
+from framejit.guards.kinds.shape import compile_relation
 from framejit.guards.native import _guards
 from framejit.guards.program import GuardProgram
 from framejit.guards.reference import FrameView, check
@@ -32,7 +32,7 @@ def guard_of(text):
 
 def python_says(text, numbers):
     try:
-        return bool(compiled(text, NAMES)(*numbers))
+        return bool(compile_relation(text, NAMES)(*numbers))
     except Exception:
         return False
 

@@ -6,7 +6,7 @@ import importlib
 
 FILES = (
     "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "factors", "foreach",
-    "framejit", "functools", "functorch", "heapq", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
+    "framejit", "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
     "optimizers", "overrides", "profiler", "random", "sys", "torch", "typing", "warnings",
 )  # fmt: skip
 

@@ -7,12 +7,12 @@ import torch
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
-from ....backends.backward_hooks import is_set_up
+from ....backends.graph.backward_hooks import is_set_up
 from ....errors import GraphBreak
-from .. import autograd_function, backward_hook
 from ..base import Value
-from ..klass import ClassValue
+from ..objects.class_value import ClassValue
 from ..registry import models
+from ..tensor import autograd_function, backward_hook
 
 if TYPE_CHECKING:
     from ..context import TraceContext

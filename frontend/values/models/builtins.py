@@ -16,27 +16,27 @@ from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
-from ..base import Observed, Value, answered, unless_stopped
+from ..base import ObservedException, Value, check_result_type, unless_stopped
 from ..constant import Constant, fold, foldable
-from ..function import BuiltinValue, CellValue, FunctionValue, MethodValue
-from ..hashed import has_true_hash, hash_of
-from ..iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
-from ..klass import ClassValue, lookup
-from ..mapping import DictIterator, DictValue, ViewValue
-from ..mapping_proxy import MappingProxyValue
-from ..opaque_tensor import OpaqueTensor
-from ..operate import binary, compare
-from ..range import RangeValue
+from ..containers.mapping import DictIterator, DictValue, ViewValue
+from ..containers.mapping_proxy import MappingProxyValue
+from ..containers.object_key import has_true_hash, hash_of
+from ..containers.range import RangeValue
+from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..containers.set import SetValue
+from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ..iterators.iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
+from ..objects.class_value import ClassValue, lookup
+from ..objects.user_object import PLAIN_CLASS, SuperValue, UserObject
+from ..operators import binary, compare
 from ..registry import method, model_of, models
-from ..sequence import ListValue, Sequence, SliceValue, TupleValue
-from ..set import SetValue
-from ..symbolic_number import SymbolicNumber, calculate
-from ..tensor import TensorValue
-from ..user_object import PLAIN_CLASS, SuperValue, UserObject
+from ..tensor.opaque_tensor import OpaqueTensor
+from ..tensor.symbolic_number import SymbolicNumber, calculate
+from ..tensor.tensor import TensorValue
 from .optimizers import extreme, in_such_a_step
 
 if TYPE_CHECKING:
-    from ...interpret.interpreter import Interpreter
+    from ...tracing.interpreter import Interpreter
     from ..context import TraceContext
 
 
@@ -208,7 +208,7 @@ def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | 
         return default
     try:
         return obj.attribute(tx, attribute_name(name))
-    except Observed as error:
+    except ObservedException as error:
         if default is None or not issubclass(error.cls, AttributeError):
             raise
         return default
@@ -220,7 +220,7 @@ def builtin_hasattr(tx: TraceContext, obj: Value, name: Value) -> Value:
         return Constant(hasattr(obj.fake, attribute_name(name)))
     try:
         obj.attribute(tx, attribute_name(name))
-    except Observed as error:
+    except ObservedException as error:
         if not issubclass(error.cls, AttributeError):
             raise
         return Constant(False)
@@ -391,7 +391,7 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
-                return answered(found.call(tx, [], {}), cls, name)
+                return check_result_type(found.call(tx, [], {}), cls, name)
         if len(args) == 1 and isinstance(args[0], SymbolicNumber):
             return calculate(tx, cls, args[0]) or args[0]
         return fold(tx, cls, list(args), {})
@@ -450,7 +450,7 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
     if obj is None:
         return Constant("")
     if isinstance(obj, UserObject):
-        return answered(obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__")
+        return check_result_type(obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__")
     if isinstance(obj, Sequence | DictValue) and not rest:
         return builtin_repr(tx, obj)
     return fold(tx, str, [obj, *rest], {})
@@ -459,7 +459,7 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
 @models(repr)
 def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
-        return answered(obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__")
+        return check_result_type(obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__")
     if isinstance(obj, Sequence) and obj.cls in (list, tuple) and not obj.is_constant():
         left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
         return Constant(left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right)
@@ -475,7 +475,7 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
     if isinstance(obj, TensorValue):
         raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
     if isinstance(obj, UserObject):
-        return answered(obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__")
+        return check_result_type(obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__")
     if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
         return builtin_repr(tx, obj)
     return fold(tx, format, [obj, spec], {})

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils import checkpoint
 
-from ....backends.graph_calls import Checkpointed, cut
+from ....backends.graph.extracted_calls import Checkpointed, extract_subgraph
 from ....errors import GraphBreak
 from ..base import Value
-from ..graph_piece import interpreted, tensors_of
 from ..registry import models
-from ..tensor import TensorValue
+from ..tensor.graph_piece import interpret_without_effects, tensors_of
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -20,7 +20,7 @@ OPTIONS = ("preserve_rng_state", "debug", "early_stop")
 
 
 @models(checkpoint.checkpoint)
-def checkpointed(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
+def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
     reentrant = kwargs.pop("use_reentrant", None)
     if reentrant is None or reentrant.truth(tx):
         raise GraphBreak("unknown-call", "torch.utils.checkpoint.checkpoint() with use_reentrant=True")
@@ -29,11 +29,11 @@ def checkpointed(tx: TraceContext, function: Value, *args: Value, **kwargs: Valu
     options = {name: kwargs.pop(name).constant() for name in OPTIONS if name in kwargs}
     start = tx.graph.mark()
     looked = [tx.look(arg) for arg in (*args, *kwargs.values())]
-    traced = interpreted(tx, looked, torch.is_grad_enabled(), lambda: function.call(tx, list(args), kwargs))
+    traced = interpret_without_effects(tx, looked, torch.is_grad_enabled(), lambda: function.call(tx, list(args), kwargs))
     if not torch.is_grad_enabled() or not any(isinstance(v, TensorValue) and v.fake.requires_grad for v in [traced.value, *looked]):
         return traced.value
     results = traced.results(tx, "a checkpointed function")
-    piece = cut(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
+    piece = extract_subgraph(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
     inputs = [tx.graph.tensor_of(node) for node in piece.inputs]
     tx.graph.rollback(start)
     given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}

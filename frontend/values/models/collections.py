@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import Constant
-from ..deque import DequeValue
-from ..mapping import DictValue
-from ..operate import binary
+from ..containers.deque import DequeValue
+from ..containers.mapping import DictValue
+from ..operators import binary
 from ..registry import models
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import Constant
-from ..context_manager import NullManager
+from ..modes.mode_manager import NullManager
 from ..registry import models
 
 if TYPE_CHECKING:

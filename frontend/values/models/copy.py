@@ -16,17 +16,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
-from ..base import Observed, Value
+from ..base import ObservedException, Value
 from ..constant import Constant
-from ..deque import DequeValue
-from ..function import BuiltinValue, FunctionValue
-from ..klass import HEAP_TYPE, IMMUTABLE_TYPE, lookup
-from ..mapping import DictValue
+from ..containers.deque import DequeValue
+from ..containers.mapping import DictValue
+from ..containers.sequence import ListValue, TupleValue
+from ..containers.set import SetValue
+from ..functions.function import BuiltinValue, FunctionValue
+from ..objects.class_value import HEAP_TYPE, IMMUTABLE_TYPE, lookup
+from ..objects.user_object import UserObject, instance_dict
 from ..registry import models
-from ..sequence import ListValue, TupleValue
-from ..set import SetValue
-from ..tensor import TensorValue
-from ..user_object import UserObject, instance_dict
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -55,7 +55,7 @@ def is_captured(obj: UserObject) -> bool:
     return by_statement and inside and all(in_python(cls, name) for name in ways) and lookup(cls, "__getnewargs_ex__")[0] is None
 
 
-def reconstructed(tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]) -> Value:
+def reconstruct(tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]) -> Value:
     """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` hears of the copy before it is filled."""
     if lookup(obj.cls, "__reduce__")[0] is not object:
         return by_reduction(tx, obj, obj.method(tx, "__reduce__", [], {}), each, note)
@@ -86,7 +86,7 @@ def slots_of(tx: TraceContext, obj: UserObject) -> dict[str, Value]:
     for name in names:
         try:
             found[name] = obj.attribute(tx, name)
-        except Observed as error:
+        except ObservedException as error:
             if not issubclass(error.cls, AttributeError):
                 raise
     return found
@@ -162,7 +162,7 @@ def shallow(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject) and type(getattr(obj.cls, "__copy__", None)) is FunctionType:
         return obj.method(tx, "__copy__", [], {})
     if isinstance(obj, UserObject) and is_captured(obj):
-        return reconstructed(tx, obj, lambda part: part, lambda made: None)
+        return reconstruct(tx, obj, lambda part: part, lambda made: None)
     raise GraphBreak("unknown-call", f"copy.copy() of {obj.describe()}")
 
 
@@ -270,7 +270,7 @@ class DeepCopy:
             return obj.method(self.tx, "__deepcopy__", [self.memo], {})
         if not is_captured(obj):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        return reconstructed(self.tx, obj, self.copy, functools.partial(self.made.__setitem__, obj))
+        return reconstruct(self.tx, obj, self.copy, functools.partial(self.made.__setitem__, obj))
 
 
 def fills_its_storage(tensor: torch.Tensor) -> bool:

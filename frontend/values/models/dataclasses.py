@@ -8,11 +8,11 @@ from ....errors import GraphBreak
 from ....guards.source import AttrSource
 from ..base import Value
 from ..constant import Constant
-from ..facts import Facts
-from ..klass import ClassValue
+from ..containers.sequence import TupleValue
+from ..objects.class_value import ClassValue
+from ..objects.frozen_object import FrozenObject
+from ..objects.user_object import UserObject
 from ..registry import models
-from ..sequence import TupleValue
-from ..user_object import UserObject
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -24,7 +24,7 @@ def _class_of(obj: Value) -> type:
 
 @models(dataclasses.fields)
 def fields(tx: TraceContext, obj: Value) -> Value:
-    return TupleValue([Facts(field) for field in fields_of(_class_of(obj))])
+    return TupleValue([FrozenObject(field) for field in fields_of(_class_of(obj))])
 
 
 def fields_of(cls: type) -> tuple[Any, ...]:

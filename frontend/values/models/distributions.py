@@ -8,9 +8,9 @@ from torch.distributions import constraints, utils
 
 from ..base import Value
 from ..constant import Constant
-from ..facts import Facts
+from ..objects.frozen_object import FrozenObject
 from ..registry import models
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -22,7 +22,7 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
     real = getattr(wrapped, "real", None)
     if real is None:
         raise wrapped.unsupported("as a lazy property")
-    return Facts(utils._lazy_property_and_property(real))
+    return FrozenObject(utils._lazy_property_and_property(real))
 
 
 @models(constraints._Symmetric.check)

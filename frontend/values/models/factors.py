@@ -9,7 +9,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from ..base import Value
 from ..constant import Constant
 from ..registry import method, models
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -36,7 +36,7 @@ def factor(tx: TraceContext, self: TensorValue, other: Value, number: Value | No
     return converted
 
 
-def _scaled(name: str, sign: int) -> None:
+def add_scaled(name: str, sign: int) -> None:
     """self + alpha * other, or self - alpha * other: the kernels of both round once, as that of addcmul does."""
     in_place = name.endswith("_")
 
@@ -59,7 +59,7 @@ def _scaled(name: str, sign: int) -> None:
 
 
 for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):
-    _scaled(_name, _sign)
+    add_scaled(_name, _sign)
 
 
 @models(torch.full_like)

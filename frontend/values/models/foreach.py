@@ -8,9 +8,9 @@ import torch
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..containers.sequence import ListValue, TupleValue
 from ..registry import models
-from ..sequence import ListValue, TupleValue
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

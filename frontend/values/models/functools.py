@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..comparison_key import KeyMaker
-from ..function import BuiltinValue, FunctionValue, MethodValue, PartialValue
-from ..klass import lookup
+from ..functions.function import BuiltinValue, FunctionValue, MethodValue, PartialValue
+from ..objects.class_value import lookup
+from ..objects.comparison_key import KeyMaker
 from ..registry import models
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from torch.utils import _pytree
 
 from ..base import Value
 from ..constant import Constant
-from ..forward_mode import ForwardMode
+from ..modes.forward_mode import ForwardMode
 from ..registry import models
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 from .torch_policy import allow
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from torch._ops import HigherOrderOperator
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..objects.user_object import UserObject
 from ..registry import models
-from ..tensor import TensorValue
-from ..user_object import UserObject
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

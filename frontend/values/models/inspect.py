@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..facts import Facts
-from ..function import BuiltinValue, FunctionValue, MethodValue
-from ..klass import ClassValue
+from ..functions.function import BuiltinValue, FunctionValue, MethodValue
+from ..objects.class_value import ClassValue
+from ..objects.frozen_object import FrozenObject
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -47,4 +47,4 @@ def signature(tx: TraceContext, obj: Value) -> Value:
     real = inspect.signature(function.real)
     if bound:
         real = real.replace(parameters=list(real.parameters.values())[1:])
-    return Facts(real)
+    return FrozenObject(real)

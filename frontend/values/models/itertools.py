@@ -8,30 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
-from ....guards.iterators import GROUP
-from ....guards.source import Source
-from ..base import Observed, Value
+from ..base import ObservedException, Value
 from ..constant import Constant
-from ..facts import Facts
-from ..iterator import Iterator
-from ..operate import binary
+from ..containers.sequence import TupleValue
+from ..iterators.iterator import Iterator
+from ..operators import binary
 from ..registry import models
-from ..sequence import ListValue, TupleValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
-
-BATCHED = getattr(itertools, "batched", None)  # since 3.12
-
-
-def _has_strict(made: Any) -> bool:
-    try:
-        return bool(made((), 1, strict=True))
-    except TypeError:
-        return False
-
-
-BATCHES_MAY_BE_STRICT = _has_strict(BATCHED)
 
 
 class Count(Iterator):
@@ -41,8 +26,8 @@ class Count(Iterator):
     cls = itertools.count
     moves = ("value",)
 
-    def __init__(self, value: Value, step: Value, source: Source | None = None) -> None:
-        super().__init__(source)
+    def __init__(self, value: Value, step: Value) -> None:
+        super().__init__()
         self.value, self.step = value, step
 
     def next(self, tx: TraceContext) -> Value:
@@ -51,32 +36,6 @@ class Count(Iterator):
         tx.effects.change(self)
         self.value = following
         return given
-
-
-class Cycle(Iterator):
-    """itertools.cycle: reads an iterator once, and gives what it has read from then on."""
-
-    __slots__ = ("inner", "items", "index")
-    cls = itertools.cycle
-    moves = ("inner", "items", "index")
-
-    def __init__(self, inner: Value | None) -> None:
-        super().__init__()
-        self.inner = inner
-        self.items: list[Value] = []
-        self.index = 0
-
-    def next(self, tx: TraceContext) -> Value | None:
-        item = None if self.inner is None else self.inner.next(tx)
-        tx.effects.change(self)
-        if item is not None:
-            self.items.append(tx.look(item))
-            return self.items[-1]
-        self.inner = None
-        if not self.items:
-            return None
-        self.index += 1
-        return self.items[(self.index - 1) % len(self.items)]
 
 
 class Repeat(Iterator):
@@ -165,15 +124,26 @@ class Slice(Iterator):
         return item
 
 
-class Accumulate(Iterator):
+class OneFrameIterator(Iterator):
+    """An iterator that generated code cannot make again half-way: a break while it is in use comes before `born`, where
+    it was made, and Python runs it."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+
+
+class Accumulate(OneFrameIterator):
     """itertools.accumulate. `pending`: a start that has not been given yet."""
 
     __slots__ = ("inner", "function", "total", "pending")
     cls = itertools.accumulate
     moves = ("total", "pending")
 
-    def __init__(self, inner: Value, function: Value | None, initial: Value | None, source: Source | None = None) -> None:
-        super().__init__(source)
+    def __init__(self, inner: Value, function: Value | None, initial: Value | None, born: int) -> None:
+        super().__init__(born)
         self.inner, self.function, self.total, self.pending = inner, function, initial, initial is not None
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -193,16 +163,16 @@ class Accumulate(Iterator):
         return item
 
 
-class ZipLongest(Iterator):
+class ZipLongest(OneFrameIterator):
     """itertools.zip_longest; None stands for an iterator that has ended."""
 
     __slots__ = ("inners", "fill")
     cls = itertools.zip_longest
     moves = ("inners",)
 
-    def __init__(self, inners: Sequence[Value | None], fill: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.inners = list(inners)
+    def __init__(self, inners: Sequence[Value], fill: Value, born: int) -> None:
+        super().__init__(born)
+        self.inners: list[Value | None] = list(inners)
         self.fill = fill
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -212,7 +182,7 @@ class ZipLongest(Iterator):
         for position, inner in enumerate(self.inners):
             try:
                 item = None if inner is None else inner.next(tx)
-            except Observed:
+            except ObservedException:
                 tx.effects.change(self)
                 self.inners = [None] * len(self.inners)  # an error ends it
                 raise
@@ -225,15 +195,15 @@ class ZipLongest(Iterator):
         return TupleValue(items)
 
 
-class Pairwise(Iterator):
+class Pairwise(OneFrameIterator):
     """itertools.pairwise; `old` is the item that the next pair begins with."""
 
     __slots__ = ("inner", "old", "busy")
     cls = itertools.pairwise
     moves = ("inner", "old")
 
-    def __init__(self, inner: Value) -> None:
-        super().__init__()
+    def __init__(self, inner: Value, born: int) -> None:
+        super().__init__(born)
         self.inner: Value | None = inner
         self.old: Value | None = None
         self.busy = False
@@ -259,38 +229,6 @@ class Pairwise(Iterator):
         pair = TupleValue([self.old, new])
         self.old = new
         return pair
-
-
-class Batches(Iterator):
-    """itertools.batched; `strict`: the last batch must be as long as the others."""
-
-    __slots__ = ("inner", "size", "strict")
-    cls = BATCHED or object
-    moves = ("inner",)
-
-    def __init__(self, inner: Value | None, size: int, strict: bool, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.inner, self.size, self.strict = inner, size, strict
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.inner is None:
-            return None
-        items: list[Value] = []
-        try:
-            while len(items) < self.size and (item := self.inner.next(tx)) is not None:
-                items.append(tx.look(item))
-        except Observed:
-            self._end(tx)
-            raise
-        if not items or (self.strict and len(items) < self.size):
-            self._end(tx)
-            if items:
-                raise tx.throw(ValueError, "batched(): incomplete batch")
-        return TupleValue(items) if items else None
-
-    def _end(self, tx: TraceContext) -> None:
-        tx.effects.change(self)
-        self.inner = None
 
 
 class Flat(Iterator):
@@ -328,11 +266,6 @@ def count(tx: TraceContext, start: Value | None = None, step: Value | None = Non
     if not all(given is None or issubclass(given.python_type(), int | float | complex | torch.Tensor) for given in (start, step)):
         raise GraphBreak("unknown-call", "itertools.count() with an argument that is no number")
     return Count(start or Constant(0), step or Constant(1))
-
-
-@models(itertools.cycle)
-def cycle(tx: TraceContext, items: Value) -> Value:
-    return Cycle(items.iterator(tx))
 
 
 @models(itertools.repeat)
@@ -377,12 +310,12 @@ def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) ->
 
 @models(itertools.zip_longest)
 def zip_longest(tx: TraceContext, *iterables: Value, fillvalue: Value | None = None) -> Value:
-    return ZipLongest([iterable.iterator(tx) for iterable in iterables], fillvalue or Constant(None))
+    return ZipLongest([iterable.iterator(tx) for iterable in iterables], fillvalue or Constant(None), tx.place())
 
 
 @models(itertools.pairwise)
 def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
-    return Pairwise(iterable.iterator(tx))
+    return Pairwise(iterable.iterator(tx), tx.place())
 
 
 @models(itertools.combinations)
@@ -411,246 +344,29 @@ def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Valu
 
 @models(itertools.accumulate)
 def accumulate(tx: TraceContext, iterable: Value, func: Value | None = None, *, initial: Value | None = None) -> Value:
-    return Accumulate(iterable.iterator(tx), given(func), given(initial))
+    return Accumulate(iterable.iterator(tx), optional_argument(func), optional_argument(initial), tx.place())
 
 
-def given(value: Value | None) -> Value | None:
+def optional_argument(value: Value | None) -> Value | None:
     """An argument, if it is not None."""
     return None if value is None or (value.is_constant() and value.constant() is None) else value
 
 
-class ByFunction(Iterator):
-    """An iterator that asks a function about the items of another one."""
-
-    __slots__ = ("function", "inner")
-    moves = ("function", "inner")
-
-    def __init__(self, function: Value, inner: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.function, self.inner = function, inner
-
-    def pull(self, tx: TraceContext) -> Value | None:
-        """The next item of the inner iterator."""
-        item = self.inner.next(tx)
-        return None if item is None else tx.look(item)
-
-    def holds(self, tx: TraceContext, item: Value) -> bool:
-        return self.function.call(tx, [item], {}).truth(tx)
-
-
-class TakeWhile(ByFunction):
-    """itertools.takewhile; once it has stopped it walks nothing."""
-
-    __slots__ = ()
-    cls = itertools.takewhile
-
-    def next(self, tx: TraceContext) -> Value | None:
-        item = self.pull(tx)
-        if item is None or self.holds(tx, item):
-            return item
-        tx.effects.change(self)
-        self.inner = TupleValue([]).iterator(tx)
-        return None
-
-
-class DropWhile(ByFunction):
-    """itertools.dropwhile; once it has started no item is dropped."""
-
-    __slots__ = ()
-    cls = itertools.dropwhile
-
-    def next(self, tx: TraceContext) -> Value | None:
-        item = self.pull(tx)
-        while item is not None and not (self.function.is_constant() and self.function.constant() is bool_of_none):
-            if not self.holds(tx, item):
-                tx.effects.change(self)
-                self.function = Facts(bool_of_none)
-                break
-            item = self.pull(tx)
-        return item
-
-
-def bool_of_none(item: Any) -> bool:
-    """The function of a dropwhile that has started."""
-    return False
-
-
-class FilterFalse(ByFunction):
-    """itertools.filterfalse."""
-
-    __slots__ = ()
-    cls = itertools.filterfalse
-
-    def next(self, tx: TraceContext) -> Value | None:
-        by_truth = self.function.is_constant() and self.function.constant() is None
-        while (item := self.pull(tx)) is not None:
-            if not (item.truth(tx) if by_truth else self.holds(tx, item)):
-                return item
-        return None
-
-
-class StarMap(ByFunction):
+class StarMap(OneFrameIterator):
     """itertools.starmap."""
 
-    __slots__ = ()
+    __slots__ = ("function", "inner")
     cls = itertools.starmap
 
-    def next(self, tx: TraceContext) -> Value | None:
-        item = self.pull(tx)
-        return None if item is None else self.function.call(tx, tx.unpack(item), {})
-
-
-class Compress(Iterator):
-    """itertools.compress."""
-
-    __slots__ = ("inner", "selectors")
-    cls = itertools.compress
-
-    def __init__(self, inner: Value, selectors: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.inner, self.selectors = inner, selectors
+    def __init__(self, function: Value, inner: Value, born: int) -> None:
+        super().__init__(born)
+        self.function, self.inner = function, inner
 
     def next(self, tx: TraceContext) -> Value | None:
-        while (item := self.inner.next(tx)) is not None:
-            selector = self.selectors.next(tx)
-            if selector is None:
-                return None
-            if tx.look(selector).truth(tx):
-                return tx.look(item)
-        return None
-
-
-class GroupBy(Iterator):
-    """itertools.groupby: groups share its inner iterator, and asking for the next group skips the rest of the current one."""
-
-    __slots__ = ("inner", "key", "at", "ahead", "current")
-    cls = itertools.groupby
-    moves = ("ahead", "at", "current")
-
-    def __init__(self, inner: Value, key: Value | None, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.inner, self.key = inner, key
-        self.ahead: tuple[Value, Value] | None = None  # (key, item) read last, unless the item was given
-        self.at: Value | None = None  # key of the current group
-        self.current: Group | None = None
-
-    def step(self, tx: TraceContext) -> bool:
-        """Reads the item ahead; whether there is one."""
         item = self.inner.next(tx)
-        if item is None:
-            return False
-        item = tx.look(item)
-        key = item if self.key is None else self.key.call(tx, [item], {})
-        tx.effects.change(self)
-        tx.count_instruction()
-        self.ahead = (key, item)
-        return True
-
-    def next(self, tx: TraceContext) -> Value | None:
-        tx.effects.change(self)
-        self.current = None
-        while self.ahead is None or (self.at is not None and tx.equal(tx.look(self.at), tx.look(self.ahead[0]))):
-            if not self.step(tx):
-                return None
-        tx.effects.change(self)
-        self.at = tx.look(self.ahead[0])
-        self.current = Group(self, self.at)
-        return TupleValue([self.at, self.current])
-
-
-class Group(Iterator):
-    """One group of an itertools.groupby."""
-
-    __slots__ = ("of", "key")
-    cls = GROUP
-
-    def __init__(self, of: GroupBy, key: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.of, self.key = of, key
-
-    def is_current(self) -> bool:
-        return self.of.current is self
-
-    def next(self, tx: TraceContext) -> Value | None:
-        of = self.of
-        if not self.is_current() or (of.ahead is None and not of.step(tx)):
-            return None
-        assert of.ahead is not None
-        key, item = of.ahead
-        if not tx.equal(tx.look(self.key), tx.look(key)):
-            return None
-        tx.effects.change(of)
-        of.ahead = None
-        return item
-
-
-class Tee(Iterator):
-    """One of the iterators that itertools.tee makes: items read by any are kept for the others."""
-
-    __slots__ = ("inner", "read", "index", "born")
-    cls = type(itertools.tee([])[0])
-    moves = ("index",)
-
-    def __init__(self, inner: Value, read: ListValue, born: int) -> None:
-        super().__init__()
-        self.inner, self.read, self.index, self.born = inner, read, 0, born
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.index == len(self.read.items):
-            item = self.inner.next(tx)
-            if item is None:
-                return None
-            tx.effects.change(self.read)
-            self.read.items.append(tx.look(item))
-        tx.effects.change(self)
-        self.index += 1
-        return self.read.items[self.index - 1]
-
-
-@models(itertools.takewhile)
-def takewhile(tx: TraceContext, function: Value, iterable: Value) -> Value:
-    return TakeWhile(function, iterable.iterator(tx))
-
-
-@models(itertools.dropwhile)
-def dropwhile(tx: TraceContext, function: Value, iterable: Value) -> Value:
-    return DropWhile(function, iterable.iterator(tx))
-
-
-@models(itertools.filterfalse)
-def filterfalse(tx: TraceContext, function: Value, iterable: Value) -> Value:
-    return FilterFalse(function, iterable.iterator(tx))
+        return None if item is None else self.function.call(tx, tx.unpack(tx.look(item)), {})
 
 
 @models(itertools.starmap)
 def starmap(tx: TraceContext, function: Value, iterable: Value) -> Value:
-    return StarMap(function, iterable.iterator(tx))
-
-
-@models(itertools.compress)
-def compress(tx: TraceContext, data: Value, selectors: Value) -> Value:
-    return Compress(data.iterator(tx), selectors.iterator(tx))
-
-
-@models(itertools.groupby)
-def groupby(tx: TraceContext, iterable: Value, key: Value | None = None) -> Value:
-    by_item = key is None or (key.is_constant() and key.constant() is None)
-    return GroupBy(iterable.iterator(tx), None if by_item else key)
-
-
-@models(itertools.tee)
-def tee(tx: TraceContext, iterable: Value, n: Value | None = None) -> Value:
-    if n is not None and number(tx, n) < 0:
-        raise tx.throw(ValueError, "n must be >= 0")
-    inner, read, born = iterable.iterator(tx), ListValue([]), tx.place()
-    return TupleValue([Tee(inner, read, born) for _ in range(2 if n is None else n.constant())])
-
-
-if BATCHED is not None:
-
-    @models(BATCHED)
-    def batched(tx: TraceContext, iterable: Value, n: Value, **options: Value) -> Value:
-        strict = options.pop("strict", None)
-        if options or number(tx, n) < 1 or (strict is not None and not BATCHES_MAY_BE_STRICT):
-            raise GraphBreak("unknown-call", "itertools.batched() with these arguments")
-        return Batches(iterable.iterator(tx), number(tx, n), strict is not None and strict.truth(tx))
+    return StarMap(function, iterable.iterator(tx), tx.place())

@@ -10,10 +10,10 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource
 from ..base import Value
 from ..constant import Constant
-from ..output import Output, write_record, written_by_handlers
+from ..objects.user_object import UserObject
+from ..program_output import Output, write_record, written_by_handlers
 from ..registry import models
-from ..symbolic_number import SymbolicNumber
-from ..user_object import UserObject
+from ..tensor.symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -38,10 +38,10 @@ def get_logger(tx: TraceContext, name: Value | None = None) -> Value:
 
 @models(logging.Logger.isEnabledFor)
 def is_enabled_for(tx: TraceContext, logger: Value, level: Value) -> Value:
-    return Constant(enabled(tx, logger, level.constant()))
+    return Constant(is_enabled(tx, logger, level.constant()))
 
 
-def enabled(tx: TraceContext, logger: Value, level: int) -> bool:
+def is_enabled(tx: TraceContext, logger: Value, level: int) -> bool:
     """Whether the logger writes at a level; relied on."""
     if not isinstance(logger, UserObject) or logger.real is None or logger.attrs:
         raise GraphBreak("output", f"{logger.describe()}")
@@ -56,21 +56,21 @@ def answers(level: int, expected: bool) -> Callable[[Any], bool]:
 
 def tell(tx: TraceContext, logger: Value, level: int, message: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """logger.log(level, message, *args, **kwargs)."""
-    if not enabled(tx, logger, level):
+    if not is_enabled(tx, logger, level):
         return Constant(None)
     assert isinstance(logger, UserObject)
     if kwargs or not message.is_constant() or not written_by_handlers(logger.real):
         raise GraphBreak("output", f"the logger {logger.real.name}")
     tx.guard(logger.source, Kind.PYTHON, ("written_by_handlers", written_by_handlers))
     if not all(arg.is_constant() or isinstance(arg, SymbolicNumber) for arg in args):
-        message, args = Constant(formatted(tx, message.constant(), args)), ()
+        message, args = Constant(record_text(tx, message.constant(), args)), ()
     line, code = tx.line()
     where = (Constant(level), Constant(code.co_filename), Constant(line), Constant(code.co_name))
     tx.effects.output(Output(write_record, (logger, *where, message, *args), tx.place()))
     return Constant(None)
 
 
-def formatted(tx: TraceContext, message: Any, args: tuple[Value, ...]) -> str:
+def record_text(tx: TraceContext, message: Any, args: tuple[Value, ...]) -> str:
     """The text of a record, with nothing left to format."""
     try:
         given = tuple(arg.literal(tx) for arg in args)

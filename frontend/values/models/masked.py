@@ -7,7 +7,7 @@ from torch.masked import _ops
 
 from ..base import Value
 from ..registry import models
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..base import Value
 from ..constant import fold
 from ..registry import models
-from ..symbolic_number import FUNCTIONS, SymbolicNumber, calculate
+from ..tensor.symbolic_number import FUNCTIONS, SymbolicNumber, calculate
 
 if TYPE_CHECKING:
     from ..context import TraceContext

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..getter import GetterValue
-from ..operate import BINARY, COMPARE, IN_PLACE, UNARY, binary, compare, contains, unary
+from ..functions.attribute_getter import GetterValue
+from ..operators import BINARY, COMPARE, IN_PLACE, UNARY, binary, compare, contains, unary
 from ..registry import models
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from torch.optim import _adafactor, asgd, optimizer, radam
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..function import FunctionValue
+from ..containers.sequence import ListValue
+from ..functions.function import FunctionValue
 from ..registry import method, models
-from ..sequence import ListValue
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

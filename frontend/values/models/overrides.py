@@ -9,11 +9,11 @@ import torch.overrides
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..klass import ClassValue
+from ..containers.sequence import TupleValue
+from ..objects.class_value import ClassValue
 from ..registry import method, models
-from ..sequence import TupleValue
-from ..tensor import TensorValue
-from ..tensor_subclass import TensorObject, asked, by_default, found_in, is_captured
+from ..tensor.tensor import TensorValue
+from ..tensor.tensor_subclass import TensorObject, by_default, call_torch_function, found_in, is_captured
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -35,7 +35,7 @@ def has_torch_function(tx: TraceContext, *args: Value) -> Value:
 @models(torch.overrides.handle_torch_function)
 def handle_torch_function(tx: TraceContext, api: Value, relevant: Value, *args: Value, **kwargs: Value) -> Value:
     named = tx.build_dict([(Constant(name), value) for name, value in kwargs.items()])
-    return asked(tx, api, found_in(tx, [relevant]), [TupleValue(list(args)), named])
+    return call_torch_function(tx, api, found_in(tx, [relevant]), [TupleValue(list(args)), named])
 
 
 @method(torch.Tensor, "as_subclass")

@@ -9,10 +9,10 @@ import torch.autograd.profiler
 
 from ....errors import GraphBreak
 from ....guards.source import DictItem, InstanceDict, ModuleSource
-from ..annotation import Annotation, DispatchWithoutSubclasses
 from ..base import Value
 from ..constant import Constant
-from ..function import FunctionValue
+from ..functions.function import FunctionValue
+from ..modes.profiler_range import Annotation, DispatchWithoutSubclasses
 from ..registry import models
 
 if TYPE_CHECKING:

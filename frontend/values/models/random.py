@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ....backends.value_errors import may_draw
+from ....backends.graph.runtime_errors import may_draw
 from ....errors import GraphBreak
 from ....guards.source import EnteredRandomState
 from ..base import Value
 from ..constant import Constant
-from ..context_manager import NullManager
-from ..function import BuiltinValue
-from ..graph_piece import NoEffects
-from ..random_state import RandomState
+from ..functions.function import BuiltinValue
+from ..modes.mode_manager import NullManager
 from ..registry import models
-from ..tensor import TensorValue
+from ..tensor.graph_piece import NoEffects
+from ..tensor.random_state import RandomState
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STATE = torch.get_rng_state()  # for its size and dtype
 
 
-def untouched(tx: TraceContext, what: str) -> RandomState:
+def fresh_random_state(tx: TraceContext, what: str) -> RandomState:
     """The generator, to be changed, where the program has done nothing to it so far."""
     state = tx.random
     used = state.seed is not None or state.stored is not None or any(map(may_draw, tx.graph.nodes))
@@ -35,7 +35,7 @@ def untouched(tx: TraceContext, what: str) -> RandomState:
 
 @models(torch.get_rng_state)
 def get_rng_state(tx: TraceContext) -> Value:
-    state = untouched(tx, "torch.get_rng_state()")
+    state = fresh_random_state(tx, "torch.get_rng_state()")
     if state.kept:  # each call makes a tensor, and guards one for all
         raise GraphBreak("unknown-call", "a second torch.get_rng_state()")
     state.kept = True
@@ -46,7 +46,7 @@ def get_rng_state(tx: TraceContext) -> Value:
 def manual_seed(tx: TraceContext, seed: Value) -> Value:
     if not (seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64):
         raise GraphBreak("unknown-call", f"torch.manual_seed() of {seed.describe()}")
-    untouched(tx, "torch.manual_seed()").seed = seed.constant()
+    fresh_random_state(tx, "torch.manual_seed()").seed = seed.constant()
     return BuiltinValue(torch.default_generator)
 
 

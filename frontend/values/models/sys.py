@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ....guards.source import AttrSource
 from ..base import Lazy, Value
-from ..handled import Traceback
+from ..containers.sequence import TupleValue
+from ..objects.current_exception import Traceback
 from ..registry import models
-from ..sequence import TupleValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

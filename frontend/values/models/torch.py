@@ -11,10 +11,10 @@ from ....guards.guard import Kind
 from ....guards.source import TensorProperty
 from ..base import Value
 from ..constant import Constant, fold
-from ..context_manager import AUTOCASTS, GRAD_MODES, ModeManager
+from ..containers.sequence import Sequence, TupleValue
+from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
-from ..sequence import Sequence, TupleValue
-from ..tensor import TensorValue
+from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -169,6 +169,36 @@ def torch_check(tx: TraceContext, condition: Value, message: Value | None = None
     if condition.truth(tx):
         return Constant(None)
     raise GraphBreak("exception-leaves", "RuntimeError of torch._check")
+
+
+@models(torch.diff)
+def torch_diff(
+    tx: TraceContext, input: Value, n: Value | None = None, dim: Value | None = None, prepend: Value | None = None,
+    append: Value | None = None,
+) -> Value:  # fmt: skip
+    """Where sizes vary, what it consists of: some versions of torch read the sizes as numbers."""
+    parts = [part for part in (prepend, input, append) if part is not None and not (isinstance(part, Constant) and part.constant() is None)]
+    n, dim = n or Constant(1), dim or Constant(-1)
+    times, along = n.constant(), dim.constant()
+    varies = all(isinstance(part, TensorValue) for part in parts) and any(has_symbols(part) for part in parts)
+    if not varies or type(times) is not int or times < 1 or type(along) is not int:
+        more = {"prepend": prepend, "append": append}
+        given = {name: value for name, value in more.items() if value is not None}
+        return tx.graph.call("call_function", torch.diff, [input, n, dim], given)
+    value = input if len(parts) == 1 else tx.graph.call("call_function", torch.cat, [TupleValue(parts), dim], {})
+    for _ in range(times):
+        later = tx.graph.call("call_function", SLICE, [value, dim, Constant(1)], {})
+        earlier = tx.graph.call("call_function", SLICE, [value, dim, Constant(0), Constant(-1)], {})
+        boolean = isinstance(value, TensorValue) and value.fake.dtype is torch.bool
+        value = tx.graph.call("call_function", torch.logical_xor if boolean else torch.sub, [later, earlier], {})
+    return value
+
+
+SLICE = torch.ops.aten.slice.Tensor
+
+
+def has_symbols(value: Value) -> bool:
+    return isinstance(value, TensorValue) and not all(isinstance(size, int) for size in value.fake.shape)
 
 
 # tensor methods with Python results

@@ -17,7 +17,8 @@ import torch._ops
 import torch.functional
 import torch.nn.functional as F
 
-from ..function import FunctionValue
+from ..disabled import disabled_reason, is_disabled
+from ..functions.function import FunctionValue
 
 ALLOWED: set[int] = set()  # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
 ALLOWED_OBJECTS: list[Any] = []
@@ -129,8 +130,8 @@ LOOKED_INTO = {
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     """Why a Python function is not looked into: (break reason, detail); None when it is."""
     real = function.real
-    if real is not None and getattr(real, "_framejit_disable", False):
-        return "disabled-call", function.name
+    if real is not None and is_disabled(real):
+        return "disabled-call", disabled_reason(real, function.name)
     module = function.globals.get("__name__", "")
     parts = module.split(".") if isinstance(module, str) else []
     if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
@@ -142,7 +143,7 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     return None
 
 
-def unwrapped(function: types.FunctionType) -> types.FunctionType:
+def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
     """Past what torch, and torch.compile when it is used in the same process, puts around methods of nn.Module and of optimizers."""
     name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
     cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name)

@@ -10,9 +10,9 @@ from ....guards.guard import Kind
 from ....guards.source import ModuleSource
 from ..base import Value
 from ..constant import Constant
-from ..facts import Facts
-from ..klass import ClassValue
-from ..output import Output, raises, shown_by, warn_from
+from ..objects.class_value import ClassValue
+from ..objects.frozen_object import FrozenObject
+from ..program_output import Output, raises, shown_by, warn_from
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def warn(
     if shown == "others" or raises(*told):
         raise GraphBreak("output", "warnings.warn()")
     tx.guard(ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown)))
-    where = (Constant(code.co_filename), Constant(line), Facts(namespace))
+    where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(Output(warn_from, (message, category, *where), tx.place(), shown == "list"))
     return Constant(None)
 

@@ -24,7 +24,7 @@ def graph(grad):
 def test_order_on_a_device(monkeypatch, grad, order):
     monkeypatch.setattr(candidates, "device_types", lambda gm: {"cuda"})
     monkeypatch.setattr(candidates, "unsafe", lambda gm: "")
-    monkeypatch.setattr(candidates, "refusal", lambda backend, gm: "")
+    monkeypatch.setattr(candidates, "reason_to_refuse", lambda backend, gm: "")
     with torch.set_grad_enabled(grad):
         assert [backend.name for backend in candidates.choice(graph(grad), Plan()).backends] == order
         assert [backend.name for backend in candidates.choice(graph(grad), Plan(mode="max-autotune-no-cudagraphs")).backends][0] == "native"

@@ -336,3 +336,51 @@ def test_cuda_graphs_that_are_required_raise_where_there_is_no_device():
         framejit.compile(work, backend="autotune", options={"cudagraphs": "require"})(*inputs())
     with pytest.raises(framejit.RequirementError, match="no CUDA device"):
         framejit.compile(work, backend="cudagraphs", options={"cudagraphs": "require"})(*inputs())
+
+
+def writes_beyond(gm, example_inputs):
+    """Also into memory beside the input that the graph writes."""
+
+    def run(*args):
+        results = gm.forward(*args)
+        args[0].detach().as_strided((1,), (1,), args[0].storage_offset() + args[0].numel()).zero_()
+        return results
+
+    return run
+
+
+def runs_while_it_compiles(gm, example_inputs):
+    gm.forward(*example_inputs)
+    return gm.forward
+
+
+def write_two(a, b, w):
+    a.add_(1)
+    b.mul_(2)
+    return a @ w + b, a.sin()
+
+
+def two_in_one_memory():
+    source = torch.Generator().manual_seed(0)
+    base = torch.randn(130, 64, generator=source)
+    return base, (base[1:65], base[66:], torch.randn(64, 64, generator=source))
+
+
+@pytest.mark.parametrize(("candidate", "said"), [(writes_beyond, "memory between inputs"), (runs_while_it_compiles, "")])
+def test_memory_that_is_written_is_looked_at_and_nothing_else_changes(candidate, said, register, tuned):
+    register(candidate.__name__, candidate)
+    compiled, told = tuned(write_two, candidate.__name__, isolate=False)
+    base, args = two_in_one_memory()
+    same, others = two_in_one_memory()
+    with torch.no_grad():
+        assert all(map(torch.equal, compiled(*args), write_two(*others)))
+    assert torch.equal(base, same)
+    (choice,) = told()
+    assert said in dict(choice.struck).get(candidate.__name__, "")
+
+
+def test_a_backend_by_name_may_run_the_graph_while_it_compiles():
+    base, args = two_in_one_memory()
+    same, others = two_in_one_memory()
+    assert all(map(torch.equal, framejit.compile(write_two, backend=runs_while_it_compiles)(*args), write_two(*others)))
+    assert torch.equal(base, same)

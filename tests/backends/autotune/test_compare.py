@@ -3,11 +3,11 @@ import pytest
 import torch
 from framejit.backends.autotune.compare import difference, rounds_products
 from framejit.backends.autotune.identity import versions
-from framejit.backends.autotune.trial import Ran
+from framejit.backends.autotune.trial import RunResult
 
 
 def ran(*results, inputs=()):
-    return Ran(list(results), [], list(inputs))
+    return RunResult(list(results), [], list(inputs))
 
 
 def judge(got, wanted, exact=None):
@@ -72,6 +72,6 @@ def test_each_of_torchs_settings_of_precision_is_seen():
 def test_a_gradient_of_nothing_but_rounding(off, said, exact):
     noise = torch.randn(1000, generator=torch.Generator().manual_seed(1))
     large = EXACT.float()
-    wanted, got = Ran([], [large, 1e-8 * noise], []), Ran([], [large, off * noise.flip(0)], [])
-    found = difference(got, wanted, lambda: Ran([], [EXACT, torch.zeros(1000).double()], []) if exact else None)
+    wanted, got = RunResult([], [large, 1e-8 * noise], []), RunResult([], [large, off * noise.flip(0)], [])
+    found = difference(got, wanted, lambda: RunResult([], [EXACT, torch.zeros(1000).double()], []) if exact else None)
     assert said in found and bool(said) == bool(found)

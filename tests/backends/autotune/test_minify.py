@@ -9,7 +9,7 @@ import framejit
 import pytest
 import torch
 from framejit.__main__ import main
-from framejit.backends.autotune.minify import MAIN, Minifier, NoReproError, Repro, kind_of, reduced
+from framejit.backends.autotune.minify import MAIN, Minifier, NoReproError, Repro, kind_of, reduce_list
 
 PLANTED = """
 import ctypes
@@ -122,7 +122,7 @@ def test_an_exception_of_another_kind_is_another_failure():
 
 @pytest.mark.parametrize("needed", [[3], [0, 9], [2, 3, 7], []])
 def test_lists_are_reduced_to_what_is_needed(needed):
-    assert reduced(list(range(10)), lambda kept: set(needed) <= set(kept)) == needed
+    assert reduce_list(list(range(10)), lambda kept: set(needed) <= set(kept)) == needed
 
 
 def test_a_repro_that_does_not_run_in_eager():

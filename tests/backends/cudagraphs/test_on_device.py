@@ -296,3 +296,27 @@ def test_nothing_stays_when_the_handle_goes():
     gc.collect()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_allocated() <= before[0] and torch.cuda.memory_reserved() <= before[1]
+
+
+def test_inputs_that_move_and_have_gaps_or_repeat_are_copied_in():
+    def f(x, y, z):
+        x.add_(1)
+        return x * 2, y + 1, z.amax()
+
+    def make():
+        wide = rand(64, 64)
+        return [wide[:, :8], rand(8).expand(64, 8), rand(70).unfold(0, 8, 2)]
+
+    check(f, make)
+
+
+def test_disjoint_views_of_one_memory_are_recorded_though_they_are_written():
+    def f(x, y):
+        x.add_(1)
+        y.mul_(2)
+        return x * y
+
+    def make():
+        return list(rand(64, 8).chunk(2))
+
+    check(f, make)

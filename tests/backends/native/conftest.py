@@ -4,7 +4,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from framejit.backends import native
+from framejit.backends.native import backend as native
 
 collect_ignore = [] if importlib.util.find_spec("triton") else ["test_triton_printer.py"]
 
@@ -12,7 +12,7 @@ collect_ignore = [] if importlib.util.find_spec("triton") else ["test_triton_pri
 @pytest.fixture
 def reports(monkeypatch):
     """What the compiler reported of each graph."""
-    found: list[native.Report] = []
+    found: list[native.CompileReport] = []
     original = native.compile_aten
 
     def compile_aten(gm, report, **more):

@@ -15,10 +15,10 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy
 import torch
 import triton.language as tl
-from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.products import print_product
-from framejit.backends.printers.triton import LIBDEVICE, PREAMBLE, print_triton
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.printers.products import print_product
+from framejit.backends.native.printers.triton import LIBDEVICE, PREAMBLE, print_triton
 from triton.runtime.interpreter import TensorHandle
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
-from framejit.backends.loops.index import Hole, Index, Sym, atom, index
-from framejit.backends.loops.ir import Buffer, Kernel, Scalar, Store, cast, const, load, loops, position, reduce, scalar
-from framejit.backends.loops.scalar_ops import REDUCTIONS, SCALAR_OPS
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.base import Plan
-from framejit.backends.printers.tiles import Tiles, choose_tiles
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.index import Hole, Index, Sym, atom, index
+from framejit.backends.native.ir.ir import Buffer, Kernel, Scalar, Store, cast, const, load, loops, position, reduce, scalar
+from framejit.backends.native.ir.scalar_ops import REDUCTIONS, SCALAR_OPS
+from framejit.backends.native.printers.base import Plan
+from framejit.backends.native.printers.tiles import Tiles, choose_tiles
 
 FLOAT = (torch.float32, torch.float64)
 INTEGER = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)

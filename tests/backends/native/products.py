@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from framejit.backends.loops.ir import Kernel, Program
-from framejit.backends.lower.build import lower
-from framejit.backends.native import decompositions
-from framejit.backends.optimize.fuse import fuse
-from framejit.backends.optimize.products import Joinable, joinable
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.products import Blocks
+from framejit.backends.native.backend import decompositions
+from framejit.backends.native.fuse.fuse import fuse
+from framejit.backends.native.fuse.products import Joinable, joinable
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.ir import Kernel, Program
+from framejit.backends.native.lower.build import lower
+from framejit.backends.native.printers.products import Blocks
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize

@@ -4,8 +4,8 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends import native
-from framejit.backends.optimize import beside
+from framejit.backends.native import backend as native
+from framejit.backends.native.fuse import beside
 
 
 def rows(*shape, seed=0):

@@ -4,12 +4,12 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.loops.scalar_ops import SCALAR_OPS
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers import c
-from framejit.backends.toolchain._launch import run
-from framejit.backends.toolchain.compile_c import compiler, functions
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
+from framejit.backends.native.printers import c
+from framejit.backends.native.toolchain._launch import run
+from framejit.backends.native.toolchain.compile_c import compiler, functions
 
 from . import kernels
 

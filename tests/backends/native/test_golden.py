@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.c import print_c
-from framejit.backends.printers.products import print_product
-from framejit.backends.printers.triton import print_triton
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.printers.c import print_c
+from framejit.backends.native.printers.products import print_product
+from framejit.backends.native.printers.triton import print_triton
 
 from . import kernels, products
 

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import torch
-from framejit.backends.loops.ir import Call
-from framejit.backends.lower.build import lower
-from framejit.backends.lower.registry import LOWERINGS
-from framejit.backends.native import decompositions
-from framejit.backends.optimize.fuse import drop_unused
+from framejit.backends.native.backend import decompositions
+from framejit.backends.native.fuse.fuse import drop_unused
+from framejit.backends.native.ir.ir import Call
+from framejit.backends.native.lower.build import lower
+from framejit.backends.native.lower.registry import LOWERINGS
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize

@@ -6,15 +6,15 @@ import random
 import framejit
 import pytest
 import torch
-from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.loops.index import atom, index
-from framejit.backends.loops.ir import Kernel, Program, Store, on_buffers, reads, writes
-from framejit.backends.optimize.in_place import operands
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers import c
-from framejit.backends.printers.scratch import plan
-from framejit.backends.toolchain._launch import run
-from framejit.backends.toolchain.compile_c import compiler, functions
+from framejit.backends.native.fuse.in_place import operands
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.ir.index import atom, index
+from framejit.backends.native.ir.ir import Kernel, Program, Store, on_buffers, reads, writes
+from framejit.backends.native.printers import c
+from framejit.backends.native.printers.scratch import plan
+from framejit.backends.native.toolchain._launch import run
+from framejit.backends.native.toolchain.compile_c import compiler, functions
 from torch.nn import functional as F
 
 from . import kernels

@@ -8,7 +8,7 @@ from typing import Any
 import framejit
 import pytest
 import torch
-from framejit.backends import native
+from framejit.backends.native import backend as native
 from torch.nn import functional as F
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import framejit
 import pytest
 import torch
-from framejit.backends import native
-from framejit.backends.passes import batch_norms, channels_last
+from framejit.backends.graph.passes import batch_norms, channels_last
+from framejit.backends.native import backend as native
 from torch import nn
 from torch.nn import functional as F
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.loops.index import Hole, Index, atom, index
-from framejit.backends.loops.ir import LOAD, Kernel, Scalar, Store, load, loads, loops, position, reduce, scalar
-from framejit.backends.optimize.pick import pick
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.triton import print_triton
+from framejit.backends.native.fuse.pick import pick
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.ir.index import Hole, Index, atom, index
+from framejit.backends.native.ir.ir import LOAD, Kernel, Scalar, Store, load, loads, loops, position, reduce, scalar
+from framejit.backends.native.printers.triton import print_triton
 
 from .kernels import Case
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.loops.ir import Kernel, Product, View, reads, writes
-from framejit.backends.optimize.products import adopt
-from framejit.backends.printers.products import blocks_to_try, precision
+from framejit.backends.native.fuse.products import adopt
+from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.ir.ir import Kernel, Product, View, reads, writes
+from framejit.backends.native.printers.products import blocks_to_try, precision
 
 from . import products
 

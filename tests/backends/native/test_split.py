@@ -4,11 +4,11 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends import native
-from framejit.backends.loops.evaluate import evaluate
-from framejit.backends.loops.ir import Program, writes
-from framejit.backends.optimize import split
-from framejit.backends.optimize.simplify import simplify
+from framejit.backends.native import backend as native
+from framejit.backends.native.fuse import split
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.ir.ir import Program, writes
 
 from . import kernels
 

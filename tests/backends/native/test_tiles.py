@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import pytest
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.base import Plan, second_side
-from framejit.backends.printers.tiles import choose_tiles, tiles_to_try
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.printers.base import Plan, second_side
+from framejit.backends.native.printers.tiles import choose_tiles, tiles_to_try
 
 from . import kernels
 

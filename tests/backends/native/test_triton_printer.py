@@ -10,11 +10,12 @@ from pathlib import Path
 import framejit
 import pytest
 import torch
-from framejit.backends import gpu, native
-from framejit.backends.loops.ir import AnyKernel, whole
-from framejit.backends.loops.scalar_ops import SCALAR_OPS
-from framejit.backends.printers import triton
-from framejit.backends.printers.host import Namespace
+from framejit.backends.native import backend as native
+from framejit.backends.native import gpu
+from framejit.backends.native.ir.ir import AnyKernel, whole
+from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
+from framejit.backends.native.printers import triton
+from framejit.backends.native.printers.host import Namespace
 from torch import nn
 
 

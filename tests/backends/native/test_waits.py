@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import framejit
 import pytest
 import torch
-from framejit.backends import native
-from framejit.backends.printers.host import Namespace
+from framejit.backends.native import backend as native
+from framejit.backends.native.printers.host import Namespace
 from torch.nn import functional as F
 
 
@@ -29,7 +29,7 @@ def order(monkeypatch):
     def launches(program, kernels, namespace, choices):
         moved(program, torch.device("cpu"))
         late, number = Namespace({}), told.count("begun")
-        calls = native.cpu_launches(program, kernels, late, native.Report())
+        calls = native.cpu_launches(program, kernels, late, native.CompileReport())
         told.append("begun")
 
         def finish():

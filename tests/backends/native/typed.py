@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from framejit.backends.gpu_jobs import job
-from framejit.backends.loops.ir import Buffer
-from framejit.backends.optimize.simplify import simplify
-from framejit.backends.printers.products import blocks_to_try, print_product
-from framejit.backends.printers.triton import Printed, print_triton
+from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.gpu_jobs import job
+from framejit.backends.native.ir.ir import Buffer
+from framejit.backends.native.printers.products import blocks_to_try, print_product
+from framejit.backends.native.printers.triton import PrintedKernel, print_triton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -25,7 +25,7 @@ import products
 TARGET = GPUTarget("cuda", 90, 32)
 
 
-def refused(printed: Printed, buffers: Mapping[str, Buffer], path: Path) -> str:
+def refused(printed: PrintedKernel, buffers: Mapping[str, Buffer], path: Path) -> str:
     """What Triton's front end says against a kernel, "" if nothing."""
     made_for = job(buffers, printed)
     path.write_text(made_for.text)
@@ -46,7 +46,7 @@ def refused(printed: Printed, buffers: Mapping[str, Buffer], path: Path) -> str:
         return f"{error}\n{printed.text}"
 
 
-def all_printed() -> Iterator[tuple[str, Printed, Mapping[str, Buffer]]]:
+def all_printed() -> Iterator[tuple[str, PrintedKernel, Mapping[str, Buffer]]]:
     for name, case in kernels.all_cases().items():
         for tiles in kernels.tiles_of(case):
             yield f"{name} {tiles}", print_triton(simplify(case.kernel), case.buffers, tiles), case.buffers

@@ -118,7 +118,7 @@ def test_an_exception_of_the_call_passes_through():
 
 
 def test_what_cannot_be_explained():
-    with pytest.raises(TypeError, match="framejit.explain takes a Python function"):
+    with pytest.raises(TypeError, match="takes a function, a method, a torch.nn.Module"):
         framejit.explain(3)(X)
     with pytest.raises(ValueError, match="unknown backend"):
         framejit.explain(whole, backend="no such")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from framejit.frontend.pycode.assemble import CodeBuilder, Label, dummy_closure
+from framejit.frontend.pycode.code_builder import CodeBuilder, Label, dummy_closure
 from framejit.frontend.pycode.instr import DecodedCode
 from framejit.frontend.pycode.resume import ResumePoint, resume_code
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import CodeType
 
 import pytest
-from framejit.frontend.pycode.assemble import CodeBuilder
+from framejit.frontend.pycode.code_builder import CodeBuilder
 from framejit.frontend.pycode.decode import decode
-from framejit.frontend.pycode.dialect import VERSIONS, current, supported
+from framejit.frontend.pycode.dialect import VERSIONS, current, is_supported
 from framejit.frontend.pycode.instr import Op
 
 from . import samples
@@ -42,7 +42,7 @@ def nested(code: CodeType):
 
 
 def test_version():
-    assert supported()
+    assert is_supported()
     assert current().version == sys.version_info[:2] in VERSIONS
 
 

@@ -6,7 +6,7 @@ import sys
 from types import CellType
 
 import pytest
-from framejit.frontend.pycode.assemble import dummy_closure
+from framejit.frontend.pycode.code_builder import dummy_closure
 from framejit.frontend.pycode.decode import decode
 from framejit.frontend.pycode.instr import Op
 from framejit.frontend.pycode.resume import ResumePoint, Unresumable, resume_code

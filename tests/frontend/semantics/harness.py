@@ -199,10 +199,20 @@ def history(grad_fn: Any) -> Any:
     return grad_fn if isinstance(grad_fn, tuple) else grad_fn is not None
 
 
+def significant_strides(tensor: torch.Tensor) -> list[int]:
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+EXACT, ROUNDED = {"rtol": 1e-6, "atol": 1e-6}, {"rtol": 2e-5, "atol": 1e-5}
+
+
 class Comparison:
     """Walks two object graphs side by side. Objects with an identity must pair up one to one, tensors' storages too."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = True) -> None:
+        """exact: graphs run torch's own operators in the program's order; else sums may be rounded otherwise, and nobody sees how far
+        apart the elements of a dimension of one lie."""
+        self.exact = exact
         self.pairs: dict[int, int] = {}
         self.back: dict[int, int] = {}
         self.storages: dict[int, int] = {}
@@ -305,7 +315,8 @@ class Comparison:
             assert mine == yours, f"{path}.{name}: {mine} in eager, {yours} compiled"
         assert left.is_inference() == right.is_inference(), f"{path}: is_inference() differs"
         assert left.shape == right.shape, f"{path}: shape {tuple(left.shape)} in eager, {tuple(right.shape)} compiled"
-        assert left.stride() == right.stride(), f"{path}: stride {left.stride()} in eager, {right.stride()} compiled"
+        mine, yours = (tensor.stride() if self.exact else significant_strides(tensor) for tensor in (left, right))
+        assert mine == yours, f"{path}: stride {left.stride()} in eager, {right.stride()} compiled"
         assert left.storage_offset() == right.storage_offset(), f"{path}: storage_offset differs"
         mine, yours = asked(left, "grad_fn"), asked(right, "grad_fn")
         assert history(mine) == history(yours), f"{path}.grad_fn: {mine} in eager, {yours} compiled"
@@ -313,7 +324,9 @@ class Comparison:
         if a and b:
             assert self.storages.setdefault(a, b) == b, f"{path}: shares memory with something in eager, not compiled"
             assert self.storages_back.setdefault(b, a) == a, f"{path}: shares memory with something compiled, not in eager"
-        torch.testing.assert_close(right.detach(), left.detach(), rtol=1e-6, atol=1e-6, equal_nan=True, msg=lambda text: f"{path}: {text}")
+        torch.testing.assert_close(
+            right.detach(), left.detach(), **(EXACT if self.exact else ROUNDED), equal_nan=True, msg=lambda text: f"{path}: {text}"
+        )
         if asked(left, "is_leaf") is True:
             self.same(left.grad, right.grad, f"{path}.grad")
         if left.__dict__ or right.__dict__:
@@ -340,8 +353,8 @@ class Comparison:
         assert left.printed == right.printed, f"{path}: printed {left.printed!r} in eager, {right.printed!r} compiled"
 
 
-def compare(left: Run, right: Run, what: str, lines: bool) -> None:
-    comparison = Comparison()
+def compare(left: Run, right: Run, what: str, lines: bool, exact: bool = True) -> None:
+    comparison = Comparison(exact)
     comparison.same(left.inputs, right.inputs, f"{what}: inputs")
     comparison.same(left.kwargs, right.kwargs, f"{what}: keyword inputs")
     comparison.same(left.outside, right.outside, f"{what}: cells and globals")
@@ -354,7 +367,8 @@ def compare(left: Run, right: Run, what: str, lines: bool) -> None:
         for number, (a, b) in enumerate(zip(left.grads, right.grads, strict=True)):
             assert (a is None) == (b is None), f"{what}: gradient {number} is {a} in eager, {b} compiled"
             if a is not None:
-                torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-6, msg=lambda text: f"{what}: gradient {number}: {text}")  # noqa: B023
+                tolerance = {"rtol": 1e-5, "atol": 1e-6} if exact else {"rtol": 5e-4, "atol": 1e-5}
+                torch.testing.assert_close(b, a, **tolerance, msg=lambda text: f"{what}: gradient {number}: {text}")  # noqa: B023
 
 
 class Counting:
@@ -381,7 +395,7 @@ def check(
     ran: int | None = None,
     kwargs: dict[str, Any] | None = None,
     globals: tuple[str, ...] = (),  # noqa: A002 - that is what they are
-    backend: Any = "eager",
+    backend: Any = None,
     skipped: bool = False,
     lines: bool = True,
     again: bool = True,
@@ -392,8 +406,11 @@ def check(
 
     graphs: graphs made by the first call. breaks: reason ids of its breaks in order, or their number. ran: operations
     that the first call runs in graphs. None: not asked. globals: names of globals that the function changes. skipped: frames
-    may be left to Python. again: the second call, on new copies, compiles nothing. backward: gradients are compared.
+    may be left to Python. again: the second call, on new copies, compiles nothing. backward: gradients are compared. backend: where the
+    test is about one; else that of this run of the tests (FRAMEJIT_BACKEND).
     """
+    backend = backend or framejit.config.backend
+    exact = backend not in ("native", "autotune")
     world, counter = World(fn, inputs, kwargs or {}, globals), Counting()
     _rests.clear()
     try:
@@ -402,17 +419,17 @@ def check(
             handle = framejit.compile(fn, backend=counter if backend == "eager" else backend, fullgraph=fullgraph)
         recorder = events.Recorder()
         handle.framejit.cache.sinks.append(recorder)
-        compare(eager, run(handle, world, 1, backward), "first call", lines)
+        compare(eager, run(handle, world, 1, backward), "first call", lines, exact)
         compiles, seen, ran_first = handle.framejit.compiles, list(recorder.events), counter.ran
-        compare(eager, run(handle, world, 1, backward), "second call", lines)
+        compare(eager, run(handle, world, 1, backward), "second call", lines, exact)
         if again:
             misses = [event.failures for event in recorder.events if isinstance(event, events.Miss)]
             assert handle.framejit.compiles == compiles, f"the second call compiled again: {misses}"
-        compare(twice, run(handle, world, 2, False), "two calls on one set of inputs", lines)
+        compare(twice, run(handle, world, 2, False), "two calls on one set of inputs", lines, exact)
     finally:
         world.restore()
     expect(seen, graphs, breaks, skipped)
-    assert ran is None or ran_first == ran, f"{ran_first} operations ran in graphs, expected {ran}"
+    assert ran is None or backend != "eager" or ran_first == ran, f"{ran_first} operations ran in graphs, expected {ran}"
     return handle
 
 

@@ -6,6 +6,7 @@ import functools
 import gc
 import inspect
 import threading
+import warnings
 import weakref
 
 import framejit
@@ -358,6 +359,27 @@ def test_internal_failure_falls_back_once(monkeypatch):
     assert torch.equal(g(vec(2), log), vec(2) + 1) and log == [1, 1]
     with pytest.raises(framejit.InternalError):
         strict_compile(f)(vec(2), [])
+
+
+def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
+    from framejit.frontend.runtime import cache
+
+    def fails(*args):
+        raise LookupError("planted")
+
+    monkeypatch.setattr(cache, "convert", fails)
+    monkeypatch.setattr(cache, "_reported", set())
+    with framejit.config.patch(strict=False), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):  # functions of their own
+            def step(x):
+                return x + 1
+
+            assert torch.equal(framejit.compile(step)(vec(2)), vec(2) + 1)
+        monkeypatch.setattr(cache, "convert", lambda *args: 1 / 0)
+        framejit.compile(lambda x: x * 2)(vec(2))
+    told = [str(one.message) for one in caught if "internal failure" in str(one.message)]
+    assert len(told) == 2 and "LookupError: planted" in told[0] and "framejit.disable" in told[0] and "ZeroDivisionError" in told[1]
 
 
 def test_failing_backend():

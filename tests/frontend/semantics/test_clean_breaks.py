@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import heapq
 import itertools
 import re
 import threading
@@ -76,13 +75,6 @@ def identity(x, items):
     return y * 2, id(items) == id(items)
 
 
-def heap(x, items):
-    y = x + 1
-    heapq.heapify(items)
-    heapq.heappush(items, 0)
-    return y * heapq.heappop(items), items
-
-
 def numbers(x):
     y = x + 1
     a = y.numpy() * 2
@@ -129,7 +121,7 @@ def distribution(x):
 
 CASES = [
     (subclasses, (Text("q"), Number(2), Share(1.5), Pair((1, 2)), Bag({1}))), (subclasses_made, ()),
-    (namespace, (types.SimpleNamespace(count=1),)), (compared, ([1, 3, 2],)), (identity, ([],)), (heap, ([3, 1, 2],)), (numbers, ()),
+    (namespace, (types.SimpleNamespace(count=1),)), (compared, ([1, 3, 2],)), (identity, ([],)), (numbers, ()),
     (forward_mode, ()), (random_state, ()), (generator, ()), (distribution, ()),
 ]  # fmt: skip
 

@@ -84,3 +84,64 @@ def test_warnings_come_with_each_call():
     for _ in range(2):
         with pytest.warns(RuntimeWarning, match="divide by zero"):
             assert compiled(vec(2))[1] == -np.inf
+
+
+SCALARS = (np.float64(2.5), np.float32(2.5), np.float16(2.5), np.int64(3), np.int32(3), np.int16(3), np.uint8(3), np.bool_(True))
+OF_SCALARS = {
+    "computed in a list": lambda x, s: torch.tensor([1 - (s - j) / 40 for j in range(3)]),
+    "in a list": lambda x, s: torch.tensor([s, s]), "nested": lambda x, s: torch.tensor([[s, s], [s, s]]),
+    "in a tuple": lambda x, s: torch.tensor((s, 2.0)), "alone": lambda x, s: torch.tensor(s), "by keyword": lambda x, s: torch.tensor(data=[s]),
+    "as_tensor": lambda x, s: torch.as_tensor([[s], [s]]), "full": lambda x, s: torch.full((2,), s),
+    "new_tensor": lambda x, s: (x.new_tensor([s, s]), x.new_tensor(s)), "Tensor": lambda x, s: torch.Tensor([s, 1]),
+    "operators": lambda x, s: (x * s, s + x, x / s, x > s, torch.where(x > 2, x, s)), "stored": lambda x, s: x.clone().fill_(s),
+    "numbers": lambda x, s: (s * 2, s / 3, 1 - s / 40, s + 1), "ints": lambda x, s: x.to(torch.int32) * s,
+    "comprehension": lambda x, s: torch.tensor([q * 2 for q in (s, s)]), "default": lambda x, s: torch.asarray([s, 1.5]),
+}  # fmt: skip
+FROM_ARRAYS = {
+    "one": lambda a: torch.tensor([1 - (a[1] - j) / 40 for j in range(4)]), "items": lambda a: torch.tensor([a[1], a[2]]),
+    "all": lambda a: torch.tensor([v * 2 for v in a]), "roots": lambda a: torch.tensor([np.sqrt(v) for v in a]),
+    "maximum": lambda a: torch.as_tensor([a.max()]), "mean": lambda a: torch.tensor([a.mean()]),
+}  # fmt: skip
+
+
+def kinds(found):
+    if isinstance(found, torch.Tensor):
+        return found.dtype, found.tolist()
+    return tuple(map(kinds, found)) if isinstance(found, tuple) else (type(found), found)
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: type(scalar).__name__)
+@pytest.mark.parametrize("program", OF_SCALARS.values(), ids=OF_SCALARS)
+def test_scalars_keep_their_types(program, scalar):
+    handle, x = strict_compile(program), torch.tensor([3.0, 2.0, 5.0])
+    expected = kinds(program(x, scalar))
+    assert kinds(handle(x, scalar)) == expected == kinds(handle(x, scalar))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("program", FROM_ARRAYS.values(), ids=FROM_ARRAYS)
+def test_scalars_taken_from_arrays_of_tensors(program, dtype):
+    def f(x):
+        return program(x.numpy())
+
+    handle, x = strict_compile(f), torch.tensor([1, 2, 5]).to(getattr(torch, dtype))
+    expected = kinds(f(x))
+    assert kinds(handle(x)) == expected == kinds(handle(x))
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: type(scalar).__name__)
+def test_scalars_stored_in_tensors(scalar):
+    def f(x):
+        y = x.clone()
+        y[0] = scalar
+        return y
+
+    def outcome(call):
+        try:
+            return kinds(call(torch.ones(3)))
+        except TypeError as error:
+            return str(error)
+
+    handle = strict_compile(f)
+    assert outcome(handle) == outcome(f) == outcome(handle)

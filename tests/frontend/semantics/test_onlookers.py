@@ -3,9 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import framejit
 import pytest
 import torch
 from framejit import events
+from functorch.compile import aot_function
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
@@ -182,3 +185,80 @@ def test_torchs_own_hooks_leave_it_compiled(around):
 def save_on_cpu(f: Any, x: torch.Tensor) -> torch.Tensor:
     with torch.autograd.graph.save_on_cpu():
         return f(x)
+
+
+def layer() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Linear(2, 2)
+
+
+def traced_by_fx(handle, x):
+    return make_fx(handle)(x)
+
+
+def traced_on_fakes(handle, x):
+    return make_fx(handle, tracing_mode="fake")(x)
+
+
+def traced_with_symbols(handle, x):
+    return make_fx(handle, tracing_mode="symbolic")(x)
+
+
+def traced_before_dispatch(handle, x):
+    return make_fx(handle, pre_dispatch=True)(x)
+
+
+def traced_functionally(handle, x):
+    return make_fx(torch.func.functionalize(handle))(x)
+
+
+def traced_by_jit(handle, x):
+    return torch.jit.trace(handle, (x,))
+
+
+def traced_by_aot(handle, x):
+    return aot_function(handle, fw_compiler=lambda graph, inputs: graph)
+
+
+class Around(torch.nn.Module):
+    def __init__(self, target: Any) -> None:
+        super().__init__()
+        self.target = target
+
+    def forward(self, x):
+        return self.target(x)
+
+
+def traced_symbolically(handle, x):
+    return torch.fx.symbolic_trace(Around(handle))
+
+
+def exported(handle, x):
+    return torch.export.export(Around(handle), (x,)).module()
+
+
+TRACERS = (
+    traced_by_fx, traced_on_fakes, traced_with_symbols, traced_before_dispatch, traced_functionally, traced_by_jit, traced_by_aot,
+    traced_symbolically, exported,
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("backend", [*BACKENDS, "aot_eager"])
+@pytest.mark.parametrize("calls", [0, 1, 2], ids=["cold", "warm", "warm with symbols"])
+@pytest.mark.parametrize("make", [lambda: program, layer], ids=["function", "module"])
+@pytest.mark.parametrize("trace", TRACERS)
+def test_a_tracer_records_the_operations(trace, make, calls, backend):
+    target = make()
+    if isinstance(target, torch.nn.Module) and trace in (traced_by_aot, traced_on_fakes, traced_with_symbols):  # not for parameters
+        trace = traced_by_fx
+    expected = make()
+    compiled = framejit.compile(target, backend=backend)
+    with torch.no_grad():
+        for rows in range(2, 2 + calls):
+            torch.testing.assert_close(compiled(torch.ones(rows, 2)), expected(torch.ones(rows, 2)))
+        x, y = torch.randn(2, 2), torch.randn(2, 2)
+        found = trace(compiled, x)
+        torch.testing.assert_close(found(y), expected(y))
+        torch.testing.assert_close(found(x), expected(x))
+        torch.testing.assert_close(compiled(y), expected(y))

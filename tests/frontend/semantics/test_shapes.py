@@ -607,8 +607,8 @@ def f(x, out, items):
 handle = framejit.compile(f, backend="eager")
 handle(torch.ones(3), torch.empty(3), [1, 2, 3])
 assert handle.framejit.compiles == 1
-assert "framejit.frontend.interpret.trace" in sys.modules
-assert "framejit.frontend.interpret.shapes" not in sys.modules
+assert "framejit.frontend.tracing.trace" in sys.modules
+assert "framejit.frontend.tracing.shapes" not in sys.modules
 """
 
 
@@ -643,3 +643,17 @@ STRIDES_OF_ONE = (
 @pytest.mark.parametrize("asked", STRIDES_OF_ONE, ids=range(len(STRIDES_OF_ONE)))
 def test_strides_of_dimensions_of_one_element(asked):
     compiles(lambda x: (x + 1, asked(x)), rows(5, 6, 1, 7), dynamic=True)
+
+
+@pytest.mark.parametrize("more", [{}, {"n": 2}, {"dim": 0}, {"prepend": 1}, {"append": 2, "prepend": 1}])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_differences_of_sizes_that_vary(more, dtype):
+    def f(x):
+        ends = {name: x[:, :more[name]] for name in ("prepend", "append") if name in more}
+        return torch.diff(x, **{name: more[name] for name in ("n", "dim") if name in more}, **ends)
+
+    def cases():
+        for rows, columns in ((3, 4), (4, 5), (5, 7), (6, 9)):
+            yield ((torch.arange(rows * columns) ** 2 % 5).reshape(rows, columns).to(dtype),)
+
+    assert compiles(f, cases()) == 2

@@ -1,6 +1,7 @@
 """torch.autograd.Function inside torch.func transforms: one node of the graph, where its Python does nothing but calculate."""
 from __future__ import annotations
 
+import framejit
 import pytest
 import torch
 from torch.func import grad, jacrev, vjp, vmap
@@ -294,3 +295,24 @@ def test_refused_as_torch_does():
         return grad(lambda a: Refused.apply(a).sum())(x + 1)
 
     check(f, vec(3), graphs=None, breaks=None)
+
+
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+parameters = dict(net.named_parameters())
+OF_MODULES = {
+    "jacrev": lambda x: torch.func.jacrev(net)(x), "jacfwd": lambda x: torch.func.jacfwd(net)(x),
+    "hessian": lambda x: torch.func.hessian(lambda t: net(t).sum())(x), "grad": lambda x: torch.func.grad(lambda t: net(t).sum())(x),
+    "vjp": lambda x: torch.func.vjp(net, x)[1](torch.ones(2)), "jvp": lambda x: torch.func.jvp(net, (x,), (torch.ones_like(x),)),
+    "vmap of jacrev": lambda x: torch.func.vmap(torch.func.jacrev(net))(x[None].expand(5, -1)),
+    "jacrev of parameters": lambda x: torch.func.jacrev(lambda p: torch.func.functional_call(net, p, (x,)))(parameters),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("program", OF_MODULES.values(), ids=OF_MODULES)
+def test_transforms_of_modules_are_captured(program, backend):
+    handle = framejit.compile(program, backend=backend)
+    x = torch.randn(3)
+    for _ in range(2):
+        torch.testing.assert_close(handle(x), program(x))
+    assert handle.framejit.explain().ops > 5

@@ -2,7 +2,7 @@
 import framejit
 import pytest
 import torch
-from framejit.frontend.values.marks import Mark, marks_of
+from framejit.frontend.values.tensor.dynamic_marks import Mark, marks_of
 
 
 def test_marks_are_kept_by_dimension():

@@ -1,0 +1,141 @@
+"""`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels; and aot_autograd, the way there for graphs
+that cannot be put together operator by operator."""
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch.fx
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from torch._guards import TracingContext
+
+from ..registry import Backend, register_backend
+from .autograd_function import without_base
+from .batched_backward import with_batches
+from .compiled_node import gains_history
+from .graph_parts import Compile, GraphPart, compile_forward_and_backward
+
+TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
+
+
+def through_aot(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, keep_writes: bool,
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> Callable[..., Any]:  # fmt: skip
+    """As compile_forward_and_backward."""
+    results: list[int] = []
+
+    def partition(joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Any:
+        results.append(num_fwd_outputs)
+        for split in (min_cut_rematerialization_partition, default_partition):
+            try:
+                parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+                keep_old_content(gm, parts[0], num_fwd_outputs)
+                return parts
+            except AssertionError:  # a float that varies, say, which backward needs and forward cannot keep
+                continue
+        raise NotImplementedError("this graph cannot be split into a forward and a backward part")
+
+    def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        leave_results_unmarked()
+        compiled = compile_part(GraphPart(gm, part, examples, False, results[-1] if results else None))
+        return make_boxed_func(with_whole_results(compiled, results[-1]) if results else compiled)
+
+    def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        compiled = with_batches(compile_part, GraphPart(gm, part, examples, True))
+        return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
+
+    with numbers_kept:
+        return aot_module_simplified(
+            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+            keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
+        )  # fmt: skip
+
+
+def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A compiled forward part of `count` results, none of which is a view to autograd: into those of a compiled function nobody may
+    write."""
+
+    def call(*args: Any) -> Any:
+        made = compiled(*args)
+        return [*map(without_base, made[:count]), *made[count:]]
+
+    return call
+
+
+def leave_results_unmarked() -> None:
+    """aot_autograd writes on tensors which of their sizes vary, for torch's own capture; eager's carry no such attribute."""
+    context = TracingContext.try_get()
+    about = context.fw_metadata if context is not None else None
+    if about is not None and hasattr(about, "dynamic_saved_tensors_idxs"):
+        about.dynamic_saved_tensors_idxs = {}
+        about.output_info[:] = [replace(result, dynamic_dims=None) for result in about.output_info]
+
+
+def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, results: int) -> None:
+    """Inputs that a forward part hands on to the backward one, behind its `results`, become copies where they are written to when it
+    has run."""
+    captured, inputs = (graph.find_nodes(op="placeholder") for graph in (gm.graph, forward.graph))
+    if len(captured) != len(inputs):
+        return
+    written = {made for node, made in zip(captured, inputs, strict=True) if gains_history(node)}
+    output = forward.graph.output_node()
+    handed_on: Any = output.args[0]
+    copies = {}
+    with forward.graph.inserting_before(output):
+        for node in written.intersection(handed_on[results:]):
+            copies[node] = forward.graph.call_function(torch.ops.aten.clone.default, (node,))
+            copies[node].meta = {**node.meta, "val": node.meta["val"].clone()}
+    if copies:
+        output.args = ((*handed_on[:results], *(copies.get(node, node) for node in handed_on[results:])),)
+        forward.recompile()
+
+
+class KeepNumbers:
+    """While any thread is inside, floats that vary stay arguments of operators. Left to itself, aot_autograd puts some into tensors,
+    which rounds otherwise than eager, and relies on the value of the others, so that a learning rate on a schedule would be compiled
+    anew at every step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a collection inside may run a finalizer that compiles
+        self._inside = 0
+        self._before: str | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = os.environ.get(TENSORIFY)
+                os.environ[TENSORIFY] = "0"
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                os.environ.pop(TENSORIFY)
+                os.environ.update({} if self._before is None else {TENSORIFY: self._before})
+
+
+numbers_kept = KeepNumbers()
+
+
+def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
+    """A function of captured graphs for a backend of ATen graphs."""
+
+    def compile_whole(gm: torch.fx.GraphModule, example_inputs: list[Any], **extra: Any) -> Callable[..., Any]:
+        def compile_part(part: GraphPart) -> Callable[..., Any]:
+            return backend.function(part.module(), part.examples, **extra)
+
+        return compile_forward_and_backward(gm, example_inputs, compile_part, random_like_eager=False)
+
+    return compile_whole
+
+
+@register_backend("aot_eager")
+def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Forward and backward as ATen graphs, with a compiler that compiles nothing."""
+    return compile_forward_and_backward(gm, example_inputs, lambda part: part.module().forward, random_like_eager=True)

@@ -1,0 +1,41 @@
+"""What a captured graph becomes with gradients, made once for all the backends that are tried on it."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ..graph.passes.by_operator import NeedsWholeTrace
+from .joint import Joint
+from .partitioner import Partition, partition
+from .traced_operators import Differentiables
+
+SHARED = "shared"  # in the meta of a graph module whose copies are compiled, too: what was made of it, by decompositions
+
+Decompositions = Mapping[Any, Callable[..., Any]]
+
+
+def partition_once(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Partition | None:
+    """A captured graph's parts; None where they cannot be had operator by operator."""
+    shared = gm.meta.get(SHARED)
+    if shared is None:
+        return trace_and_partition(gm, decompositions)
+    key = frozenset(decompositions)
+    if key not in shared:
+        shared[key] = trace_and_partition(gm, decompositions)
+    two: Partition | None = shared[key]
+    return two
+
+
+def trace_and_partition(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Partition | None:
+    fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
+    mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
+    if mode is None or not torch.is_grad_enabled():  # a graph that begins without gradients is called where there are none
+        return None
+    try:
+        return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))
+    except NeedsWholeTrace:
+        return None

@@ -1,0 +1,211 @@
+"""Shadow runs: the first calls of a compiled graph are compared with torch's own operators on copies of the inputs.
+
+The comparison is the autotuner's (compare.py): values with float64 as the referee, written inputs, strides, which
+results share memory, and in training the gradients. A graph that differs is disabled and leaves a script behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...errors import Rerun, warn_user
+from ...events import Reporter
+from ...options import config
+from ..graph.eager_fallback import PASSED_ON
+from ..graph.supported import reason_not_to_try
+from ..native.toolchain.artifact_cache import key_of
+from ..registry import GRAPHED, SHIPPED, name_of
+from .compare import difference
+from .repro import save_repro
+from .trial import RunResult, Trial
+
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+OWN_NUMBERS = ("inductor", "inductor+cudagraphs")  # backends that draw other random numbers than eager
+STEERING = (*PASSED_ON, Rerun)
+
+
+def verify(
+    compiled: Callable[..., Any],
+    gm: torch.fx.GraphModule,
+    calls: int,
+    backend: str | Callable[..., Any],
+    report: Reporter,
+) -> Callable[..., Any]:
+    """Wrap `compiled`, made of `gm` by `backend`, so that its first `calls` calls are compared with eager.
+
+    A graph that must not run twice (it talks to other processes, or calls an unknown function) is returned as it is.
+    """
+    reason = reason_not_to_try(gm)
+    if reason:
+        report(f"not verified: {reason}")
+        return compiled
+    return VerifiedGraph(compiled, gm, calls, backend, report)
+
+
+class VerifiedGraph:
+    """A compiled graph that is compared with eager while `left` calls are to be verified."""
+
+    def __init__(
+        self,
+        compiled: Callable[..., Any],
+        gm: torch.fx.GraphModule,
+        calls: int,
+        backend: str | Callable[..., Any],
+        report: Reporter,
+    ) -> None:
+        self.gm, self.backend, self.report = gm, backend, report
+        self.run = compiled
+        self.left = calls
+
+    def __call__(self, *args: Any) -> Any:
+        if self.left > 0 and can_be_copied(args):
+            self.left -= 1
+            return self.compare_call(args)
+        return self.run(*args)
+
+    def compare_call(self, args: tuple[Any, ...]) -> Any:
+        """Run one call on copies by eager, then for real; the results are eager's where the two differ."""
+        trial = Trial(self.gm, args)
+        before = Generators(args)
+        try:
+            wanted = trial.run(self.gm.forward, trial.copies())
+        except Exception:
+            before.restore()
+            return self.run(*args)  # the program's own error: whoever called the graph handles it
+
+        def exact() -> RunResult | None:
+            return None if before.have_moved else in_float64(trial, self.gm, before)
+
+        before.note()
+        if before.have_moved and not self.draws_like_eager:
+            self.left = 0
+            self.report(f"not verified: it draws random numbers, and backend '{name_of(self.backend)}' draws others than eager")
+            before.restore()
+            return self.run(*args)
+        reason = ""
+        if trial.training:
+            before.restore()
+            reason = self.compare_training(trial, wanted, exact)
+        if not reason:
+            originals = trial.copies()
+            before.restore()
+            results, reason = self.compare_results(args, wanted, exact)
+            if not reason:
+                return results
+            restore(args, originals)
+        self.disable(reason, args)
+        before.restore()
+        return self.run(*args)
+
+    def compare_training(self, trial: Trial, wanted: RunResult, exact: Callable[[], RunResult | None]) -> str:
+        """Say what is wrong with a forward and backward pass of the compiled graph on copies, "" if nothing."""
+        try:
+            got = trial.run(self.run, trial.copies())
+        except STEERING:
+            raise
+        except Exception as error:
+            return f"raises {type(error).__name__} where eager does not: {error}"
+        return difference(got, wanted, exact)
+
+    def compare_results(
+        self, args: tuple[Any, ...], wanted: RunResult, exact: Callable[[], RunResult | None]
+    ) -> tuple[Any, str]:
+        """Run the compiled graph for real. Return its results and what is wrong with them, "" if nothing."""
+        try:
+            results = self.run(*args)
+        except STEERING:
+            raise
+        except Exception as error:
+            return None, f"raises {type(error).__name__} where eager does not: {error}"
+        got = RunResult([detach(item) for item in results], [], list(map(detach, args)))
+        without_gradients = RunResult(list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)))
+        return results, difference(got, without_gradients, exact_results(exact))
+
+    @property
+    def draws_like_eager(self) -> bool:
+        """Whether the backend gives eager's random numbers to a graph that draws some; of foreign ones nobody knows."""
+        return isinstance(self.backend, str) and self.backend.removesuffix(GRAPHED) in SHIPPED and self.backend not in OWN_NUMBERS
+
+    def disable(self, reason: str, args: Sequence[Any]) -> None:
+        """Let torch's operators run the graph from now on; warn once and leave a script that shows the fault."""
+        name = name_of(self.backend)
+        shapes = [str(tuple(arg.shape)) for arg in args if isinstance(arg, torch.Tensor)]
+        key = key_of(self.gm.graph.python_code("self").src, *shapes)[:16]
+        path = save_repro(config.cache_dir, key, self.gm, args, self.backend, reason)
+        self.run, self.left = self.gm.forward, 0
+        self.report.wrong(name, reason, str(path) if path else "")
+        where = f"; reproduce it with {path}" if path else ""
+        warn_user(
+            f"backend '{name}' computes a graph of {self.report.function} wrongly: {reason}. "
+            f"The graph runs by torch's operators now{where}",
+            stacklevel=4,
+        )
+
+
+def can_be_copied(args: Sequence[Any]) -> bool:
+    """Whether a shadow run can have copies of all inputs: they are plain tensors, outside of torch.func."""
+    if torch._C._functorch.maybe_current_level() is not None:
+        return False
+    return all(
+        type(arg) in PLAIN_TENSORS and arg.layout is torch.strided
+        for arg in args
+        if isinstance(arg, torch.Tensor)
+    )
+
+
+def detach(item: Any) -> Any:
+    return item.detach() if isinstance(item, torch.Tensor) else item
+
+
+def in_float64(trial: Trial, gm: torch.fx.GraphModule, before: Generators) -> RunResult | None:
+    """Eager's run in double precision, None where the graph asks for a precision of its own."""
+    before.restore()
+    try:
+        return trial.run(gm.forward, trial.in_float64())
+    except Exception:
+        return None
+
+
+def exact_results(exact: Callable[[], RunResult | None]) -> Callable[[], RunResult | None]:
+    """The referee for a run without its gradients."""
+
+    def reference() -> RunResult | None:
+        ran = exact()
+        return ran and RunResult(ran.results, [], ran.inputs)
+
+    return reference
+
+
+def restore(args: Sequence[Any], originals: Sequence[Any]) -> None:
+    """Put back the content that inputs had, where a run has changed it."""
+    with torch.no_grad():
+        for arg, original in zip(args, originals, strict=True):
+            if isinstance(arg, torch.Tensor) and not torch.equal(arg, original):
+                arg.detach().copy_(original)
+
+
+class Generators:
+    """The states of torch's random generators that a graph with these inputs may draw from."""
+
+    def __init__(self, args: Sequence[Any]) -> None:
+        self.devices = sorted(
+            {arg.get_device() for arg in args if isinstance(arg, torch.Tensor) and arg.is_cuda}
+        )
+        self.states = self.read()
+        self.have_moved = False
+
+    def read(self) -> list[torch.Tensor]:
+        return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.devices)]
+
+    def note(self) -> None:
+        """Remember whether a run has drawn numbers: other dtypes would draw others."""
+        self.have_moved = not all(map(torch.equal, self.states, self.read()))
+
+    def restore(self) -> None:
+        torch.set_rng_state(self.states[0])
+        for device, state in zip(self.devices, self.states[1:], strict=True):
+            torch.cuda.set_rng_state(state, device)

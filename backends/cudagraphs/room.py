@@ -1,0 +1,43 @@
+"""Memory of a recording's own for one input that is copied in: of the input's strides, whatever these are.
+
+In: a tensor, and at each call another of the same layout. Out: views of both in which each element is there once, to copy between.
+"""
+from __future__ import annotations
+
+import torch
+
+from ...overlap import may_repeat
+
+Form = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Room:
+    """`tensor`: what the recorded work reads, and writes, instead of the input."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        with torch.no_grad():
+            self.tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+        self.form = form_of(like)
+        self.once = self.elements(self.tensor)
+
+    def elements(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the layout, each of its elements once."""
+        return tensor if self.form is None else tensor.as_strided(*self.form, tensor.storage_offset())
+
+    @property
+    def repeats(self) -> bool:
+        """Whether several indices lead to one element, so that it cannot be copied back to where it came from."""
+        return self.form is not None
+
+
+def form_of(tensor: torch.Tensor) -> Form | None:
+    """Sizes and strides of a view with each element once; None for the tensor as it is. Expanded dimensions shrink to one; where
+    windows overlap (unfold), the view is the memory from the first element to the last."""
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    if 0 in sizes or not may_repeat(sizes, strides):
+        return None
+    shrunk = tuple(1 if stride == 0 else size for size, stride in zip(sizes, strides, strict=True))
+    if not may_repeat(shrunk, strides):
+        return shrunk, strides
+    reach = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+    return (reach,), (1,)

@@ -1,0 +1,154 @@
+"""Calls in a graph that stand for pieces of it, or for a class of the user's: a custom autograd function, a checkpointed call.
+
+In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch.autograd.function import once_differentiable
+from torch.utils import checkpoint
+
+from .mutations import is_written
+from .passes.memory import is_strided
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class ExtractedGraph:
+    """Nodes cut out: a function of `inputs`, in the order of the nodes that they were."""
+
+    run: Callable[..., Any]
+    inputs: tuple[torch.fx.Node, ...]
+
+
+def extract_subgraph(
+    nodes: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None]
+) -> ExtractedGraph:
+    """A copy of `nodes` as a graph of its own. `inputs` come first, then what else the nodes use; None stays None."""
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    order: list[torch.fx.Node] = []
+    inside = set(nodes)
+    used = [other for node in nodes for other in node.all_input_nodes] + [node for node in outputs if node is not None]
+    for node in (*inputs, *dict.fromkeys(other for other in used if other not in inside and other not in set(inputs))):
+        placeholder = graph.placeholder(f"input_{len(order)}")
+        placeholder.meta.update(node.meta)
+        copies.setdefault(node, placeholder)
+        order.append(node)
+    for node in nodes:
+        if node not in copies:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(node if node is None else copies[node] for node in outputs))
+    return ExtractedGraph(torch.fx.GraphModule({}, graph, class_name="Piece").forward, tuple(order))
+
+
+class _Apply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, function: Any, *tensors: torch.Tensor) -> Any:
+        results = function.forward(*tensors)
+        outputs = results[: function.outputs]
+        everything = (*tensors, *results)
+        ctx.function = function
+        ctx.count = len(tensors)
+        ctx.save_for_backward(*(everything[position] for position in function.saved))
+        ctx.mark_non_differentiable(*(outputs[position] for position in function.fixed))
+        ctx.mark_dirty(*(tensors[position] for position in function.dirty))
+        ctx.set_materialize_grads(function.materialize)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        function = ctx.function
+        laid_out = [like_traced(grad, strides) for grad, strides in zip(grads, function.strides, strict=True)]
+        made = function.backward(*laid_out, *ctx.saved_tensors)
+        return None, *made, *(None,) * (ctx.count - len(made))
+
+
+class CustomFunction:
+    """A torch.autograd.Function whose forward and backward are pieces of graph.
+
+    forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
+    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
+    saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
+    once: backward cannot itself be differentiated. dirty: positions of the tensors that forward writes into, and returns.
+    """
+
+    def __init__(
+        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
+        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]], once: bool,
+        dirty: Sequence[int],
+    ) -> None:  # fmt: skip
+        self.__name__ = f"{name}_{next(_numbers)}"
+        passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
+        self.kind: Any = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
+        self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
+        self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
+        self.dirty = tuple(dirty)
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        if torch.is_grad_enabled():
+            return self.kind.apply(self, *tensors)
+        results = self.forward(*tensors)[: self.outputs]
+        same = [tensor for position, tensor in enumerate(tensors) if position not in self.dirty]
+        return tuple(returned_input(result) if any(result is one for one in same) else result for result in results)
+
+
+def returned_input(tensor: torch.Tensor) -> torch.Tensor:
+    """What autograd makes of an input that a function returns as it is, while it keeps no history."""
+    return tensor.detach() if tensor.requires_grad else tensor.view_as(tensor)
+
+
+class TransformedFunction:
+    """A torch.autograd.Function inside a torch.func transform, which calls what it likes of it."""
+
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        self.__name__ = f"{function.__name__}_{next(_numbers)}"
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function.apply(*args)
+
+
+def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Tensor | None:
+    """A gradient with the layout that the backward pass was captured for."""
+    if grad is None:
+        return None
+    if not all(isinstance(stride, int) for stride in strides):
+        return grad.contiguous()
+    if grad.stride() == strides:
+        return grad
+    return torch.empty_strided(grad.shape, strides, dtype=grad.dtype, device=grad.device).copy_(grad)
+
+
+class Checkpointed:
+    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the backward pass.
+
+    given: positions of the tensors that the program gave to checkpoint(), which looks whether they were written to until then. The others
+    the program's function knew: the backward pass takes them as it finds them.
+    """
+
+    def __init__(self, run: Callable[..., Any], given: Sequence[int], options: dict[str, Any]) -> None:
+        self.__name__ = f"checkpointed_{next(_numbers)}"
+        self.run, self.given, self.options = run, tuple(given), options
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        def run(*given: torch.Tensor) -> Any:
+            everything = list(tensors)
+            for position, tensor in zip(self.given, given, strict=True):
+                everything[position] = tensor
+            return self.run(*everything)
+
+        return checkpoint.checkpoint(run, *(tensors[position] for position in self.given), **self.options)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the piece may write into what it takes: the backward pass does so again."""
+        graph: torch.fx.Graph = self.run.__self__.graph  # type: ignore[attr-defined]
+        return any(is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder"))

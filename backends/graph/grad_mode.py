@@ -1,0 +1,63 @@
+"""Grad mode around a captured graph with gradients: compilers of whole graphs expect that it is on at both ends.
+
+A graph behind a break inside `with torch.no_grad()` begins by switching it on, one before such a break ends by switching it off. In: such
+a graph. Out: the graph without these nodes, and a callable that does what they did.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+from typing import Any
+
+import torch
+import torch.fx
+
+from .node_targets import name_of
+from .runtime_errors import GRAD_MODE
+
+
+def is_switch(node: torch.fx.Node) -> bool:
+    return name_of(node) == GRAD_MODE
+
+
+def mode_behind(nodes: Iterable[torch.fx.Node], before: bool) -> bool:
+    """Grad mode after some nodes."""
+    for node in nodes:
+        if is_switch(node):
+            before = bool(node.args[0])
+    return before
+
+
+def is_on_at_both_ends(gm: torch.fx.GraphModule) -> bool:
+    return torch.is_grad_enabled() and mode_behind(gm.graph.nodes, True)
+
+
+def without_switches_at_the_ends(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, bool] | None:
+    """A copy of the graph without the first and the last switches of grad mode, and the mode behind the last; None where it is not on
+    behind the first and before the last ones."""
+    calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
+    first = list(takewhile(is_switch, calls))
+    last = list(takewhile(is_switch, reversed(calls[len(first) :])))
+    inner = calls[len(first) : len(calls) - len(last)]
+    if not mode_behind(first, torch.is_grad_enabled()) or not mode_behind(inner, True):
+        return None
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    graph.output(graph.graph_copy(gm.graph, copies))
+    for node in (*first, *last):
+        graph.erase_node(copies[node])
+    made = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+    made.meta.update(gm.meta)
+    return made, mode_behind(reversed(last), True)
+
+
+def switching(run: Callable[..., Any], behind: bool) -> Callable[..., Any]:
+    """Runs a graph with grad mode on, and leaves it as it should be then."""
+
+    def call(*args: Any) -> Any:
+        torch._C._set_grad_enabled(True)
+        results = run(*args)
+        torch._C._set_grad_enabled(behind)
+        return results
+
+    return call

@@ -1,0 +1,164 @@
+"""Writes into memory that is seen in two ways at once, which a functional form of a graph cannot tell.
+
+Torch's own operators, run in order, write such memory element by element; a compiler that reads everything first and writes last gets
+other numbers. Graphs with such writes run as they were captured. In: a captured graph. Out: the reason, in words.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+
+from ...overlap import Window, may_overlap, may_overlap_itself
+from .mutations import is_norm, may_write, written_by
+from .node_targets import name_of
+from .passes.memory import plain_memory_at
+from .supported import at
+
+POINTWISE = frozenset({
+    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "copy_",
+})  # fmt: skip
+BY_STRIDES = frozenset({"reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "view_as", "unflatten", "as_strided"})
+LAYS_OUT_ANEW = frozenset({"masked_fill_", "setitem", "index_fill_", "index_add_", "index_copy_", "scatter_", "cumsum_", "index_put_"})
+
+
+def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]]) -> str:
+    """Why a graph is only for torch's own operators, "" where it is not. overlapping: pairs of names of inputs that overlap in memory,
+    the first of which the graph writes into."""
+    for one, other in overlapping:
+        shown = "itself" if one == other else other
+        return f"{one}, which is written, shares memory with {shown}"
+    for node in nodes:
+        if node.op.startswith("call_") and not is_norm(node) and may_write(node) and writes_what_overlaps(node):
+            return f"{name_of(node)} writes into memory that overlaps itself or what it reads{at(node)}"
+    for node in asking_for_strides(nodes):
+        return f"{name_of(node)} copies or not by the strides of memory that was written before{at(node)}"
+    return ""
+
+
+def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+    """Nodes that copy or make a view as the strides of their tensor are, which was written, and whose new value, in a functional graph,
+    has other strides: one that has gaps, or that an operator lays out anew; and as_strided of what was written."""
+    restrided: set[int | None] = set()
+    written = written_memories(nodes)  # as_strided reaches beyond the tensor that it is given, where no new value is
+    inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
+    for node in nodes:
+        if not node.op.startswith("call_"):
+            continue
+        operands = [other for other in node.all_input_nodes if is_strided(fake_of(other))]
+        memory = plain_memory_at(operands[0] if operands else node)
+        if memory in ((written if name_of(node) == "as_strided" else restrided) - {None}) and name_of(node) in BY_STRIDES:
+            yield node
+        if may_write(node) and not is_norm(node) and operands:
+            anew = name_of(node) in LAYS_OUT_ANEW and not fake_of(operands[0]).is_contiguous()
+            given = (other for other in inputs if plain_memory_at(other) == plain_memory_at(operands[0]))
+            if anew or any(has_gaps(fake_of(other)) for other in given):
+                restrided.add(plain_memory_at(operands[0]))
+
+
+def written_memories(nodes: Sequence[torch.fx.Node]) -> set[int | None]:
+    """The memory that some node writes into."""
+    writers = [node for node in nodes if node.op.startswith("call_") and may_write(node) and not is_norm(node)]
+    return {plain_memory_at(other) for node in writers for other in node.all_input_nodes[:1] if is_strided(fake_of(other))}
+
+
+def has_gaps(fake: torch.Tensor) -> bool:
+    """Whether the elements of a tensor do not fill one stretch of memory; unknown where sizes vary."""
+    return is_static(fake) and fake.numel() > 0 and window(fake).end - window(fake).address > fake.numel() * fake.element_size()
+
+
+def writes_what_overlaps(node: torch.fx.Node) -> bool:
+    """Whether a tensor that a node writes overlaps itself, or another one that the node takes."""
+    if name_of(node) == "setitem":
+        return item_overlaps(node)
+    written = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
+    if not written and node.args and isinstance(node.args[0], torch.fx.Node):
+        written = [node.args[0]]
+    leaves = [leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, torch.fx.Node)]
+    for number, one in enumerate(written):
+        if repeats(fake_of(one)) or one in written[:number]:
+            return True
+        others = [leaf for leaf in leaves if leaf is not one]
+        if any(clash(fake_of(one), fake_of(other), is_pointwise(node)) for other in others):
+            return True
+        if leaves.count(one) > 1 and not is_pointwise(node):
+            return True
+    return False
+
+
+def item_overlaps(node: torch.fx.Node) -> bool:
+    """Whether `x[key] = value` writes into a part of x that overlaps itself or the value."""
+    target, key, value = (list(node.args) + [None] * 3)[:3]
+    x, given = fake_of(target), fake_of(value)
+    if repeats(x):
+        return True
+    if not isinstance(given, torch.Tensor) or not share(x, given):
+        return False
+    indices = [leaf for leaf in pytree.tree_leaves(key) if isinstance(leaf, torch.fx.Node)]
+    if indices:
+        return True
+    with x.fake_mode:
+        part = operator.getitem(x, key)
+    return clash(part, given, True)
+
+
+def fake_of(node: Any) -> Any:
+    return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+
+
+def is_pointwise(node: torch.fx.Node) -> bool:
+    """Whether each element that a node writes depends on those at the same place alone."""
+    name = name_of(node).partition(".")[0]
+    if name in POINTWISE:
+        return True
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    return torch.Tag.pointwise in getattr(packet, packet.overloads()[0]).tags
+
+
+def is_strided(fake: Any) -> bool:
+    return isinstance(fake, torch.Tensor) and fake.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(fake)
+
+
+def share(one: Any, other: Any) -> bool:
+    return is_strided(one) and is_strided(other) and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def numbers_of(fake: torch.Tensor) -> tuple[Any, ...]:
+    return (*fake.shape, *fake.stride(), fake.storage_offset())
+
+
+def is_static(fake: torch.Tensor) -> bool:
+    return all(type(number) is int for number in numbers_of(fake))
+
+
+def repeats(fake: Any) -> bool:
+    """Whether two elements of a written tensor may be one in memory. Of one whose sizes vary only an expanded dimension tells."""
+    if not is_strided(fake):
+        return False
+    if is_static(fake):
+        return may_overlap_itself(window(fake))
+    pairs = zip(fake.shape, fake.stride(), strict=True)
+    return any(type(stride) is int and stride == 0 and not (type(size) is int and size < 2) for size, stride in pairs)
+
+
+def clash(written: Any, other: Any, pointwise: bool) -> bool:
+    """Whether what a node writes overlaps another tensor that it takes; the same elements at the same places do no harm to
+    an operator that works element by element."""
+    if not share(written, other):
+        return False
+    if not (is_static(written) and is_static(other)):
+        return True
+    same = written.dtype == other.dtype and numbers_of(written) == numbers_of(other)
+    return may_overlap(window(written), window(other)) and not (same and pointwise)
+
+
+def window(fake: torch.Tensor) -> Window:
+    """Where a fake tensor's elements are, counted from the start of its storage."""
+    size = fake.element_size()
+    return Window(1 + int(fake.storage_offset()) * size, size, tuple(fake.shape), tuple(fake.stride()))

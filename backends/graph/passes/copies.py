@@ -1,0 +1,138 @@
+"""Graphs put together from copies of nodes. A Copy knows the node that it is a copy of and the copies that it uses, and costs little to
+make: of a graph with equal blocks there are many. Who wants a torch.fx.Graph has it made."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch.fx
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
+
+NUMBERED = re.compile(r"(.*)_(\d+)$")
+INPUT = torch.fx.Graph().placeholder("input")  # what all placeholders are copies of
+
+
+def template(function: Callable[..., Any], *inputs: str) -> torch.fx.Node:
+    """A call, for copies to be made of."""
+    graph = torch.fx.Graph()
+    return graph.call_function(function, tuple(map(graph.placeholder, inputs)))
+
+
+class Copy:
+    """What a torch.fx.Node tells, as far as it is asked for. `inputs`: in the order of the source's own."""
+
+    __slots__ = ("source", "inputs", "meta", "name", "users", "op", "target")
+
+    def __init__(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> None:
+        self.source, self.inputs, self.meta, self.name = source, inputs, meta, name
+        self.op, self.target = source.op, source.target
+        self.users: dict[Copy, None] = {}
+        for node in inputs:
+            node.users[self] = None
+
+    @property
+    def all_input_nodes(self) -> Sequence[Copy]:
+        return list(dict.fromkeys(self.inputs))
+
+    @property
+    def args(self) -> Any:
+        return self.mapped(self.source.args)
+
+    @property
+    def kwargs(self) -> Any:
+        return self.mapped(self.source.kwargs)
+
+    def mapped(self, tree: Any) -> Any:
+        copy_of: Callable[[torch.fx.Node], Any] = self.used().__getitem__
+        return torch.fx.node.map_arg(tree, copy_of)
+
+    def used(self) -> dict[torch.fx.Node, Copy]:
+        """By node that the source uses, the copy."""
+        return dict(zip(self.source.all_input_nodes, self.inputs, strict=True))
+
+
+AnyNode = torch.fx.Node | Copy
+
+
+class Output:
+    """The last node: what a graph returns, nested as it is returned."""
+
+    op, target, name = "output", "output", "output"
+
+    def __init__(self, results: Any, nodes: Sequence[Copy]) -> None:
+        self.args, self.all_input_nodes = (results,), list(dict.fromkeys(nodes))
+
+
+class Copies:
+    """A graph of copies, to be lowered, or to be made a GraphModule of. constants: tensors that belong to it, by their names."""
+
+    def __init__(self, constants: Mapping[str, Any], name: str) -> None:
+        self.constants, self.name = constants, name
+        self.nodes: list[Any] = []
+        self._taken: dict[str, int] = {}
+
+    @property
+    def graph(self) -> Copies:
+        """As a GraphModule's."""
+        return self
+
+    def add(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> Copy:
+        made = Copy(source, inputs, meta, self.unused(name or source.name))
+        self.nodes.append(made)
+        return made
+
+    def placeholder(self, name: str, meta: dict[str, Any]) -> Copy:
+        return self.add(INPUT, (), meta, name)
+
+    def again(self, node: Copy, copies: Mapping[Copy, Copy]) -> Copy:
+        """A copy of another graph's copy."""
+        return self.add(node.source, [copies[other] for other in node.inputs], dict(node.meta))
+
+    def unused(self, name: str) -> str:
+        """The name, or, where it is taken, one with another number."""
+        while name in self._taken:
+            found = NUMBERED.match(name)
+            stem = found[1] if found else name
+            number = self._taken.get(stem + "_", 0) + 1
+            self._taken[stem + "_"] = number
+            name = f"{stem}_{number}"
+        self._taken[name] = 0
+        return name
+
+    def output(self, results: Sequence[Copy | None]) -> None:
+        self.nodes.append(Output(tuple(results), [node for node in results if node is not None]))
+
+    def output_node(self) -> Output:
+        ending: Output = self.nodes[-1]
+        return ending
+
+    def find_nodes(self, *, op: str) -> list[Any]:
+        return [node for node in self.nodes if node.op == op]
+
+    def module(self) -> torch.fx.GraphModule:
+        """A GraphModule, its nodes the caller's to change."""
+        graph = torch.fx.Graph()
+        made = write_copies(graph, self.nodes[:-1])
+        (results,) = self.output_node().args
+        graph.output(tuple(None if node is None else made[node] for node in results))
+        return module(self.constants, graph, self.name)
+
+
+def write_copies(graph: torch.fx.Graph, nodes: Iterable[Copy]) -> dict[Copy, torch.fx.Node]:
+    """Adds nodes to a graph. Returns them by copy."""
+    made: dict[Copy, torch.fx.Node] = {}
+    for node in nodes:
+        if node.source is INPUT:
+            made[node] = graph.placeholder(node.name)
+        else:
+            own = {source: made[other] for source, other in node.used().items()}
+            made[node] = graph.node_copy(node.source, own.__getitem__)
+        made[node].meta = dict(node.meta)
+    return made
+
+
+def module(constants: Any, graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
+    """A GraphModule that needs no code until somebody runs it. constants: a dictionary, or a module that has them."""
+    with _use_lazy_graph_module(True):
+        return _make_graph_module(constants, graph, class_name=name)

@@ -1,0 +1,162 @@
+"""Attention masks that mask nothing: when a mask is computed from no input and is all True, attention runs without it.
+
+Libraries that build masks from Python when they see a compiler at work would otherwise cost attention its fast kernels. Those may lay
+their result out otherwise in memory; where that would show in the graph's results, the mask stays.
+The nodes that made the mask stay; who eliminates dead code eliminates them.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from ..mutations import may_write, named_as_writer
+from .by_operator import example, is_understood, window
+from .memory import memory_of
+
+MASK_POSITION = 3  # of attn_mask among the positional arguments
+MOST_NODES = 100
+MOST_ELEMENTS = 1 << 24
+RANDOM = ("rand", "dropout", "bernoulli", "normal", "uniform", "empty")
+
+
+def drop_full_masks(graph: torch.fx.Graph) -> int:
+    """Takes the mask from each attention whose mask is known to be all True; returns how many."""
+    known: dict[torch.fx.Node, Any] = {}
+    dropped = 0
+    for node in graph.nodes:
+        mask = mask_of(node)
+        if mask is not None and is_full(mask, known):
+            dropped += without_mask(node)
+    return dropped
+
+
+def mask_of(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The node of an attention's mask."""
+    if node.target is not scaled_dot_product_attention:
+        return None
+    mask = node.args[MASK_POSITION] if len(node.args) > MASK_POSITION else node.kwargs.get("attn_mask")
+    return mask if isinstance(mask, torch.fx.Node) else None
+
+
+def without_mask(node: torch.fx.Node) -> bool:
+    """Takes an attention's mask away, unless that would be seen. Nodes that come to lie otherwise in memory get new fake tensors."""
+    before = node.args, node.kwargs
+    replace_mask(node)
+    if is_understood(example(node)):  # a fake tensor with sizes that are symbols keeps the layout that it had
+        try:
+            moved = relaid(node)
+        except (RuntimeError, ValueError):  # what shows the result as it lay cannot show it as it lies now
+            moved = None
+        if moved is None:
+            node.args, node.kwargs = before
+            return False
+        for other, fake in moved.items():
+            other.meta["example_value"] = fake
+    return True
+
+
+def relaid(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
+    """The nodes that show memory laid out otherwise than before, with their new fake tensors; None where the graph returns or
+    writes one."""
+    moved = {attention: again(attention, {})}
+    if window(moved[attention]) == window(example(attention)):
+        return {}
+    memory = {memory_of(moved[attention])}
+    node = attention.next
+    while node.op != "root":
+        if not moved.keys().isdisjoint(node.all_input_nodes) and (node.users or node.op == "output" or may_write(node)):
+            if node.op == "output" or may_write(node) or not all(map(is_tensor, (node, *node.all_input_nodes))):
+                return None
+            fake = again(node, moved)
+            if memory_of(fake) in memory or window(fake) != window(example(node)):
+                moved[node] = fake
+                memory.add(memory_of(fake))
+        node = node.next
+    return moved
+
+
+def is_tensor(node: torch.fx.Node) -> bool:
+    return isinstance(example(node), FakeTensor)
+
+
+def again(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
+    """The fake tensor of a node whose inputs have moved."""
+    before = example(node)
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: moved.get(other, example(other)))
+    with before.fake_mode, torch.set_grad_enabled(before.requires_grad):
+        return apply(node, args, kwargs)
+
+
+def replace_mask(node: torch.fx.Node) -> None:
+    if len(node.args) > MASK_POSITION:
+        node.args = (*node.args[:MASK_POSITION], None, *node.args[MASK_POSITION + 1 :])
+    else:
+        node.kwargs = {**node.kwargs, "attn_mask": None}
+
+
+def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
+    """Whether a mask is a constant of the graph and all True."""
+    fake = mask.meta.get("example_value")
+    if fake is None or fake.dtype is not torch.bool or fake.numel() > MOST_ELEMENTS:
+        return False
+    ancestors = constant_ancestors(mask)
+    if ancestors is None:
+        return False
+    with torch.no_grad():
+        for node in ancestors:
+            if node not in known:
+                known[node] = evaluate(node, known)
+    return bool(known[mask].all())
+
+
+def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
+    """The nodes that make a value, in order, when no input, no random number and no mutation is among them."""
+    found: dict[torch.fx.Node, None] = {}
+    work = [node]
+    while work:
+        current = work.pop()
+        if current in found:
+            continue
+        if not is_pure(current) or len(found) > MOST_NODES:
+            return None
+        found[current] = None
+        work += current.all_input_nodes
+    return [n for n in node.graph.nodes if n in found]
+
+
+def is_pure(node: torch.fx.Node) -> bool:
+    name = target_name(node)
+    if node.op not in ("call_function", "call_method") or any(word in name for word in RANDOM):
+        return False
+    return not mutates(name) and not any(mutates(target_name(user)) for user in node.users)
+
+
+def target_name(node: torch.fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+
+def mutates(name: str) -> bool:
+    """Whether an operator's name says that it writes into an argument."""
+    return name in IN_PLACE or named_as_writer(name)
+
+
+IN_PLACE: frozenset[str] = frozenset(
+    ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift")
+)
+
+
+def evaluate(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known.__getitem__)
+    return apply(node, args, kwargs)
+
+
+def apply(node: torch.fx.Node, args: Any, kwargs: Any) -> Any:
+    if node.op == "call_method":
+        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    return node.target(*args, **kwargs)  # type: ignore[operator]
+
+

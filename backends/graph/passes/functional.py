@@ -1,0 +1,108 @@
+"""A captured torch-level graph to a functional ATen graph, for inference: no autograd, no run-time wrappers.
+
+Writes into inputs become copies at the end; views stay views, with eager's strides. What this route cannot promise (an output
+that shares memory with an input that is written, operators that change a tensor's shape in place) is `needs_wrappers`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from ..mutations import is_data
+from .by_operator import by_operator
+from .memory import memory_at
+
+RESHAPES_IN_PLACE = (
+    "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_", "as_strided_", "set_", "detach_",
+    "requires_grad_", "sparse_resize_",
+)  # fmt: skip
+
+AUTOGRAD = ("grad", "backward")  # they need the history that a functional trace keeps none of
+OVERLAPPING = "refers to a single memory location"  # torch says so of what is written to
+IN_PLACE_ONLY = ("fill_diagonal_",)  # operators that functionalize() in C++ has no other form of
+
+# Functorch's levels do not nest in functionalize's.
+TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
+
+
+def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]) -> torch.fx.GraphModule:
+    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else. Raises NotImplementedError where there is
+    none."""
+
+    def trace(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
+        def run(*args: Any) -> Any:
+            with torch.no_grad():  # whatever the graph leaves: writes into inputs come behind it
+                return function(*args)
+
+        return make_fx(without_writes(run), decomposition_table=dict(decompositions))(*inputs)
+
+    if any(_name(node) in AUTOGRAD for node in gm.graph.nodes):
+        raise NotImplementedError("autograd runs inside the graph")
+    examples = fakes(gm)
+    mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
+    try:
+        with torch.no_grad(), mode, enable_python_dispatcher():
+            # An interpreter, so that a guard on a size can be told with the node that asks for it.
+            return by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
+    except RuntimeError as error:
+        if OVERLAPPING not in str(error):
+            raise
+        raise NotImplementedError("a write into a tensor whose elements share memory") from error
+
+
+def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors and numbers that calls no operator that writes, but `copy_` into its arguments at the end. Views stay
+    views. torch.func.functionalize is this inside a level of functorch, where some operators (linear among them) take other
+    implementations, which ask for sizes as numbers."""
+
+    def run(*args: Any) -> Any:
+        wrapped = [torch._to_functional_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
+        torch._enable_functionalization(reapply_views=True)
+        try:
+            made = pytree.tree_map_only(torch.Tensor, up_to_date, function(*wrapped))
+            new = [up_to_date(arg) if isinstance(arg, torch.Tensor) else arg for arg in wrapped]
+        finally:
+            torch._disable_functionalization()
+        for before, after in zip(args, new, strict=True):
+            if after is not before:
+                before.copy_(after)
+        return made
+
+    return run
+
+
+def up_to_date(wrapped: torch.Tensor) -> torch.Tensor:
+    """The tensor that a functional one stands for, with all that was written into it."""
+    if not torch._is_functional_tensor(wrapped):
+        return wrapped
+    torch._sync(wrapped)
+    return torch._from_functional_tensor(wrapped)
+
+
+def fakes(gm: torch.fx.GraphModule) -> list[Any]:
+    """The graph's inputs as fake tensors, and sizes."""
+    return [node.meta["example_value"] for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
+    """Whether aliasing or changes of shape ask for aot_autograd's run-time wrappers."""
+    if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes):
+        return True
+    written = {memory_at(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
+    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {None}  # no version tells of writes through x.data
+    outputs = gm.graph.output_node().all_input_nodes
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    shared = any(memory_at(node) in written for node in outputs if node.op != "placeholder")
+    among_inputs = any(memory_at(node) in written and not node.meta.get("mutated") for node in inputs)
+    return shared or among_inputs
+
+
+def _name(node: torch.fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

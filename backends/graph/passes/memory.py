@@ -1,0 +1,53 @@
+"""Which tensors of a graph share memory."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+
+from .copies import AnyNode
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Equal for fake tensors on one storage."""
+    return tensor.untyped_storage()._cdata
+
+
+def memory_under(fake: torch.Tensor) -> int:
+    """Equal for fake tensors on one storage, seen through the levels of torch.func that wrap them."""
+    while is_functorch_wrapped_tensor(fake):
+        fake = get_unwrapped(fake)
+    return memory_of(fake)
+
+
+def is_strided(node: torch.fx.Node) -> bool:
+    """Whether a node of a captured graph is a tensor laid out by strides."""
+    fake = node.meta.get("example_value")
+    return isinstance(fake, torch.Tensor) and fake.layout == torch.strided
+
+
+def memory_at(node: torch.fx.Node) -> int | None:
+    """Equal for nodes of a captured graph that are strided tensors on one storage; None for others."""
+    return memory_under(node.meta["example_value"]) if is_strided(node) else None
+
+
+def plain_memory_at(node: torch.fx.Node) -> int | None:
+    """The same; None also for tensors under levels of torch.func."""
+    fake = node.meta.get("example_value")
+    return None if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake) else memory_at(node)
+
+
+def results_of(node: AnyNode) -> list[Any]:
+    """What a node's operator returns, on fake tensors, as a list."""
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def memories(node: AnyNode) -> list[Any]:
+    """For each result something that is equal for two tensors on the same memory. Nodes that were copied bring it in meta["memory"]:
+    their fake results are those of the node that they are copies of."""
+    if "memory" in node.meta:
+        return node.meta["memory"]
+    return [memory_of(item) if isinstance(item, torch.Tensor) and item.layout == torch.strided else None for item in results_of(node)]

@@ -1,0 +1,108 @@
+"""What the nodes of a captured graph may do when they run: raise because of the numbers they meet (shapes and dtypes were seen
+at capture), draw random numbers, switch modes."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from .mutations import may_write
+from .node_targets import is_foreign, is_users, name_of
+
+# Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
+INDEX = (
+    "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss", "cross_entropy", "bincount", "getitem", "setitem",
+    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split",
+    "narrow",
+)  # fmt: skip
+ALWAYS = (
+    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv", "solve", "svd", "eig", "qr", "lstsq", "det",
+    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile",
+    "histogram", "fake_quantize", "istft", "cov", "gaussian_nll",
+)  # fmt: skip
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
+RANDOM = (
+    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
+    "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
+)  # fmt: skip
+
+
+GRAD_MODE = "_set_grad_enabled"
+ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
+ENTER_INFERENCE_MODE = "_enter_inference_mode"
+MODES = (
+    GRAD_MODE, ENTER_AUTOCAST, ENTER_INFERENCE_MODE, "_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting",
+)  # fmt: skip
+
+
+def may_raise(node: torch.fx.Node) -> bool:
+    """Whether running a node may raise although its shapes fit."""
+    name = name_of(node)
+    known = any(word in name for word in ALWAYS) or (any(word in name for word in INDEX) and takes_integers(node))
+    return known or is_users(node) or is_foreign(node)
+
+
+def takes_integers(node: torch.fx.Node) -> bool:
+    """Whether one of its arguments is an integer tensor on the CPU."""
+    examples = [argument.meta.get("example_value") for argument in node.all_input_nodes]
+    return any(isinstance(example, torch.Tensor) and example.device.type == "cpu" and example.dtype in INTEGERS for example in examples)
+
+
+def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether a node that may raise comes behind (or is) one that writes."""
+    writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
+    return any(may_raise(node) for node in nodes[writes:])
+
+
+def switches_modes(node: torch.fx.Node) -> bool:
+    """Whether a node switches one of torch's modes for those behind it."""
+    return name_of(node) in MODES
+
+
+def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether the graph may draw from torch's generators."""
+    return any(map(_draws, nodes))
+
+
+def draws_unread(graph: torch.fx.Graph) -> bool:
+    """Whether a graph draws numbers on which nothing that it returns or writes depends; tracers drop such draws."""
+    read: set[torch.fx.Node] = set()
+    todo = [graph.output_node(), *(node for node in graph.nodes if may_write(node) and not _draws(node))]
+    while todo:
+        node = todo.pop()
+        if node not in read:
+            read.add(node)
+            todo += [*node.all_input_nodes, *(user for user in node.users if may_write(user))]
+    return any(_draws(node) and node not in read for node in graph.nodes)
+
+
+def may_draw(node: torch.fx.Node) -> bool:
+    """Whether a node may draw from torch's generators; one of which nothing is known may."""
+    return _draws(node) or is_foreign(node)
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    return node.op.startswith("call_") and any(word in name_of(node) for word in RANDOM) and not _drops_nothing(node)
+
+
+def _drops_nothing(node: torch.fx.Node) -> bool:
+    """Whether a node is one of torch's dropouts, or its attention, switched off: they draw no numbers then."""
+    name = name_of(node).strip("_")
+    if is_users(node) or is_foreign(node):
+        return False
+    if name == "scaled_dot_product_attention":
+        return _argument(node, 4, "dropout_p", otherwise=0.0) == 0
+    if "dropout" not in name:
+        return False
+    kernel = name.startswith(("native", "fused"))  # these draw for a chance of 0, too
+    chance = 0.5 if kernel else _argument(node, 1, "p", otherwise=0.5)
+    return chance == 0 or _argument(node, 2, "training", "train", otherwise=True) is False
+
+
+def _argument(node: torch.fx.Node, position: int, *names: str, otherwise: Any) -> Any:
+    if len(node.args) > position:
+        return node.args[position]
+    return next((node.kwargs[name] for name in names if name in node.kwargs), otherwise)

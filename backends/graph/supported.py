@@ -1,0 +1,72 @@
+"""Whether a captured graph is for a backend, and whether a backend may be tried on it."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..autograd.compiled_node import gains_history, wants_gradients
+from ..registry import Backend
+from .extracted_calls import Checkpointed, CustomFunction
+from .node_targets import is_foreign, name_of
+
+COLLECTIVES = ("c10d", "distributed", "dtensor", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+def device_types(gm: torch.fx.GraphModule) -> set[str]:
+    """The types of devices that a graph's tensors lie on."""
+    return {fake.device.type for node in gm.graph.nodes if isinstance(fake := node.meta.get("example_value"), torch.Tensor)}
+
+
+def reason_to_refuse(backend: Backend, gm: torch.fx.GraphModule) -> str:
+    """Why a graph is not for a backend, "" where it is."""
+    lacks = backend.missing()
+    if lacks:
+        return f"is not usable here: {lacks}"
+    others = device_types(gm) - set(backend.devices) if backend.devices is not None else set()
+    if others:
+        return f"is for {' and '.join(backend.devices or ())}, and the graph has tensors on {' and '.join(sorted(others))}"
+    if not backend.training and wants_gradients(gm):
+        return "has no gradients, and the graph needs them"
+    return ""
+
+
+def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
+    """Why a graph must not run for a trial, the same on each rank; "" where it may."""
+    if any(map(gains_history, gm.graph.find_nodes(op="placeholder"))):
+        return "an input gets a history of autograd's, which a trial's copies could not have"
+    for node in inner_nodes(gm):
+        if any(word in f"{getattr(node.target, '__module__', '')}.{name_of(node)}" for word in COLLECTIVES):
+            return f"{name_of(node)} talks to other processes{at(node)}"
+        if is_opaque(node):
+            return f"nothing is known of {name_of(node)}{at(node)}"
+    return ""
+
+
+def is_opaque(node: torch.fx.Node) -> bool:
+    """Whether a node calls a function that is neither torch's nor Python's own: it may do anything."""
+    if node.op != "call_function" or isinstance(node.target, CustomFunction | Checkpointed):
+        return False
+    return is_foreign(node)
+
+
+def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """The nodes of a graph and of the pieces that its calls stand for."""
+    for node in gm.graph.nodes:
+        yield node
+        pieces: tuple[Any, ...] = ()
+        if isinstance(node.target, CustomFunction):
+            pieces = (node.target.forward, node.target.backward)
+        elif isinstance(node.target, Checkpointed):
+            pieces = (node.target.run,)
+        for piece in pieces:
+            if isinstance(inner := getattr(piece, "__self__", None), torch.fx.GraphModule):
+                yield from inner_nodes(inner)
+
+
+def at(node: torch.fx.Node) -> str:
+    """The user's line of a node, for a sentence."""
+    line = node.meta.get("line", "")
+    return f" ({line})" if line else ""

@@ -1,0 +1,410 @@
+"""`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+from torch._decomp import _core_aten_decompositions_post_autograd
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+
+from ...collector import no_collections
+from ...errors import warn_user
+from ...events import UNREPORTED, Reporter
+from ...events import Kernel as KernelRecord
+from ...generated import file_name, keep
+from ...phases import Clock
+from ..autograd.compiled_node import runs_as_captured, wants_gradients
+from ..graph.passes.attention import join_attention
+from ..graph.passes.batch_norms import fold_batch_norms
+from ..graph.passes.channels_last import to_channels_last
+from ..graph.passes.constants import take_out_constants
+from ..graph.passes.copies import Copies
+from ..graph.passes.epilogues import join_epilogues
+from ..graph.passes.functional import fakes, functional, needs_wrappers
+from ..registry import register_backend
+from .frozen_graph import FrozenGraph
+from .fuse.beside import put_beside
+from .fuse.fuse import fuse
+from .fuse.in_place import reuse_memory
+from .fuse.split import split_long_rows
+from .ir.ir import AnyKernel, Bound, Call, Program, whole, writes
+from .ir.patterns import Patterns
+from .lower.build import lower
+from .lower.lowerings import LOWERINGS
+from .printers.base import Parameters
+from .printers.c import preamble, print_c
+from .printers.host import Host, Launch, Namespace
+from .toolchain._launch import run
+from .toolchain.compile_c import NoCompiler, compiler, functions
+
+if TYPE_CHECKING:
+    from ..autograd.graph_parts import GraphPart
+
+Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
+
+# Called as they are though torch knows how to decompose them: what they become would be slower than they are.
+WHOLE = (
+    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward", "index_add", "index_copy", "index_fill",
+    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin", "multilabel", "reflection_pad", "replication_pad",
+    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool", "avg_pool", "native_dropout",
+    "binary_cross_entropy.default",  # and it refuses some numbers, which what it becomes does not
+)  # fmt: skip
+
+
+@lru_cache(1)
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions of operators that have no lowering here; composite ones come apart without."""
+    known = _core_aten_decompositions_post_autograd().items()
+    return {operator: rule for operator, rule in known if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)}
+
+
+@dataclass
+class CompileReport:
+    """What became of a graph: the host program, its different kernels, operators that are called, why neighbours stayed apart.
+    `clock`: takes the times of its phases."""
+
+    clock: Clock = field(default_factory=Clock)
+    host: str = ""
+    kernels: list[KernelRecord] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
+    apart: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """One sentence for explain."""
+        calls = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in self.calls())
+        return f"{len(self.kernels)} different kernels; torch's own operators for {calls or 'nothing'}"
+
+    def calls(self) -> list[tuple[str, int]]:
+        """The operators that are called, and how often."""
+        return Counter(map(short, self.called)).most_common()
+
+    def tell(self, report: Reporter, part: str) -> None:
+        apart = tuple((first, second, reason) for (first, second), reason in self.apart.items())
+        report.kernels(part, tuple(self.kernels), tuple(self.calls()), apart, self.host)
+
+
+def short(operator: str) -> str:
+    return operator.removeprefix("aten.").removesuffix(".default")
+
+
+def kernel_records(language: str, texts: Iterable[tuple[str, AnyKernel]], names: str) -> list[KernelRecord]:
+    """One of each different text, with the operators of the first kernel that it was printed for."""
+    first: dict[str, AnyKernel] = {}
+    for text, kernel in texts:
+        first.setdefault(text, kernel)
+    made = []
+    for number, (text, kernel) in enumerate(first.items()):
+        name = names.format(number)
+        ops = tuple(op for op, _ in groupby(map(short, kernel.origins)))
+        made.append(KernelRecord(name, language, ops, text.replace("NAME", name)))
+    return made
+
+
+@register_backend("native")
+def native(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
+    report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
+) -> Callable[..., Any]:  # fmt: skip
+    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode: with max-autotune, kernels for the GPU
+    are tuned by measuring. around: gets the parts of a graph with gradients and the callables made of them, and returns what is called
+    instead. freezing: without gradients, what depends on parameters
+    alone is computed once, batch norms become part of the weights before them, and all that is done again when a parameter has changed.
+    layout_optimization: without gradients, convolutions get their tensors channels-last where that should pay."""
+    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)) or any(map(runs_as_captured, gm.graph.nodes)):
+        return gm.forward
+    if any(map(is_transform_on_cpu, gm.graph.nodes)) and not fake_transforms_have_the_real_strides():
+        report("runs torch's operators: this torch does not say beforehand which strides the result of a Fourier transform has")
+        return gm.forward
+    if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
+        gpu().prepare()
+    try:
+        return compile_captured(
+            gm, example_inputs, CompileSettings(around, report, freezing, layout_optimization, mode.startswith("max-autotune"))
+        )
+    except SyntaxError:  # of random_'s overload "from"
+        report("runs torch's operators: torch.fx cannot write them as Python")
+        return gm.forward
+    except Exception as error:
+        if not is_data_dependent(error):
+            raise
+    report("runs torch's operators: numbers depend on values")
+    return gm.forward
+
+
+def is_transform_on_cpu(node: torch.fx.Node) -> bool:
+    """Whether it is a Fourier transform of torch.fft, on the CPU."""
+    fake = node.meta.get("example_value")
+    return isinstance(fake, FakeTensor) and fake.device.type == "cpu" and getattr(node.target, "__name__", "").startswith("fft_")
+
+
+@lru_cache(1)
+def fake_transforms_have_the_real_strides() -> bool:
+    """Whether FakeTensor knows the strides of what Fourier transforms on the CPU return, found out by trying one (2.11 does not)."""
+    real = torch.zeros(6, 7, 12)
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(real)
+        promised = torch.fft.rfft(fake, 10, dim=0).stride()
+    return promised == torch.fft.rfft(real, 10, dim=0).stride()
+
+
+def is_data_dependent(error: Exception) -> bool:
+    """Whether a number was asked for that depends on a tensor's values. Who raises that has loaded torch's symbolic shapes."""
+    if isinstance(error, DataDependentOutputException):
+        return True
+    return isinstance(error, importlib.import_module("torch.fx.experimental.symbolic_shapes").GuardOnDataDependentSymNode)
+
+
+@dataclass(frozen=True)
+class CompileSettings:
+    """What a graph is compiled with: native's options."""
+
+    around: Around | None
+    report: Reporter
+    freezing: bool
+    channels_last: bool
+    tune: bool
+
+
+def compile_captured(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings) -> Callable[..., Any]:
+    """Kernels for a captured graph that has tensors."""
+    report = wanted.report
+    if wants_gradients(gm) or needs_wrappers(gm):
+        return differentiable(gm, example_inputs, wanted)
+    told = CompileReport(report.clock)
+    try:
+        with report.phase("lowering"), no_collections():
+            compiled = compile_inference(gm, example_inputs, wanted, told)
+    except NotImplementedError:
+        return differentiable(gm, example_inputs, wanted)
+    report(f"compiled: {told}")
+    told.tell(report, "graph")
+    return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+
+
+def compile_inference(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings, told: CompileReport
+) -> Callable[..., Any]:
+    """A graph without gradients by way of a functional one."""
+    aten_graph = functional(join_attention(gm), decompositions())
+    divided = None
+    if wanted.freezing:
+        captured, placeholders = (graph.find_nodes(op="placeholder") for graph in (gm.graph, aten_graph.graph))
+        every = zip(captured, placeholders, example_inputs, strict=True)
+        parameters = {node for source, node, example in every if is_parameter(source, example)}
+        fold_batch_norms(aten_graph.graph, parameters)
+    if wanted.channels_last:
+        to_channels_last(aten_graph.graph)
+    join_epilogues(aten_graph)
+    if wanted.freezing:
+        divided = take_out_constants(aten_graph, parameters)
+    compiled = compile_aten(aten_graph, told, tune=wanted.tune)
+    if divided is None:
+        return compiled
+    return FrozenGraph(
+        divided.once.forward, divided.positions, compiled, lambda: compile_captured(gm, example_inputs, replace(wanted, freezing=False))
+    )
+
+
+def is_parameter(node: torch.fx.Node, example: Any) -> bool:
+    """Whether an input may be taken to stay as it is: a parameter, or an attribute of something, which the graph does not write."""
+    if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
+        return False
+    return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
+
+
+def gpu() -> Any:
+    """The part for the GPU: it needs Triton, which torch for the CPU comes without. Raises ImportError."""
+    return importlib.import_module(".gpu", __package__)
+
+
+@lru_cache(1)
+def usable() -> frozenset[str]:
+    """Types of devices for which kernels can be compiled here; what is missing is told once, in a warning."""
+    found = set()
+    try:
+        compiler()
+        found.add("cpu")
+    except NoCompiler as error:
+        warn_once(f"no C compiler works here, so the CPU runs torch's own operators ({error}); install gcc or clang, or set CC")
+    if torch.cuda.is_available():
+        try:
+            gpu().check()
+            found.add("cuda")
+        except (ImportError, RuntimeError) as error:
+            warn_once(
+                f"Triton cannot be used here, so the GPU runs torch's own operators ({error}); install triton for this version of torch"
+            )
+    return frozenset(found)
+
+
+def processors() -> dict[str, int]:
+    """By type of device, how many rows a kernel should have at least to keep it busy."""
+    found = {"cpu": torch.get_num_threads()}
+    if "cuda" in usable():
+        found["cuda"] = 2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    return found
+
+
+def warn_once(text: str) -> None:
+    warn_user(text, stacklevel=2)
+
+
+def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        with torch.no_grad():
+            results = compiled(*args)
+            return tuple(result.detach() if is_window(result, args) else result for result in results)
+
+    return call
+
+
+def is_window(result: Any, args: Sequence[Any]) -> bool:
+    """Whether a result is another tensor on the memory of an argument: it says that it requires a gradient when that does."""
+    return isinstance(result, torch.Tensor) and result.requires_grad and all(result is not arg for arg in args)
+
+
+class PendingKernels:
+    """Waits for kernels that compilers are still at: one after the other, or, while `together`, all at the end, so that the next
+    graph is lowered in the meantime. clock: takes the time that waiting takes."""
+
+    def __init__(self, clock: Clock, together: bool = False) -> None:
+        self.clock, self.together = clock, together
+        self.left: list[Callable[[], None]] = []
+
+    def add(self, finish: Callable[[], None]) -> None:
+        self.left.append(finish)
+        if not self.together:
+            self.end()
+
+    def end(self) -> None:
+        self.together = False
+        with self.clock.phase("triton_compile"):
+            while self.left:
+                self.left.pop(0)()
+
+
+def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings) -> Callable[..., Any]:
+    """Forward and backward, both compiled."""
+    around, report = wanted.around, wanted.report
+    waits = PendingKernels(report.clock, together=True)
+
+    def compile_part(part: GraphPart) -> Callable[..., Any]:
+        told, direction = CompileReport(report.clock), "backward" if part.backward else "forward"
+        boxed = part.backward and around is None
+        try:
+            with report.phase("lowering"), no_collections():
+                compiled = compile_aten(part.graph, told, boxed=boxed, tune=wanted.tune, waits=waits)
+        except NotImplementedError as error:
+            if not part.backward:
+                raise
+            compiled = as_it_is(part, boxed)
+            report(f"backward runs torch's operators: {error}")
+        else:
+            report(f"compiled {direction}: {told}")
+            told.tell(report, direction)
+        return compiled if around is None else around(part, compiled)
+
+    with report.phase("imports"):
+        parts = importlib.import_module("..autograd.graph_parts", __package__)  # it loads torch's tracing
+    with no_collections():
+        made: Callable[..., Any] = parts.compile_forward_and_backward(
+            gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions()
+        )
+    waits.end()  # what is compiled from here on is a backward part at its first call
+    return made
+
+
+def as_it_is(part: GraphPart, boxed: bool) -> Callable[..., Any]:
+    """A part by torch's operators."""
+    run = part.module().forward
+
+    def call(args: list[Any]) -> Any:
+        given = [*args]
+        args.clear()
+        return run(*given)
+
+    return make_boxed(call) if boxed else run
+
+
+def compile_aten(
+    gm: torch.fx.GraphModule | Copies,
+    report: CompileReport | None = None,
+    *,
+    boxed: bool = False,
+    tune: bool = False,
+    waits: PendingKernels | None = None,
+) -> Callable[..., Any]:
+    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list). tune:
+    measures kernels for the GPU. waits: before its end nothing may be called."""
+    report = report or CompileReport()
+    program, report.apart = fuse(lower(gm, usable()))
+    report.called = [step.origin for step in program.steps if isinstance(step, Call)]
+    program = put_beside(split_long_rows(program, processors()))
+    choices = {}
+    if tune and any(buffer.device.type == "cuda" for buffer in program.buffers.values()) and "cuda" in usable():
+        program.write_out()
+        with report.clock.phase("tuning"):
+            choices = gpu().tune_program(program)
+    reuse_memory(program)
+    namespace = Namespace({"run": run})
+    steps = enumerate(program.steps)
+    kernels = {position: step for position, step in steps if isinstance(step, AnyKernel) and step.rows != 0}
+    on_gpu = {position for position, step in kernels.items() if program.buffers[writes(step)[0]].device.type == "cuda"}
+    launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
+    first: list[str] = []
+    finish: Callable[[], None] | None = None
+    if on_gpu:
+        launched = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
+        launches |= launched.calls
+        finish = launched.finish
+        report.kernels += kernel_records("triton", ((launched.texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
+        first = gpu().prologue(program, namespace, partial(compile_aten, gm, boxed=boxed), boxed=boxed)
+    namespace.objects |= program.constants
+    report.host = Host(program, launches, namespace, first, boxed=boxed).text()
+    name = file_name("native")
+    exec(compile(report.host, name, "exec"), namespace.objects)
+    call: Callable[..., Any] = namespace.objects["call"]
+    keep(name, report.host, call)
+    if finish is not None:
+        (waits or PendingKernels(report.clock)).add(finish)
+    return make_boxed(call) if boxed else call
+
+
+def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for it."""
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def cpu_launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, report: CompileReport) -> dict[int, Launch]:
+    """Prints and compiles kernels as C; equal ones once."""
+    if not kernels:
+        return {}
+    threads = torch.get_num_threads()
+    patterns = Patterns()
+    once: dict[Any, tuple[tuple[str, ...], str, Parameters]] = {}
+    printed = {}
+    for position, step in kernels.items():
+        bound = step if isinstance(step, Bound) else patterns.bind(step)
+        if bound.alike not in once:
+            once[bound.alike] = bound.names, *print_c(whole(step), program.buffers, threads)
+        names, text, parameters = once[bound.alike]
+        printed[position] = text, parameters.on(dict(zip(names, bound.names, strict=True)))
+    texts = list(dict.fromkeys(text for text, _ in printed.values()))
+    report.kernels = kernel_records("c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}")
+    _, _, vector = compiler()
+    with report.clock.phase("c_compile"):
+        addresses = dict(zip(texts, functions(preamble(vector), texts, 2), strict=True))
+    launches = {}
+    for position, (text, parameters) in printed.items():
+        name = f"kernel_{texts.index(text)}"
+        namespace.objects[name] = addresses[text]
+        launches[position] = Launch(f"run({name}, ", parameters)
+    return launches

@@ -1,0 +1,434 @@
+"""Kernels that pass values to each other become one kernel, where that computes nothing twice that is dear.
+
+A consumer that reads an element where its producer writes one at the same point of common loops takes the value itself. The
+loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with
+i-th coordinate (a // s_i) % n_i.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+
+from ..ir.index import Atom, Hole, Index, Var, atom, linear, product, unravel_index
+from ..ir.ir import (
+    CAST,
+    LOAD,
+    REDUCE,
+    TRUE,
+    Access,
+    Bound,
+    Call,
+    Kernel,
+    Program,
+    Scalar,
+    Step,
+    Store,
+    cast,
+    loads,
+    reads,
+    rewrite,
+    substitute,
+    topological,
+    views_in,
+    writes,
+)
+from ..ir.ir import scalar as s
+from ..ir.patterns import Patterns
+from ..ir.scalar_ops import SCALAR_OPS
+from .pick import pick
+from .places import coordinates, is_dense, other_name, serial
+from .simplify import simplify
+
+MOST_BUFFERS = 24
+MOST_NODES = 400
+CHEAP = 8  # cost of what is rather computed again than kept
+MASKED = 48  # additions for each element that is read once: points where the value is not wanted may compute it too
+SHORT = 1 << 14  # additions that cost less than another kernel
+NEAR = 64  # steps of the unfused program: kernels farther apart would keep what they make, and what they need, for long
+
+
+class Fusion:
+    """The steps of a program while they merge. `reasons`: why two neighbours stayed apart."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.patterns = Patterns()
+        bound = (self.patterns.bind(step) if isinstance(step, Kernel) else step for step in program.steps)
+        self.steps: dict[int, Step] = dict(enumerate(bound))
+        self.kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        self.producer: dict[str, int] = {}
+        self.readers: dict[str, set[int]] = {}
+        self.reads: dict[int, Set[str]] = {}
+        for number, step in self.steps.items():
+            for name in writes(step):
+                self.producer[name] = number
+            self.index(number)
+        effects = [number for number, step in self.steps.items() if isinstance(step, Call) and step.effect]
+        self.effect_before = dict(zip(effects[1:], effects, strict=False))  # they stay in their order: random numbers, say
+        self.effect_behind = dict(zip(effects, effects[1:], strict=False))
+        self.before: dict[int, int] = {}  # ancestors, as bits
+        self.reasons: dict[tuple[str, str], str] = {}
+
+    def index(self, number: int) -> None:
+        self.reads[number] = reads(self.steps[number])
+        for name in self.reads[number]:
+            self.readers.setdefault(name, set()).add(number)
+
+    def ancestors(self, number: int) -> int:
+        """A step's ancestors, where its parents' are known."""
+        mask = 0
+        for parent in self.parents(number):
+            mask |= self.before[parent] | 1 << parent
+        return mask
+
+    def run(self) -> Program:
+        for number in list(self.steps):
+            self.before[number] = self.ancestors(number)
+            if isinstance(self.steps[number], Bound):
+                self.absorb(number)
+        order = self.ordered()
+        for number in order:
+            self.before[number] = self.ancestors(number)
+        self.side_by_side()
+        self.program.steps = [self.finished(self.steps[number]) for number in self.ordered()]
+        return self.program
+
+    def finished(self, step: Step) -> Step:
+        simpler = self.patterns.made(simplify, step) if isinstance(step, Bound) else None
+        return step if simpler is None else simpler
+
+    # --- one after the other ---
+
+    def absorb(self, number: int) -> None:
+        """Takes producers into a kernel, as long as one fits."""
+        refused: set[int] = set()
+        while True:
+            before = {self.producer[name] for name in self.reads[number] if name in self.producer} - refused
+            if not before:
+                return
+            chosen = max(before)
+            if not self.take(chosen, number):
+                refused.add(chosen)
+
+    def take(self, first: int, second: int) -> bool:
+        producer, consumer = self.steps[first], self.steps[second]
+        if not isinstance(producer, Bound) or not isinstance(consumer, Bound):
+            return False
+        others = {other for name in writes(producer) for other in self.readers.get(name, ())} - {first, second}
+        merged = None
+        if any(self.before[second] >> other & 1 for other in others):
+            reason = "another step must run in between"
+        elif not self.same_device(producer, consumer):
+            reason = "they run on different devices"
+        else:
+            needed = {name for name in writes(producer) if name in self.kept or self.readers.get(name, set()) - {second}}
+            merged = self.patterns.made(merge_or_inline, producer, consumer, about=needed)
+            reason = "their loops do not match, or too much would be computed twice"
+            if merged is not None and too_large(merged):
+                merged, reason = None, "one kernel would be too large"
+            if merged is not None and needed and set(writes(merged)) == set(writes(consumer)):
+                self.replace(second, merged)  # what the producer stores, others still read
+                self.before[second] = self.ancestors(second)
+                return True
+        if merged is None:
+            self.reasons[writes(producer)[0], writes(consumer)[0]] = reason
+            return False
+        self.unite(first, second, merged)
+        return True
+
+    def replace(self, number: int, merged: Bound) -> None:
+        for name in self.reads[number]:
+            self.readers[name].discard(number)
+        self.steps[number] = merged
+        self.index(number)
+
+    def unite(self, first: int, second: int, merged: Bound) -> None:
+        """The kernel of two steps, under the second one's number."""
+        for name in self.reads.pop(first):
+            self.readers[name].discard(first)
+        del self.steps[first]
+        self.replace(second, merged)
+        for name in writes(merged):
+            self.producer[name] = second
+        self.before[second] = both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
+        gone, both = 1 << first, both | 1 << second
+        todo = self.behind(second)
+        while todo:
+            other = todo.pop()
+            mask = self.before[other]
+            if mask & gone or mask | both != mask:
+                self.before[other] = (mask | both) & ~gone
+                todo += self.behind(other)
+
+    def behind(self, number: int) -> list[int]:
+        """The steps right behind one, of those whose ancestors are known."""
+        found = [other for name in writes(self.steps[number]) for other in self.readers.get(name, ())]
+        if number in self.effect_behind:
+            found.append(self.effect_behind[number])
+        return [other for other in found if other in self.before]
+
+    # --- side by side ---
+
+    def side_by_side(self) -> None:
+        """Kernels with the same loops that read the same memory run together."""
+        for name in list(self.readers):
+            group = sorted(number for number in self.readers[name] if isinstance(self.steps.get(number), Bound))
+            for position, second in enumerate(group):
+                for first in group[:position]:
+                    if second - first <= NEAR and first in self.steps and second in self.steps and self.beside(first, second):
+                        break
+
+    def beside(self, first: int, second: int) -> bool:
+        left, right = self.steps[first], self.steps[second]
+        assert isinstance(left, Bound) and isinstance(right, Bound)
+        if self.before[first] >> second & 1 or self.before[second] >> first & 1 or not self.same_device(left, right):
+            return False
+        merged = self.patterns.made(zip_kernels, left, right)
+        if merged is None or too_large(merged):
+            return False
+        self.unite(first, second, merged)
+        return True
+
+    def same_device(self, left: Bound, right: Bound) -> bool:
+        return self.program.buffers[writes(left)[0]].device == self.program.buffers[writes(right)[0]].device
+
+    def ordered(self) -> list[int]:
+        """Numbers of steps as they were, but that what a step needs and is not there yet comes right in front of it: what is done
+        early keeps memory."""
+        done: set[int] = set()
+        ordered: list[int] = []
+        for number in sorted(self.steps):
+            todo = [number]
+            while todo:
+                missing = self.parents(todo[-1]) - done if todo[-1] not in done else set()
+                assert len(todo) <= len(self.steps), "steps depend on each other in a circle"
+                if missing:
+                    todo.append(min(missing))
+                    continue
+                last = todo.pop()
+                if last not in done:
+                    ordered.append(last)
+                    done.add(last)
+        return ordered
+
+    def parents(self, number: int) -> set[int]:
+        """The steps that must have run right before one."""
+        found = {self.producer[name] for name in self.reads[number] if name in self.producer}
+        return found | {self.effect_before[number]} if number in self.effect_before else found
+
+
+def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
+    """Fuses a program's kernels and makes them simple; with it, by pair of buffers, why a producer and a consumer stayed apart."""
+    fusion = Fusion(drop_unused(program))
+    return fusion.run(), fusion.reasons
+
+
+def drop_unused(program: Program) -> Program:
+    """Steps whose results nobody reads, without effects, are left out."""
+    needed = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    steps: list[Step] = []
+    for step in reversed(program.steps):
+        if (isinstance(step, Call) and step.effect) or needed & set(writes(step)):
+            needed |= reads(step)
+            steps.append(step)
+    program.steps = steps[::-1]
+    return program
+
+
+def too_large(bound: Bound) -> bool:
+    return len(reads(bound)) + len(writes(bound)) > MOST_BUFFERS or bound.pattern.size > MOST_NODES
+
+
+def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
+    """One kernel of both. needed: buffers of the producer that others read."""
+    return merge(producer, consumer, needed) or inline(producer, consumer, bool(needed)) or (None if needed else pick(producer, consumer))
+
+
+def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
+    """Both in common loops, each point computed once; None where the loops do not match."""
+    stored = {store.buffer: store for store in producer.stores}
+    passed = [node.attr for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    if any(isinstance(item, Hole) for access in passed for item in access.index.atoms()):
+        return None
+    found = common_loops(producer, consumer, stored, passed)
+    if found is None:
+        return None
+    outer, inner, mapping = found
+    if any(stored[access.buffer].index.substitute(mapping) != access.index for access in passed):
+        return None
+    values = substitute(producer.roots(), mapping)
+    given = {store.buffer: value for store, value in zip(producer.stores, values, strict=True)}
+
+    def change(node: Scalar) -> Scalar:
+        if node.op == LOAD and node.attr.buffer in given:
+            return given[node.attr.buffer]
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    kept = [
+        Store(store.buffer, store.index.substitute(mapping), value)
+        for store, value in zip(producer.stores, values, strict=True)
+        if store.buffer in needed
+    ]
+    own = rewrite(consumer.roots(), change)
+    stores = [Store(store.buffer, store.index, value) for store, value in zip(consumer.stores, own, strict=True)]
+    return Kernel(outer, inner, (*kept, *stores), producer.origins + consumer.origins)
+
+
+def common_loops(
+    producer: Kernel, consumer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
+) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Atom, Index]] | None:
+    """Loops for both, and the producer's variables in terms of them; None where its points and the consumer's do not pair up."""
+    by_row = [variable for variable in consumer.outer if variable.size != 1]
+    along = [variable for variable in consumer.inner if variable.size != 1]
+    every = by_row + along
+    mapping, columns = points(producer, stored, passed)
+    if mapping is None or not is_dense(linear(producer.outer).substitute(mapping), used_variables(mapping, every), producer.rows):
+        return None
+    rows = used_variables(mapping, every)
+    outer, inner = consumer.outer, consumer.inner
+    if not producer.inner:
+        return (outer, inner, mapping) if rows in (every, by_row) else None
+    if columns is not None:
+        used = used_variables(columns, every)
+        if set(used) & set(rows) or len(used) + len(rows) != len(every) or (inner and rows != by_row):
+            return None
+        if not is_dense(linear(producer.inner).substitute(columns), used, producer.columns):
+            return None
+        if not inner:
+            outer, inner = tuple(rows), tuple(used)
+        return None if serial(outer, inner) else (outer, inner, mapping | columns)
+    if not inner and rows == by_row:
+        inner = tuple(Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner)
+        return outer, inner, mapping | {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
+    if not inner:
+        outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
+    elif rows != by_row:
+        return None
+    if product([variable.size for variable in inner]) != producer.columns or serial(outer, inner):
+        return None
+    return outer, inner, mapping | unravel_index(producer.inner, linear(inner))
+
+
+def points(
+    producer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
+) -> tuple[dict[Atom, Index] | None, dict[Atom, Index] | None]:
+    """Where in the producer's loops the elements were stored: its row, and the place in the row (None: the whole row's)."""
+    outer: dict[Atom, Index] | None = None
+    inner: dict[Atom, Index] | None = None
+    for access in passed:
+        store = stored[access.buffer]
+        if not store.index.variables() & set(producer.inner):
+            outer = coordinates(store, producer.outer, access.index)
+            continue
+        found = coordinates(store, producer.variables, access.index)
+        if found is None:
+            return None, None
+        inner = {variable: found[variable] for variable in producer.inner}
+        outer = outer or {variable: found[variable] for variable in producer.outer}
+    return outer, inner
+
+
+def used_variables(mapping: Mapping[Atom, Index], variables: Sequence[Var]) -> list[Var]:
+    """Those variables that the mapping's values depend on."""
+    found = {variable for expression in mapping.values() for variable in expression.variables()}
+    return [variable for variable in variables if variable in found]
+
+
+def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
+    """The consumer computing the producer's values itself where it reads them; the producer's stores are left out."""
+    if producer.inner:
+        return None
+    stored = {store.buffer: store for store in producer.stores}
+    passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    if any(isinstance(item, Hole) for node in passed for item in node.attr.index.atoms()):
+        return None
+    if not worth_repeating(producer, consumer, passed, needed):
+        return None
+    values: dict[tuple[Access, int], Scalar] = {}
+    for node in passed:
+        key = node.attr, id(node.args[0])
+        if key in values:
+            continue
+        store = stored[node.attr.buffer]
+        mapping = coordinates(store, producer.outer, node.attr.index)
+        if mapping is None:
+            return None
+        values[key] = mask_loads(substitute([store.value], mapping)[0], node.args[0])
+    by_id = {id(node): values[node.attr, id(node.args[0])] for node in passed}
+
+    def change(node: Scalar) -> Scalar:
+        if id(node) in by_id:
+            return by_id[id(node)]
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    stores = zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
+    return replace(
+        consumer,
+        stores=tuple(Store(store.buffer, store.index, value) for store, value in stores),
+        origins=producer.origins + consumer.origins,
+    )
+
+
+def mask_loads(value: Scalar, mask: Scalar) -> Scalar:
+    """value, its loads made only where mask is true."""
+    if mask is TRUE:
+        return value
+
+    def change(node: Scalar) -> Scalar:
+        if node.op != LOAD:
+            return node
+        own = node.args[0]
+        return Scalar(LOAD, (mask if own is TRUE else s("and", mask, own), *node.args[1:]), node.dtype, node.attr)
+
+    return rewrite([value], change)[0]
+
+
+def worth_repeating(producer: Kernel, consumer: Kernel, passed: Sequence[Scalar], needed: bool) -> bool:
+    accesses = {node.attr for node in passed}
+    price = cost(producer.roots())
+    read = {node.attr for node in loads(producer.roots())}
+    if not read:
+        return price <= 4 * CHEAP
+    if needed:
+        return price <= 2 and len(read) == 1
+    times = consumer.rows * consumer.columns * len(accesses)
+    if _at_most(times, producer.rows) or (times.value is not None and times.value * price < SHORT):
+        return True
+    if all(reads_once(node, consumer) for node in passed) and _at_most(times * price, producer.rows * MASKED):
+        return True
+    return price <= CHEAP and len(read) <= 2 or price == 0
+
+
+def reads_once(node: Scalar, consumer: Kernel) -> bool:
+    """Whether a load is made at some points only, at each of another element, as those of what cat() puts side by side are."""
+    return node.args[0] is not TRUE and {variable for variable in consumer.variables if variable.size != 1} <= node.attr.index.variables()
+
+
+def _at_most(left: Index, right: Index) -> bool:
+    if left.value is not None and right.value is not None:
+        return left.value <= right.value
+    return left == right
+
+
+def cost(roots: Iterable[Scalar]) -> int:
+    """Of all operations once, in additions."""
+    return sum(SCALAR_OPS[node.op].cost for node in topological(roots) if node.op in SCALAR_OPS)
+
+
+def zip_kernels(left: Kernel, right: Kernel) -> Kernel | None:
+    """Two independent kernels in one, where their loops are the same."""
+    pairs = list(zip(left.variables, right.variables, strict=False))
+    if any(node.op == REDUCE and node.attr.startswith("arg") for node in topological((*left.roots(), *right.roots()))):
+        return None  # they would keep the others from SIMD
+    same = len(left.outer) == len(right.outer) and len(left.inner) == len(right.inner)
+    if not same or any(a.size != b.size for a, b in pairs):
+        return None
+    mapping: Mapping[Atom, Index] = {b: atom(a) for a, b in pairs}
+    shared = {node.attr for node in loads(left.roots())} & {
+        Access(node.attr.buffer, node.attr.index.substitute(mapping)) for node in loads(right.roots())
+    }
+    if not shared:
+        return None
+    values = substitute(right.roots(), mapping)
+    stores = tuple(Store(st.buffer, st.index.substitute(mapping), value) for st, value in zip(right.stores, values, strict=True))
+    return Kernel(left.outer, left.inner, left.stores + stores, left.origins + right.origins)

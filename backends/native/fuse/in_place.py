@@ -1,0 +1,140 @@
+"""Results that are stored where an operand was read for the last time: a kernel writes into memory that would be freed behind it."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..ir.index import Hole
+from ..ir.ir import (
+    REDUCE,
+    TRUE,
+    AnyKernel,
+    Bound,
+    Kernel,
+    Pattern,
+    Product,
+    Program,
+    Scalar,
+    Step,
+    Store,
+    View,
+    loads,
+    on_buffers,
+    reads,
+    views_in,
+    writes,
+)
+
+aten = torch.ops.aten
+
+# Operators whose results nothing else shows.
+FRESH = frozenset((
+    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten._addmm_activation.default,
+    aten.convolution.default, aten._convolution.default,
+))  # fmt: skip
+
+
+def reuse_memory(program: Program) -> int:
+    """Changes the program; returns how many buffers are no longer needed."""
+    last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
+    kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    free: set[str] = set()  # what a kernel may write into, were it read for the last time
+    moved: dict[str, str] = {}
+    near = Near()
+    for position, step in enumerate(program.steps):
+        program.steps[position] = step = rename_buffers(step, moved)
+        if isinstance(step, AnyKernel) and not isinstance(step, Product):  # all of a product's operands is read by many
+            taken: dict[str, str] = {}
+            for result, candidates in near.operands(step):
+                for name in () if result in kept else candidates:
+                    own = program.buffers[result].dtype == program.buffers[name].dtype
+                    if own and name in free and last[name] == position and name not in taken.values():
+                        taken[result] = name
+                        break
+            for result, name in taken.items():
+                last[name] = last.get(result, position)
+            moved |= taken
+            program.steps[position] = step = rename_buffers(step, taken)
+        if isinstance(step, AnyKernel) or step.function in FRESH:
+            free |= set(writes(step)) - kept
+    return len(moved)
+
+
+class Near:
+    """Operands of kernels whose memory may hold a result; looked for once in equal kernels."""
+
+    def __init__(self) -> None:
+        self.known: dict[Pattern, list[tuple[str, list[str]]]] = {}
+
+    def operands(self, kernel: AnyKernel) -> Iterator[tuple[str, Iterable[str]]]:
+        """By buffer that a kernel stores to."""
+        if isinstance(kernel, Kernel):
+            yield from ((store.buffer, operands(kernel, store)) for store in kernel.stores)
+            return
+        if kernel.pattern not in self.known:
+            own = kernel.pattern.kernel
+            self.known[kernel.pattern] = [(store.buffer, list(operands(own, store))) for store in own.stores]
+        names = dict(zip(kernel.pattern.names, kernel.names, strict=True))
+        for result, candidates in self.known[kernel.pattern]:
+            yield names[result], map(names.__getitem__, candidates)
+
+
+def operands(kernel: Kernel, store: Store) -> Iterator[str]:
+    """Buffers of which an element is read just before the result's at the same place is stored, and never elsewhere or later."""
+    near = direct(store.value)
+    by_buffer: dict[str, list[Scalar]] = {}
+    for node in loads(kernel.roots()):
+        by_buffer.setdefault(node.attr.buffer, []).append(node)
+    whole = not kernel.inner or (store.index.variables() & set(kernel.inner) and depth(store.value) == max(map(depth, kernel.roots())))
+    for name, nodes in by_buffer.items():
+        same = all(node.attr.index == store.index and node.args[0] is TRUE and id(node) in near for node in nodes)
+        if whole and same and not any(isinstance(item, Hole) for item in store.index.atoms()) and name not in writes(kernel):
+            yield name
+
+
+def direct(value: Scalar) -> set[int]:
+    """ids of what a value is computed from in the same turn of the loops."""
+    found: set[int] = set()
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if id(node) not in found:
+            found.add(id(node))
+            todo += () if node.op == REDUCE else node.args
+    return found
+
+
+def depth(value: Scalar) -> int:
+    """How many reductions must have ended, one after the other, before a value is known."""
+    known: dict[int, int] = {}
+    todo = [value]
+    while todo:
+        node = todo[-1]
+        missing = [arg for arg in node.args if id(arg) not in known]
+        todo += missing
+        if not missing:
+            todo.pop()
+            known[id(node)] = max((known[id(arg)] for arg in node.args), default=0) + (node.op == REDUCE)
+    return known[id(value)]
+
+
+def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
+    """A step on other buffers."""
+    if isinstance(step, Bound):
+        return Bound(step.pattern, tuple(names.get(name, name) for name in step.names))
+    if isinstance(step, Kernel):
+        used = reads(step).union(writes(step))
+        return on_buffers(step, {name: names.get(name, name) for name in used}) if used & names.keys() else step
+    return replace(step, args=elsewhere(step.args, names), kwargs=elsewhere(dict(step.kwargs), names))
+
+
+def elsewhere(tree: Any, names: Mapping[str, str]) -> Any:
+    """Arguments with the views on other buffers."""
+    if isinstance(tree, View):
+        return replace(tree, buffer=names[tree.buffer]) if tree.buffer in names else tree
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(elsewhere(item, names) for item in tree)
+    return {key: elsewhere(item, names) for key, item in tree.items()} if isinstance(tree, dict) else tree

@@ -1,0 +1,129 @@
+"""A kernel that reduces rows and stores every element of them, and a reader of a few elements a row, become one kernel that stores only
+what the reader makes: of a log-softmax over a vocabulary only the targets' elements are wanted.
+
+The reader's points must be the producer's rows, each once. A computed subscript counts as inside the row where the reader's own
+check says so; the check goes to the loads that are left.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..ir.index import Atom, ClaimedBounds, Hole, Index, Var, atom, index, linear
+from ..ir.ir import CAST, CONST, INDEX, LOAD, REDUCE, TRUE, Access, Kernel, Scalar, Store, cast, loads, rewrite, substitute, topological
+from ..ir.ir import scalar as s
+from .places import coordinates, is_dense, other_name, serial
+
+
+class NoPick(Exception):
+    """The two do not pair up."""
+
+
+def pick(producer: Kernel, consumer: Kernel) -> Kernel | None:
+    """One kernel of both, over the producer's rows; None where the reader's points are not these."""
+    if not producer.inner or consumer.inner or serial(consumer.outer, producer.inner):
+        return None
+    stored = {store.buffer: store for store in producer.stores}
+    passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    try:
+        places = {id(node): point(producer, stored[node.attr.buffer], node) for node in passed}
+        values = pick_loads(producer, consumer, places, {id(node): stored[node.attr.buffer].value for node in passed}, passed)
+    except NoPick:
+        return None
+    given = dict(zip((id(node) for node in passed), values, strict=True))
+
+    def change(node: Scalar) -> Scalar:
+        if id(node) in given:
+            return given[id(node)]
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    names = {old: Var(other_name(old.name, consumer), old.size) for old in producer.inner}
+    stores = zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
+    return Kernel(
+        consumer.outer,
+        tuple(names.values()),
+        tuple(Store(store.buffer, store.index, value) for store, value in stores),
+        producer.origins + consumer.origins,
+    )
+
+
+def point(producer: Kernel, store: Store, node: Scalar) -> dict[Atom, Index]:
+    """The point of the producer's loops at which the element was stored that a load reads; of a row's one value, the row."""
+    place = node.attr.index
+    holes = {item for item in place.atoms() if isinstance(item, Hole)}
+    if node.args[0] is not TRUE or len(holes) > 1:
+        raise NoPick
+    place = place.substitute({hole: atom(ClaimedBounds(atom(hole), size_beyond(node, hole))) for hole in holes})
+    wide = store.index.variables() & set(producer.inner)
+    found = coordinates(store, producer.variables if wide else producer.outer, place)
+    if found is None:
+        raise NoPick
+    return found
+
+
+def size_beyond(node: Scalar, hole: Hole) -> Index:
+    """What a computed subscript stays below, by the load's check."""
+    subscript, check = node.args[1 + hole.number], node.args[-1]
+    if not node.attr.checked or check.op != "and" or (check.args[0].op, check.args[1].op) != ("ge", "lt"):
+        raise NoPick
+    (lower, low), (upper, high) = check.args[0].args, check.args[1].args
+    if lower is not subscript or upper is not subscript or number(low) != 0:
+        raise NoPick
+    return number(high)
+
+
+def number(node: Scalar) -> Index:
+    if node.op not in (INDEX, CONST):
+        raise NoPick
+    return index(node.attr)
+
+
+def pick_loads(
+    producer: Kernel, consumer: Kernel, places: Mapping[int, Mapping[Atom, Index]], stored: Mapping[int, Scalar], passed: Sequence[Scalar]
+) -> list[Scalar]:
+    """What the loads would have read, in terms of the consumer's loops and of new ones along the producer's rows."""
+    rows: list[dict[Atom, Index]] = [{variable: place[variable] for variable in producer.outer} for place in places.values()]
+    points = [variable for variable in consumer.outer if variable.size != 1]
+    if any(row != rows[0] for row in rows) or not is_dense(linear(producer.outer).substitute(rows[0]), points, producer.rows):
+        raise NoPick
+    along: dict[Atom, Index] = {old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner}
+    reductions = [node for node in topological(stored.values()) if node.op == REDUCE]
+    reduced = dict(zip(map(id, reductions), substitute(reductions, rows[0] | along), strict=True))
+    return [element(stored[id(node)], reduced, places[id(node)], node) for node in passed]
+
+
+def element(value: Scalar, reduced: Mapping[int, Scalar], place: Mapping[Atom, Index], reader: Scalar) -> Scalar:
+    """A stored value at one place. reduced: what reductions become; reader: the load that it is for."""
+    claims: dict[Atom, Index] = {
+        item: item.expression for expression in place.values() for item in expression.atoms() if isinstance(item, ClaimedBounds)
+    }
+    done: dict[int, Scalar] = {}
+    for node in topological([value]):
+        if node.op == REDUCE:
+            done[id(node)] = reduced[id(node)]
+            continue
+        new = Scalar(node.op, tuple(done[id(argument)] for argument in node.args), node.dtype, node.attr)
+        if node.op == LOAD:
+            new = move_load(new, node.attr.index.substitute(place), claims, reader)
+        elif node.op == INDEX:
+            there = node.attr.substitute(place)
+            if not claims.keys().isdisjoint(there.atoms()):
+                raise NoPick
+            new = replace(new, attr=there)
+        done[id(node)] = new
+    if claims and not any(node.op == LOAD and node.attr.checked for node in topological([done[id(value)]])):
+        raise NoPick  # nothing is left that could be checked
+    return done[id(value)]
+
+
+def move_load(node: Scalar, there: Index, claims: Mapping[Atom, Index], reader: Scalar) -> Scalar:
+    """A load at another place, with the reader's computed subscript and its check where the place depends on them."""
+    held = claims.keys() & set(there.atoms())
+    if not held:
+        return replace(node, attr=replace(node.attr, index=there))
+    subscripts = node.args[1 : len(node.args) - node.attr.checked]
+    (hole,) = (item for claim in held for item in claims[claim].atoms() if isinstance(item, Hole))
+    there = there.substitute({claim: atom(Hole(len(subscripts))) for claim in held})
+    check = s("and", node.args[-1], reader.args[-1]) if node.attr.checked else reader.args[-1]
+    arguments = (node.args[0], *subscripts, reader.args[1 + hole.number], check)
+    return Scalar(LOAD, arguments, node.dtype, Access(node.attr.buffer, there, True))

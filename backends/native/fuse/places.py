@@ -1,0 +1,53 @@
+"""Where loops and places in memory meet: at which point of a kernel's loops an element was stored, and whether points are rows."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..ir.index import ZERO, Atom, Index, Var, product
+from ..ir.ir import Kernel, Store
+
+LONG_ROW = 1 << 15
+FEW_ROWS = 64
+
+
+def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
+    """The point of the loops `outer` at which an element was stored, given its place in the buffer."""
+    mapping: dict[Atom, Index] = {}
+    for variable in outer:
+        stride = store.index.coefficient(variable)
+        if stride is None or not stride.terms or variable.size == ZERO:
+            return None
+        mapping[variable] = place // stride % variable.size
+    return mapping if store.index.substitute(mapping) == place else None
+
+
+def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
+    """Whether a place runs through 0 .. count-1, each once, as the variables run through their values."""
+    steps = []
+    for variable in variables:
+        step = place.coefficient(variable)
+        if step is None:
+            return False
+        steps.append((step, variable.size))
+    expected = Index({(): 1})
+    while steps:
+        following = [item for item in steps if item[0] == expected]
+        if len(following) != 1:
+            return False
+        steps.remove(following[0])
+        expected = expected * following[0][1]
+    return expected == count and not place.substitute({variable: Index({}) for variable in variables}).terms
+
+
+def other_name(name: str, consumer: Kernel) -> str:
+    """A name for a variable that none of the consumer's has."""
+    names = {variable.name for variable in consumer.variables}
+    while name in names:
+        name += "_"
+    return name
+
+
+def serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
+    """Whether few rows of great length would leave processors idle."""
+    rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
+    return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW

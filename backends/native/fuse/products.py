@@ -1,0 +1,138 @@
+"""Matrix products whose one reader is a kernel over their elements: the call and the kernel as one Product, of which the printer makes
+a kernel of its own. Whether that beats the call is for who measures to say."""
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..ir.index import Index, Var, atom, index
+from ..ir.ir import (
+    CAST,
+    LOAD,
+    TRUE,
+    Access,
+    Call,
+    Kernel,
+    Product,
+    Program,
+    Scalar,
+    Store,
+    View,
+    cast,
+    const,
+    contiguous,
+    load,
+    loads,
+    reads,
+    rewrite,
+    scalar,
+    share,
+    views_in,
+)
+from .fuse import coordinates, is_dense
+from .simplify import rename_variables, with_values
+
+aten = torch.ops.aten
+PRODUCTS = (aten.mm.default, aten.bmm.default)
+ADDED = (aten.addmm.default, aten.baddbmm.default)  # of a tensor and a product, each multiplied by a number
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@dataclass(frozen=True)
+class Joinable:
+    """A call and a kernel, by their positions among a program's steps, and what they are together."""
+
+    call: int
+    kernel: int
+    product: Product
+
+
+def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[Joinable]:
+    """Each product of a program that could be one kernel with its reader. Kernels must be simplified."""
+    kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    readers: dict[str, list[int]] = {}
+    for position, step in enumerate(program.steps):
+        for name in reads(step):
+            readers.setdefault(name, []).append(position)
+    taken: set[int] = set()
+    for position, step in enumerate(program.steps):
+        if not isinstance(step, Call) or step.function not in PRODUCTS + ADDED or step.results[0] is None or step.results[0] in kept:
+            continue
+        reader = readers.get(step.results[0], [])
+        kernel = program.steps[reader[0]] if len(reader) == 1 else None
+        if isinstance(kernel, Kernel) and not isinstance(kernel, Product) and reader[0] not in taken:
+            product = join(program, step, kernel, devices)
+            if product is not None:
+                taken.add(reader[0])
+                yield Joinable(position, reader[0], product)
+
+
+def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str]) -> Product | None:
+    """The product, None where the kernel does not go over all its elements, once each."""
+    (result,) = call.results
+    assert result is not None
+    buffer = program.buffers[result]
+    left, right = call.args[-2:]
+    places = {node.attr.index for node in loads(kernel.roots()) if node.attr.buffer == result}
+    if kernel.inner or len(places) != 1 or buffer.device.type not in devices or not plain(call) or buffer.dtype not in DTYPES:
+        return None
+    if left.dtype != buffer.dtype or right.dtype != buffer.dtype or buffer.stride != contiguous(buffer.size):
+        return None
+    (read,) = places
+    numbers = (*buffer.size, left.size[-1], *left.stride, *right.stride, left.offset, right.offset)
+    if any(number.value is None for number in numbers) or left.size[-1] == 0 or not is_dense(read, kernel.outer, kernel.rows):
+        return None
+    outer = tuple(Var(name, size) for name, size in zip("bmn"[-len(buffer.size) :], buffer.size, strict=True))
+    point = [atom(variable) if variable.size != 1 else index(0) for variable in outer]
+    place = View(result, buffer.size, buffer.stride, index(0), buffer.dtype, buffer.device).at(point)
+    mapping = coordinates(Store(result, read, TRUE), kernel.outer, place)
+    if mapping is None:
+        return None
+    element = cast(with_term(call, Scalar(LOAD, (TRUE,), torch.float32, Access(result, place)), point), buffer.dtype)
+    joined = with_element(rename_variables(kernel, mapping, outer, ()), result, element)
+    return Product(outer, (), joined.stores, (call.origin, *kernel.origins), left=left, right=right, result=result)
+
+
+def plain(call: Call) -> bool:
+    """Whether a call has no arguments but those that are looked at here."""
+    known = {"alpha", "beta"} if call.function in ADDED else set()
+    return call.single and set(call.kwargs) <= known and all(isinstance(number, (int, float)) for number in call.kwargs.values())
+
+
+def with_element(kernel: Kernel, result: str, element: Scalar) -> Kernel:
+    """The kernel with `element` where it read the product from memory."""
+
+    def change(node: Scalar) -> Scalar:
+        if node.op == LOAD and node.attr.buffer == result:
+            return element
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    return with_values(kernel, share(rewrite(kernel.roots(), change)))
+
+
+def with_term(call: Call, element: Scalar, point: list[Index]) -> Scalar:
+    """What a call makes of an element of the product: multiplied, and something added."""
+    if call.function not in ADDED:
+        return element
+    numbers: Mapping[str, Any] = {"alpha": 1, "beta": 1, **call.kwargs}
+    if numbers["alpha"] != 1:
+        element = scalar("mul", element, const(numbers["alpha"], torch.float32))
+    if numbers["beta"] == 0:
+        return element  # whatever the other tensor holds, NaN too
+    added = call.args[0]
+    own = point[len(point) - len(added.size) :]
+    place = added.at([index(0) if size == 1 else subscript for size, subscript in zip(added.size, own, strict=True)])
+    term = cast(load(added.buffer, place, added.dtype), torch.float32)
+    if numbers["beta"] != 1:
+        term = scalar("mul", term, const(numbers["beta"], torch.float32))
+    return scalar("add", element, term)
+
+
+def adopt(program: Program, chosen: Collection[Joinable]) -> None:
+    """Puts products where their kernels were, and leaves out the calls."""
+    products = {found.kernel: found.product for found in chosen}
+    calls = {found.call for found in chosen}
+    program.steps = [products.get(place, step) for place, step in enumerate(program.steps) if place not in calls]

@@ -1,0 +1,103 @@
+"""Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the driver."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import torch
+
+from .gpu_jobs import Choice, job, print_step
+from .ir.ir import AnyKernel, Bound, Product, Program, reads, whole, writes
+from .ir.patterns import Patterns
+from .printers.host import Launch, Namespace
+from .printers.products import precision
+from .printers.triton import PrintedKernel
+from .tile.on_device import OnDevice
+from .tile.tuner import Tuner
+from .toolchain import load_triton
+from .toolchain.load_triton import Job
+
+
+def check() -> None:
+    """Raises RuntimeError where Triton has no compiler for the GPU."""
+    major, minor = torch.cuda.get_device_capability()
+    if (major, minor) < (7, 0):
+        raise RuntimeError(f"the GPU's compute capability is {major}.{minor}, Triton needs 7.0")
+
+
+def prepare() -> None:
+    """Starts what compiles kernels, so that it is ready when there are some."""
+    load_triton.workers()
+
+
+@dataclass(frozen=True)
+class Launches:
+    """What launches each kernel of a program, and its text, by position of a step. `finish`: puts the compiled kernels into the
+    namespace, once they are there; nothing may be launched before."""
+
+    calls: dict[int, Launch]
+    texts: dict[int, str]
+    finish: Callable[[], None]
+
+
+def launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, choices: Mapping[int, Choice]) -> Launches:
+    """Prints kernels and has them compiled; equal ones once. choices: tiles that were tuned, by position."""
+    device = device_of(program)
+    patterns = Patterns()
+    once: dict[Any, tuple[tuple[str, ...], PrintedKernel, Job]] = {}
+    printed: dict[int, PrintedKernel] = {}
+    jobs: dict[int, Job] = {}
+    for position, kernel in kernels.items():
+        alike, names = what_is_printed(kernel, program, choices.get(position), patterns)
+        if alike not in once:
+            one = print_step(whole(kernel), program.buffers, choices.get(position))
+            once[alike] = names, one, job(program.buffers, one)
+        first, one, jobs[position] = once[alike]
+        printed[position] = replace(one, parameters=one.parameters.on(dict(zip(first, names, strict=True))))
+    loading = load_triton.Loading(jobs.values(), device)
+    called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
+    calls = {
+        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters) for position, one in printed.items()
+    }  # fmt: skip
+
+    def finish() -> None:
+        namespace.objects.update((called[one], kernel) for one, kernel in loading.kernels().items())
+
+    return Launches(calls, {position: one.told for position, one in printed.items()}, finish)
+
+
+def what_is_printed(kernel: AnyKernel, program: Program, choice: Choice | None, patterns: Patterns) -> tuple[Any, tuple[str, ...]]:
+    """What kernels have in common whose texts differ in nothing, and the names of this one's buffers."""
+    if isinstance(kernel, Product):
+        return id(kernel), tuple(reads(kernel).union(writes(kernel)))
+    bound = kernel if isinstance(kernel, Bound) else patterns.bind(kernel)
+    kinds = tuple((buffer.dtype, buffer.size, buffer.stride) for buffer in map(program.buffers.__getitem__, bound.names))
+    return (bound.alike, kinds, choice), bound.names
+
+
+def tune_program(program: Program) -> dict[int, Choice]:
+    """Measures tiles for a program's kernels, and makes one kernel of a product and its reader where that is faster. What was chosen, by
+    position of a step."""
+    return Tuner(OnDevice(device_of(program))).tune(program)
+
+
+def prologue(program: Program, namespace: Namespace, again: Callable[[], Callable[..., Any]], *, boxed: bool) -> list[str]:
+    """Lines before the first launch. again: compiles the program's graph untuned, for calls under another precision than products were
+    tuned for. boxed: that takes a list of its arguments."""
+    namespace.objects["current_stream"] = torch._C._cuda_getCurrentRawStream
+    lines = [f"stream = current_stream({device_of(program)})"]
+    if any(isinstance(step, Product) and precision(step.left.dtype) == "tf32" for step in program.steps):
+        namespace.objects |= {"precision": partial(precision, torch.float32), "untuned": cache(again)}
+        inputs = ", ".join(program.inputs)
+        lines.insert(0, f"if precision() != 'tf32': return untuned()({f'[{inputs}]' if boxed else inputs})")
+    return lines
+
+
+def device_of(program: Program) -> int:
+    """The number of the one GPU. Raises NotImplementedError where there are several."""
+    found = {buffer.device.index or 0 for buffer in program.buffers.values() if buffer.device.type == "cuda"}
+    if len(found) != 1:
+        raise NotImplementedError("a graph over several GPUs")
+    return found.pop()

@@ -1,0 +1,403 @@
+"""The loop IR: a Program of steps over buffers; a step is a Kernel (a loop nest that stores numbers) or a call of a torch function.
+
+A Kernel's values are a graph of Scalars. Nothing says in which order they are computed: a printer derives that (what depends
+on a reduction comes behind it, what does not depend on the innermost variables goes outside their loop).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from .index import ONE, Atom, Index, Var, index, product
+from .scalar_ops import BOOL, SCALAR_OPS
+
+LOAD, CONST, INDEX, CAST, REDUCE = "load", "const", "index", "cast", "reduce"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scalar:
+    """One number for each point of the loops. `op`: a name of SCALAR_OPS, or
+    load: attr an Access, arguments its mask and its computed subscripts;
+    const: attr the number; index: attr an Index; cast: to dtype; reduce: attr a name of REDUCTIONS, over the inner loops."""
+
+    op: str
+    args: tuple[Scalar, ...]
+    dtype: torch.dtype
+    attr: Any = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a buffer, counted from its start. Hole(n) in the index is the n-th computed subscript. Where the load's
+    mask is false, nothing is read. checked: the last argument must hold wherever the mask does; eager raises where it does not."""
+
+    buffer: str
+    index: Index
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory for a tensor. Sizes and strides in elements; `device` and `dtype` are torch's."""
+
+    name: str
+    size: tuple[Index, ...]
+    stride: tuple[Index, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as a strided window on a buffer."""
+
+    buffer: str
+    size: tuple[Index, ...]
+    stride: tuple[Index, ...]
+    offset: Index
+    dtype: torch.dtype
+    device: torch.device
+
+    def at(self, subscripts: Iterable[Index]) -> Index:
+        """The element's place in the buffer."""
+        place = self.offset
+        for subscript, stride in zip(subscripts, self.stride, strict=True):
+            place = place + subscript * stride
+        return place
+
+
+class AliasedOutput(View):
+    """An output that is a second tensor on what another output shows as well."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """value goes to buffer[index], once for each point of the loops that the index tells apart."""
+
+    buffer: str
+    index: Index
+    value: Scalar
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Loops over `outer` and, inside, over `inner`, along which Reduce nodes reduce. Iterations of `outer` are independent."""
+
+    outer: tuple[Var, ...]
+    inner: tuple[Var, ...]
+    stores: tuple[Store, ...]
+    origins: tuple[str, ...] = ()  # the operators that are in it
+
+    @property
+    def rows(self) -> Index:
+        return product([variable.size for variable in self.outer])
+
+    @property
+    def columns(self) -> Index:
+        return product([variable.size for variable in self.inner])
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        return self.outer + self.inner
+
+    def roots(self) -> tuple[Scalar, ...]:
+        return tuple(store.value for store in self.stores)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The buffers that it reads."""
+        return frozenset(node.attr.buffer for node in loads(self.roots()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product(Kernel):
+    """A kernel over the elements of the matrix product left @ right: its loads of `result` give the product's element at this point of
+    `outer`, which is (row, column) or (batch, row, column), and which never was in memory."""
+
+    left: View
+    right: View
+    result: str
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        return frozenset(node.attr.buffer for node in loads(self.roots())) - {self.result} | {self.left.buffer, self.right.buffer}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step that calls `function` on arguments in which Views stand for tensors and Indexes for sizes; results go to buffers
+    (None: not used, or no tensor). An `effect`ful call keeps its place among the others of its kind."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    results: tuple[str | None, ...]
+    single: bool  # it returns one tensor, not a tuple
+    origin: str
+    effect: bool = False
+
+    def views(self) -> Iterator[View]:
+        yield from views_in((self.args, dict(self.kwargs)))
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The buffers that it reads."""
+        return frozenset(view.buffer for view in self.views())
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What kernels that are equal but for their buffers have in common. `kernel`: one of them; `names`: its buffers, in the order of
+    their first use; `loaded`, `stored`: numbers of names."""
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    loaded: tuple[int, ...]
+    stored: tuple[int, ...]
+    size: int  # numbers that it computes
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A pattern on buffers, of which some may be the same."""
+
+    pattern: Pattern
+    names: tuple[str, ...]
+
+    @cached_property
+    def stored(self) -> tuple[str, ...]:
+        return tuple(self.names[number] for number in self.pattern.stored)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        return frozenset(self.names[number] for number in self.pattern.loaded)
+
+    @property
+    def rows(self) -> Index:
+        return self.pattern.kernel.rows
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return self.pattern.kernel.origins
+
+    @property
+    def alike(self) -> tuple[Pattern, tuple[int, ...]]:
+        """What it has in common with others that are equal but for the buffers."""
+        return self.pattern, tuple(map(self.names.index, self.names))
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        if self.names == self.pattern.names:
+            return self.pattern.kernel
+        return on_buffers(self.pattern.kernel, dict(zip(self.pattern.names, self.names, strict=True)))
+
+
+def views_in(tree: Any) -> Iterator[View]:
+    """The Views in nested tuples, lists and dicts."""
+    if isinstance(tree, View):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from views_in(item)
+    elif isinstance(tree, dict):
+        yield from views_in(list(tree.values()))
+
+
+AnyKernel = Kernel | Bound
+Step = AnyKernel | Call
+
+
+def whole(kernel: AnyKernel) -> Kernel:
+    """The kernel with its buffers written into it."""
+    return kernel.kernel if isinstance(kernel, Bound) else kernel
+
+
+@dataclass(frozen=True)
+class InputOutput:
+    """An output that is an input itself."""
+
+    name: str
+
+
+@dataclass
+class Program:
+    """A graph as steps. `inputs`: names, in order, of the graph's placeholders: buffers for tensors, sizes for integers.
+    `outputs`: Views, Same, Indexes, or plain objects. `writes`: input buffers that get a View's values when all else is done."""
+
+    buffers: dict[str, Buffer]
+    inputs: list[str]
+    steps: list[Step]
+    outputs: list[Any]
+    writes: list[tuple[View, View]] = field(default_factory=list)
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)  # buffers that belong to the graph
+    sizes: dict[str, str] = field(default_factory=dict)  # symbol: the Python expression that gives it
+
+    def write_out(self) -> None:
+        """Makes plain kernels of patterns on buffers."""
+        self.steps = [whole(step) if isinstance(step, Bound) else step for step in self.steps]
+
+    def unused(self, name: str) -> str:
+        """A name that no buffer has yet."""
+        while name in self.buffers:
+            name += "_"
+        return name
+
+
+# --- making Scalars -------------------------------------------------------------------------------------------------------------
+
+
+def scalar(name: str, *args: Scalar) -> Scalar:
+    """An operation of SCALAR_OPS. Operands have one type (`where`: the last two)."""
+    dtype = args[-1].dtype
+    assert all(arg.dtype == dtype for arg in (args[1:] if name == "where" else args)), (name, [arg.dtype for arg in args])
+    return Scalar(name, args, torch.bool if SCALAR_OPS[name].result == BOOL else dtype)
+
+
+def const(value: Any, dtype: torch.dtype) -> Scalar:
+    if dtype == torch.bool:
+        value = bool(value)
+    elif dtype.is_floating_point:
+        value = float(value)
+    else:
+        value = int(value)
+    return Scalar(CONST, (), dtype, value)
+
+
+def position(value: Index, dtype: torch.dtype = torch.int64) -> Scalar:
+    return cast(Scalar(INDEX, (), torch.int64, value), dtype)
+
+
+TRUE = const(True, torch.bool)
+
+
+def load(
+    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (), mask: Scalar = TRUE, check: Scalar | None = None
+) -> Scalar:  # fmt: skip
+    args = (mask, *subscripts) if check is None else (mask, *subscripts, check)
+    return Scalar(LOAD, args, dtype, Access(buffer, place, check is not None))
+
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
+    """value as dtype, torch's way: to bool is `!= 0`, to an integer truncates."""
+    if value.dtype == dtype:
+        return value
+    if value.op == CONST and not (dtype in HALF and isinstance(value.attr, float)):
+        if not (isinstance(value.attr, float) and not dtype.is_floating_point and dtype != torch.bool):
+            return const(value.attr, dtype)
+    if value.op == CAST and value.args[0].dtype == dtype == torch.float32 and value.dtype in HALF:
+        return value.args[0]  # rounding to half precision and back is left out between fused operations
+    return Scalar(CAST, (value,), dtype)
+
+
+def reduce(kind: str, value: Scalar) -> Scalar:
+    return Scalar(REDUCE, (value,), torch.int64 if kind.startswith("arg") else value.dtype, kind)
+
+
+# --- walking and rewriting ------------------------------------------------------------------------------------------------------
+
+
+def topological(roots: Iterable[Scalar]) -> list[Scalar]:
+    """Every Scalar once, arguments first."""
+    seen: set[int] = set()
+    ordered: list[Scalar] = []
+    todo: list[tuple[Scalar, bool]] = [(root, False) for root in reversed(list(roots))]
+    while todo:
+        node, ready = todo.pop()
+        if ready:
+            ordered.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            todo.append((node, True))
+            todo.extend((arg, False) for arg in reversed(node.args) if id(arg) not in seen)
+    return ordered
+
+
+def rewrite(roots: Iterable[Scalar], change: Callable[[Scalar], Scalar]) -> list[Scalar]:
+    """The roots with every node replaced by change(node, its arguments already rewritten); shared nodes stay shared."""
+    roots = list(roots)
+    done: dict[int, Scalar] = {}
+    for node in topological(roots):
+        args = tuple(done[id(arg)] for arg in node.args)
+        same = all(new is old for new, old in zip(args, node.args, strict=True))
+        done[id(node)] = change(node if same else Scalar(node.op, args, node.dtype, node.attr))
+    return [done[id(root)] for root in roots]
+
+
+def substitute(roots: Iterable[Scalar], mapping: Mapping[Atom, Index]) -> list[Scalar]:
+    """The roots with loop variables replaced."""
+
+    def change(node: Scalar) -> Scalar:
+        if node.op == LOAD:
+            place = node.attr.index.substitute(mapping)
+            return node if place is node.attr.index else Scalar(LOAD, node.args, node.dtype, replace(node.attr, index=place))
+        if node.op == INDEX:
+            place = node.attr.substitute(mapping)
+            return node if place is node.attr else Scalar(INDEX, (), node.dtype, place)
+        return node
+
+    return rewrite(roots, change)
+
+
+def share(roots: Iterable[Scalar]) -> list[Scalar]:
+    """Common subexpression elimination: equal Scalars become one object."""
+    known: dict[Any, Scalar] = {}
+
+    def change(node: Scalar) -> Scalar:
+        attr = repr(node.attr) if isinstance(node.attr, float) else node.attr  # 0.0 is not -0.0, NaN is NaN
+        return known.setdefault((node.op, tuple(map(id, node.args)), node.dtype, attr, type(node.attr)), node)
+
+    return rewrite(roots, change)
+
+
+def loads(roots: Iterable[Scalar]) -> list[Scalar]:
+    return [node for node in topological(roots) if node.op == LOAD]
+
+
+def loops(sizes: Iterable[Index], prefix: str) -> tuple[Var, ...]:
+    """Fresh variables over sizes."""
+    return tuple(Var(f"{prefix}{number}", index(size)) for number, size in enumerate(sizes))
+
+
+def contiguous(size: Iterable[Index]) -> tuple[Index, ...]:
+    """Strides of a tensor in row-major order."""
+    strides: list[Index] = []
+    step = ONE
+    for extent in reversed(tuple(size)):
+        strides.append(step)
+        step = step * extent
+    return tuple(reversed(strides))
+
+
+def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
+    """The kernel with other buffers. What a product's element is read from is none."""
+
+    def change(node: Scalar) -> Scalar:
+        if node.op != LOAD:
+            return node
+        return Scalar(LOAD, node.args, node.dtype, replace(node.attr, buffer=mapping.get(node.attr.buffer, node.attr.buffer)))
+
+    values = rewrite(kernel.roots(), change)
+    stores = (Store(mapping[store.buffer], store.index, value) for store, value in zip(kernel.stores, values, strict=True))
+    if isinstance(kernel, Product):
+        left, right = (replace(view, buffer=mapping[view.buffer]) for view in (kernel.left, kernel.right))
+        return replace(kernel, stores=tuple(stores), left=left, right=right)
+    return replace(kernel, stores=tuple(stores))
+
+
+def writes(step: Step) -> Sequence[str]:
+    if isinstance(step, Bound):
+        return step.stored
+    if isinstance(step, Kernel):
+        return [store.buffer for store in step.stores]
+    return [name for name in step.results if name is not None]
+
+
+def reads(step: Step) -> frozenset[str]:
+    return step.read

@@ -1,0 +1,346 @@
+"""A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there, or as a call."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sympy
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._sympy.printers import PythonPrinter
+
+from ...graph.passes.copies import AnyNode, Copies, Copy
+from ...graph.passes.memory import memories, results_of
+from ..ir.index import ONE, ZERO, Index
+from ..ir.ir import AliasedOutput, Buffer, Call, InputOutput, Kernel, Program, Scalar, Store, View, const, load, loops, reduce
+from ..ir.patterns import Patterns
+from .fractions import fraction, refuse_fractions
+from .registry import LOWERINGS, Unsupported
+from .repeated import Repeated
+from .sizes import Sizes
+
+DTYPES = frozenset({
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+})  # fmt: skip
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+COPY = torch.ops.aten.copy_.default
+NOTHING = {"sum": 0, "prod": 1, "any": False}  # of no values
+Body = Callable[[Sequence[Index]], Scalar]
+
+
+def lower(gm: torch.fx.GraphModule | Copies, devices: Collection[str] = ("cpu", "cuda")) -> Program:
+    """The graph as a Program. Nodes need their fake results in meta["val"].
+
+    devices: types of devices that there are kernels for; on others all operators are called."""
+    builder = Builder(gm, devices)
+    for node in gm.graph.nodes:
+        builder.add(node)
+    builder.bind_sizes()
+    return builder.program
+
+
+class Builder:
+    """Makes a Program, node by node."""
+
+    def __init__(self, gm: torch.fx.GraphModule | Copies, kernels_for: Collection[str]) -> None:
+        self.gm, self.kernels_for = gm, kernels_for
+        self.program = Program({}, [], [], [])
+        self.repeated = Repeated(gm.graph, self.program, Patterns())
+        self.sizes = Sizes()
+        self.computed: set[torch.fx.Node] = set()  # sources of copies that are no views
+        self.aliases: dict[tuple[int, int, Index], Any] = {}
+        self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
+
+    # --- the graph ---
+
+    def add(self, node: AnyNode) -> None:
+        if node.op == "placeholder":
+            self.values[node] = self.input(node)
+        elif node.op == "output":
+            results: Any = node.args[0]
+            self.program.outputs = self.outputs(results)
+        elif node.op == "get_attr":
+            self.values[node] = self.constant(node)
+        else:
+            self.values[node] = self.call(node)
+
+    def input(self, node: AnyNode) -> Any:
+        fake = node.meta["val"]
+        self.program.inputs.append(node.name)
+        if not isinstance(fake, torch.Tensor):
+            if not isinstance(fake, (int, torch.SymInt)):
+                raise NotImplementedError(f"an input of type {type(fake).__name__}")
+            return self.sizes(fake)
+        return self.window(self.new_buffer(node.name, fake))
+
+    def bind_sizes(self) -> None:
+        """Says how a call finds the value of each symbol. Raises NotImplementedError for one that no input shows."""
+        known: dict[sympy.Expr, str] = {}
+        for node in self.gm.graph.find_nodes(op="placeholder"):
+            fake = node.meta["val"]
+            if isinstance(fake, torch.SymInt):
+                known.setdefault(fake.node.expr, node.name)
+            elif isinstance(fake, torch.Tensor):
+                for get in ("size", "stride"):
+                    for number, value in enumerate(getattr(fake, get)()):
+                        if isinstance(value, torch.SymInt):
+                            known.setdefault(value.node.expr, f"{node.name}.{get}({number})")
+        symbols = {symbol for expression in self.sizes.hidden.values() for symbol in expression.free_symbols}
+        missing = [str(symbol) for symbol in symbols if symbol not in known]
+        if missing:
+            raise NotImplementedError(f"no input has the size {', '.join(missing)}")
+        self.program.sizes |= {str(symbol): known[symbol] for symbol in sorted(symbols, key=str)}
+        printer = PythonPrinter()
+        for name, expression in self.sizes.hidden.items():
+            if not isinstance(expression, sympy.Symbol):
+                self.program.sizes[name] = printer.doprint(expression)
+
+    def outputs(self, results: Sequence[Any]) -> list[Any]:
+        """What a graph returns, each node as a tensor of its own."""
+        shown: dict[View, AnyNode] = {}
+        outputs: list[Any] = []
+        for item in results:
+            value = InputOutput(item.name) if isinstance(item, AnyNode) and item.op == "placeholder" else self.look_up(item)
+            refuse_fractions(value, "the graph returns")
+            if isinstance(value, View) and shown.setdefault(value, item) is not item:
+                value = AliasedOutput(**vars(value))
+            outputs.append(value)
+        return outputs
+
+    def constant(self, node: AnyNode) -> View:
+        """A tensor that belongs to the graph."""
+        name = str(node.target)
+        value: Any = self.gm.constants[name] if isinstance(self.gm, Copies) else operator.attrgetter(name)(self.gm)
+        if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+            raise NotImplementedError(f"a constant of type {type(value).__name__}")
+        buffer = self.new_buffer(node.name, value)
+        self.program.constants[buffer.name] = value
+        return self.window(buffer)
+
+    def look_up(self, argument: Any) -> Any:
+        """An argument with nodes replaced by what they became."""
+        if isinstance(argument, AnyNode):
+            return self.values[argument]
+        if isinstance(argument, (tuple, list)):
+            return type(argument)(map(self.look_up, argument)) if type(argument) in (tuple, list) else [*map(self.look_up, argument)]
+        if isinstance(argument, dict):
+            return {key: self.look_up(value) for key, value in argument.items()}
+        if isinstance(argument, slice):
+            raise Unsupported("a slice as an argument")
+        return argument
+
+    def call(self, node: AnyNode) -> Any:
+        if node.target is operator.getitem:
+            own = node.source if isinstance(node, Copy) else node
+            return self.values[first(node)][own.args[1]]  # type: ignore[index]
+        if isinstance(node, Copy) and node.source in self.computed:
+            return self.repeat(node)
+        if node.target is COPY and self.is_input(node.args[0]):
+            arguments: Any = node.args
+            target, source = (self.values[argument] for argument in arguments[:2])
+            self.program.writes.append((target, source))
+            return target
+        if writes(node.target):
+            raise NotImplementedError(f"{node.target} writes into a tensor in the middle of the graph")
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return self.sizes(value)
+        if isinstance(value, torch.SymFloat):
+            return fraction(node.target, self.look_up(tuple(node.args)))
+        if isinstance(value, SYMBOLIC):
+            raise NotImplementedError(f"{node.target} gives a number that is not an integer")
+        viewed = self.view(node)
+        if viewed is not None:
+            return viewed
+        if isinstance(node, Copy):
+            self.computed.add(node.source)
+            return self.repeat(node)
+        args, kwargs = self.arguments(node)
+        return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
+
+    def repeat(self, node: Copy) -> Any:
+        """A node of which others may be copies, too: its arguments are only looked at for the first."""
+        inputs = [self.values[other] for other in node.inputs]
+        return self.repeated.lower(node, inputs, lambda: self.compute(node, *self.arguments(node)))
+
+    def arguments(self, node: AnyNode) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self.look_up(tuple(node.args)), self.look_up(dict(node.kwargs))
+
+    def compute(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a node becomes by its lowering, or, without one, by a call."""
+        lowering = LOWERINGS.get(node.target)
+        if lowering is not None and self.supports(node):
+            steps = len(self.program.steps)
+            try:
+                return lowering(self, node, *args, **kwargs)
+            except Unsupported:
+                del self.program.steps[steps:]
+        return self.external(node, args, kwargs)
+
+    def is_input(self, argument: Any) -> bool:
+        return isinstance(argument, AnyNode) and argument.op == "placeholder"
+
+    def supports(self, node: AnyNode) -> bool:
+        """Whether all tensors are plain ones of a kind that kernels know, on one device."""
+        tensors = [*_fakes(node.meta["val"]), *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val")))]
+        devices = {fake.device for fake in tensors}
+        return len(devices) == 1 and devices.pop().type in self.kernels_for and all(map(_plain, tensors))
+
+    def view(self, node: AnyNode) -> Any:
+        """What the node is, where it computes nothing: windows on its first argument's buffer."""
+        base = first(node)
+        if base is None or not isinstance(self.values[base], View):
+            return None
+        (memory,), memories_ = memories(base), memories(node)
+        fake, results = base.meta["val"], node.meta.get("val")
+        if memory not in memories_ or not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
+            return None
+        shared = zip(results_of(node), memories_, strict=True)
+        windows = [self.alias(result, fake, self.values[base]) if own == memory else None for result, own in shared]
+        if not windows or None in windows:
+            return None
+        return windows if isinstance(results, (tuple, list)) else windows[0]
+
+    def alias(self, result: Any, base: FakeTensor, view: View) -> View | None:
+        if not isinstance(result, torch.Tensor) or result.dtype != base.dtype:
+            return None
+        key = id(result), id(base), view.offset  # equal nodes share their fake results
+        if key not in self.aliases:
+            self.aliases[key] = self.seen(result, base, view.offset)
+        found = self.aliases[key]
+        if found is None:
+            return None
+        size, stride, offset = found
+        return View(view.buffer, size, stride, offset, view.dtype, view.device)
+
+    def seen(self, result: torch.Tensor, base: FakeTensor, offset: Index) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
+        """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor that it shows."""
+        if not (_plain(result) and _plain(base)) or result.is_conj() or result.is_neg():
+            return None
+        start = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + offset
+        return self.shape(result.shape), self.shape(result.stride()), start
+
+    def external(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of the operator."""
+        refuse_fractions((args, kwargs), f"{node.target} is given")
+        results = node.meta.get("val")
+        single = not isinstance(results, (tuple, list))
+        names: list[str | None] = []
+        values: list[Any] = []
+        every: Sequence[Any] = [results] if not isinstance(results, (tuple, list)) else results
+        for number, result in enumerate(every):
+            if isinstance(result, torch.Tensor):
+                buffer = self.new_buffer(f"{node.name}_{number}" if not single else node.name, result)
+                names.append(buffer.name)
+                values.append(self.window(buffer))
+            else:
+                names.append(None)
+                values.append(None if result is None else self.number(node, result))
+        schema = getattr(node.target, "_schema", None)
+        effect = schema is None or not schema.returns or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
+        self.program.steps.append(Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect))  # type: ignore[arg-type]
+        return values[0] if single else values
+
+    def number(self, node: AnyNode, result: Any) -> Index:
+        """A size that an operator returns, where it is known beforehand."""
+        if isinstance(result, bool) or not isinstance(result, (int, torch.SymInt)):
+            raise NotImplementedError(f"{node.target} gives a {type(result).__name__}")
+        return self.sizes(result)
+
+    # --- for lowerings ---
+
+    def shape(self, sizes: Sequence[Any]) -> tuple[Index, ...]:
+        return tuple(map(self.sizes, sizes))
+
+    def new_buffer(self, name: str, like: torch.Tensor) -> Buffer:
+        """A buffer with a fake tensor's sizes and strides."""
+        name = self.program.unused(name)
+        buffer = Buffer(name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device)
+        self.program.buffers[name] = buffer
+        return buffer
+
+    def window(self, buffer: Buffer) -> View:
+        return View(buffer.name, buffer.size, buffer.stride, ZERO, buffer.dtype, buffer.device)
+
+    def pointwise(self, node: AnyNode, like: torch.Tensor, body: Body) -> View:
+        """A buffer like a fake tensor, of which element [i, j, ...] is body([i, j, ...])."""
+        return self.reduction(node, like, [], lambda outer, _: body(outer))
+
+    def reduction(
+        self, node: AnyNode, like: torch.Tensor, inner: Sequence[Index], body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
+        kind: str | None = None,
+    ) -> View:  # fmt: skip
+        """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ... below the sizes `inner`."""
+        if not _dense(like):
+            raise Unsupported("the result has gaps")
+        buffer = self.new_buffer(node.name, like)
+        kept = [number for number, size in enumerate(buffer.size) if size != ONE]
+        kept.sort(key=lambda number: _order(like.stride()[number]), reverse=True)
+        outer = loops([buffer.size[number] for number in kept], "p")
+        subscripts = [ZERO] * len(buffer.size)
+        for variable, number in zip(outer, kept, strict=True):
+            subscripts[number] = Index({(variable,): 1})
+        rows = loops([size for size in inner if size != ONE], "r")
+        following = iter(rows)
+        along = [ZERO if size == ONE else Index({(next(following),): 1}) for size in inner]
+        value = body(subscripts, along)
+        if kind is not None and any(size == ZERO for size in inner):
+            rows, value = (), const(NOTHING[kind], value.dtype)
+        elif kind is not None and rows:
+            value = reduce(kind, value)
+        elif kind is not None and kind.startswith("arg"):
+            value = const(0, torch.int64)
+        store = Store(buffer.name, self.window(buffer).at(subscripts), value)
+        self.program.steps.append(Kernel(outer, rows, (store,), (str(node.target),)))
+        return self.window(buffer)
+
+    def read(self, view: View, subscripts: Sequence[Index], **more: Any) -> Scalar:
+        """An element, broadcast: subscripts may be more than the view has dimensions."""
+        own = list(subscripts)[len(subscripts) - len(view.size) :]
+        own = [ZERO if size == ONE else subscript for size, subscript in zip(view.size, own, strict=True)]
+        return load(view.buffer, view.at(own), view.dtype, **more)
+
+
+def first(node: AnyNode) -> AnyNode | None:
+    """A node's first argument, where that is a node."""
+    own = node.source if isinstance(node, Copy) else node
+    if not own.args or not isinstance(own.args[0], torch.fx.Node):
+        return None
+    return node.inputs[0] if isinstance(node, Copy) else own.args[0]
+
+
+@lru_cache(4096)
+def writes(target: Any) -> bool:
+    """Whether an operator writes into its arguments, a generator's state left out."""
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _order(stride: Any) -> int:
+    return stride if isinstance(stride, int) else stride.node.hint
+
+
+def _fakes(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [item for item in value if isinstance(item, torch.Tensor)] if isinstance(value, (tuple, list)) else []
+
+
+def _plain(tensor: torch.Tensor) -> bool:
+    kind = type(tensor) in (FakeTensor, torch.Tensor, torch.nn.Parameter)
+    return kind and tensor.layout == torch.strided and tensor.dtype in DTYPES and not tensor.is_quantized
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill their memory without gaps or overlaps."""
+    kept = [(_order(stride), _order(size)) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
+    expected = 1
+    for stride, size in sorted(kept):
+        if stride != expected and size != 0:
+            return False
+        expected = stride * size
+    return True

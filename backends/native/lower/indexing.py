@@ -1,0 +1,239 @@
+"""Elements chosen by position: gather, embedding, index, cat, pad, flip, and scattering a window into a tensor."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..ir.index import ZERO, Hole, Index, atom, claim_bounds, index, nonnegative
+from ..ir.ir import TRUE, Scalar, View, cast, const, load, position
+from ..ir.ir import scalar as s
+from .build import Builder
+from .registry import Unsupported, lowers
+
+aten = torch.ops.aten
+
+MOST_PARTS = 8  # of a cat: each is one more comparison for an element
+
+
+def computed_index(build: Builder, positions: View, at: Sequence[Index], size: Index) -> Scalar:
+    """A position read from a tensor, negative ones counted from the end. Eager raises for one outside: who lowers a lookup by
+    position only does so where the operator does not check, or checks it."""
+    value = cast(build.read(positions, at), torch.int64)
+    return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
+
+
+def inside(value: Scalar, low: Index | int, high: Index | int) -> Scalar:
+    """low <= value < high."""
+    lower, upper = position(index(low)), position(index(high))
+    return s("and", s("ge", value, lower), s("lt", value, upper))
+
+
+@lowers(aten.cat.default)
+def cat(build: Builder, node: torch.fx.Node, parts: Sequence[View], dim: int = 0) -> View:
+    like = node.meta["val"]
+    parts = [part for part in parts if len(part.size) == len(like.shape) and part.size[dim] != 0]
+    if len(parts) > MOST_PARTS or not parts or any(part.dtype != like.dtype for part in parts):
+        raise Unsupported("many parts, or of several types")
+    dim = dim % len(like.shape)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        value = const(0, like.dtype)
+        start = ZERO
+        starts = []
+        for part in parts:
+            starts.append(start)
+            start = start + part.size[dim]
+        for part, first in reversed(list(zip(parts, starts, strict=True))):
+            here = inside(position(at[dim]), first, first + part.size[dim])
+            place = [*at[:dim], claim_bounds(at[dim] - first, part.size[dim]), *at[dim + 1 :]]
+            read = read_masked(part, place, here)
+            value = s("where", here, read, value)
+        return value
+
+    return build.pointwise(node, like, body)
+
+
+@lowers(aten.constant_pad_nd.default)
+def constant_pad(build: Builder, node: torch.fx.Node, x: View, pads: Sequence[Any], value: float = 0) -> View:
+    like = node.meta["val"]
+    rank = len(x.size)
+    before = [build.sizes(pads[2 * (rank - 1 - dim)]) if 2 * (rank - 1 - dim) < len(pads) else ZERO for dim in range(rank)]
+    padded = [dim for dim in range(rank) if 2 * (rank - 1 - dim) < len(pads)]
+
+    def body(at: Sequence[Index]) -> Scalar:
+        here = TRUE
+        for dim in padded:
+            bound = inside(position(at[dim] - before[dim]), 0, x.size[dim])
+            here = bound if here is TRUE else s("and", here, bound)
+        place = [claim_bounds(subscript - first, size) for subscript, first, size in zip(at, before, x.size, strict=True)]
+        read = read_masked(x, place, here)
+        return s("where", here, read, const(value, like.dtype))
+
+    return build.pointwise(node, like, body)
+
+
+@lowers(aten.flip.default)
+def flip(build: Builder, node: torch.fx.Node, x: View, dims: Sequence[int]) -> View:
+    turned = {dim % len(x.size) for dim in dims} if x.size else set()
+
+    def body(at: Sequence[Index]) -> Scalar:
+        return build.read(x, [x.size[dim] - 1 - subscript if dim in turned else subscript for dim, subscript in enumerate(at)])
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.roll.default)
+def roll(build: Builder, node: torch.fx.Node, x: View, shifts: Any, dims: Any = ()) -> View:
+    if not dims or any(not isinstance(shift, int) for shift in shifts):
+        raise Unsupported("a roll over everything")
+    by: dict[int, int] = {}
+    for shift, dim in zip(shifts, dims, strict=True):
+        by[dim % len(x.size)] = by.get(dim % len(x.size), 0) + shift
+    if any(x.size[dim].value in (None, 0) for dim in by):
+        raise Unsupported("a roll over a size only known at run time")
+
+    def body(at: Sequence[Index]) -> Scalar:
+        return build.read(x, [(p + (-by[dim]) % x.size[dim].value) % x.size[dim] if dim in by else p for dim, p in enumerate(at)])  # type: ignore[operator]
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.repeat.default)
+def repeat(build: Builder, node: torch.fx.Node, x: View, times: Sequence[Any]) -> View:
+    extra = len(times) - len(x.size)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        return build.read(x, [subscript % size if size != 0 else subscript for subscript, size in zip(at[extra:], x.size, strict=True)])
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.slice_scatter.default)
+def slice_scatter(
+    build: Builder, node: torch.fx.Node, x: View, source: View, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> View:
+    dim = dim % len(x.size)
+    size, length = x.size[dim], source.size[dim]
+    if not isinstance(step, int):
+        raise Unsupported("a step only known at run time")
+    if length == size and step == 1:
+        return build.pointwise(node, node.meta["val"], lambda at: build.read(source, at))
+    first = beginning(start, size)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        here = inside(position(at[dim]), first, first + (length - 1) * step + 1)
+        offset = at[dim] - first
+        if step != 1:
+            here = s("and", here, s("eq", s("remainder", position(offset), const(step, torch.int64)), const(0, torch.int64)))
+        place = [*at[:dim], claim_bounds(offset // step, source.size[dim]), *at[dim + 1 :]]
+        return s("where", here, read_masked(source, place, here), build.read(x, at))
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+def beginning(start: Any, size: Index) -> Index:
+    """Where a slice of a dimension begins. One that begins behind the dimension's end has no elements, so it does not matter where."""
+    first = index(0 if start is None else start) if start is None or isinstance(start, (int, Index)) else None
+    if first is not None and first.value is not None and size.value is not None:
+        return index(slice(first.value, None).indices(size.value)[0])
+    if first is None or not nonnegative(first):
+        raise Unsupported("a slice that begins where is only known at run time")
+    return first
+
+
+@lowers(aten.select_scatter.default)
+def select_scatter(build: Builder, node: torch.fx.Node, x: View, source: View, dim: int, chosen: Any) -> View:
+    dim = dim % len(x.size)
+    if not isinstance(chosen, int):
+        raise Unsupported("a position only known at run time")
+    where_ = x.size[dim] + chosen if chosen < 0 else index(chosen)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        here = s("eq", position(at[dim]), position(where_))
+        return s("where", here, read_masked(source, [*at[:dim], *at[dim + 1 :]], here), build.read(x, at))
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
+    """An element read only where mask is true."""
+    at = [ZERO if size == 1 else subscript for size, subscript in zip(view.size, place, strict=True)]
+    return load(view.buffer, view.at(at), view.dtype, mask=mask)
+
+
+# --- positions from tensors -------------------------------------------------------------------------------------------------------
+
+
+def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
+    """x at `place`, with the computed `row` along dim, which must be inside of x."""
+    at = [*place[:dim], atom(Hole(0)), *place[dim + 1 :]]
+    return load(x.buffer, x.at(at), x.dtype, subscripts=(row,), check=inside(row, 0, x.size[dim]))
+
+
+@lowers(aten.embedding.default)
+def embedding(
+    build: Builder, node: torch.fx.Node, weight: View, positions: View, padding_idx: Any = -1, scale: bool = False, sparse: bool = False
+) -> View:
+    if weight.device.type == "cpu":
+        raise Unsupported("eager raises for a position outside")
+    rank = len(positions.size)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        row = cast(build.read(positions, at[:rank]), torch.int64)
+        return chosen(build, weight, [ZERO, at[rank]], 0, row)
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.gather.default)
+def gather(build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View, *, sparse_grad: bool = False) -> View:
+    if x.device.type == "cpu" or not x.size:
+        raise Unsupported("eager raises for a position outside")
+    dim = dim % len(x.size)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        return chosen(build, x, [*at], dim, build.read(positions, at))
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.index_select.default)
+def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View) -> View:
+    if x.device.type == "cpu" or not x.size:
+        raise Unsupported("eager raises for a position outside")
+    dim = dim % len(x.size)
+
+    def body(at: Sequence[Index]) -> Scalar:
+        row = cast(build.read(positions, [at[dim]] if positions.size else []), torch.int64)
+        return chosen(build, x, [*at], dim, row)
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.index.Tensor)
+def index_tensor(build: Builder, node: torch.fx.Node, x: View, positions: Sequence[View | None]) -> View:
+    if x.device.type == "cpu":
+        raise Unsupported("eager raises for a position outside")
+    given = [number for number, item in enumerate(positions) if item is not None]
+    if any(positions[n].dtype not in (torch.int64, torch.int32) for n in given) or given != list(range(given[0], given[-1] + 1)):  # type: ignore[union-attr]
+        raise Unsupported("masks, or positions with dimensions in between")
+    rank = max(len(positions[n].size) for n in given)  # type: ignore[union-attr]
+    first = given[0]
+
+    def body(at: Sequence[Index]) -> Scalar:
+        common = at[first : first + rank]
+        rows, mask = [], TRUE
+        place = [*at[:first]]
+        for hole, dim in enumerate(given):
+            row = computed_index(build, positions[dim], common[rank - len(positions[dim].size) :], x.size[dim])  # type: ignore[arg-type, union-attr]
+            bound = inside(row, 0, x.size[dim])
+            mask = bound if mask is TRUE else s("and", mask, bound)
+            rows.append(row)
+            place.append(atom(Hole(hole)))
+        place += at[first + rank :]
+        return load(x.buffer, x.at(place), x.dtype, subscripts=tuple(rows), check=mask)
+
+    return build.pointwise(node, node.meta["val"], body)

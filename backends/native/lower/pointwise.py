@@ -1,0 +1,526 @@
+"""Element by element: arithmetic, comparison, logic, casts, activations and their derivatives.
+
+A formula gets Scalars already cast to the type that torch computes in; its result is cast to the type of the output.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
+from torch._prims_common import elementwise_dtypes
+
+from ...graph.passes.copies import AnyNode
+from ..ir.index import Index
+from ..ir.ir import Scalar, View, cast, const, position
+from ..ir.ir import scalar as s
+from .build import Builder
+from .registry import Unsupported, lowers
+
+aten = torch.ops.aten
+Formula = Callable[..., Scalar]
+POINTWISE: set[Any] = set()  # operators whose results have the layout of their arguments
+
+
+def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
+    """Registers a formula over Scalars as the lowering of operators. Arguments that are tensors or numbers arrive as Scalars in
+    the type that `kind` says, None and strings as they are."""
+
+    def register(function: Formula) -> Formula:
+        def lowering(build: Builder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> View:
+            dtype = computation(node, args, kind)
+
+            def body(subscripts: Sequence[Index]) -> Scalar:
+                operands = [operand(build, arg, subscripts, dtype) for arg in args]
+                named = {name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()}
+                return cast(function(*operands, **named), node.meta["val"].dtype)
+
+            return build.pointwise(node, node.meta["val"], body)
+
+        lowering.__name__ = function.__name__
+        lowers(*operators)(lowering)
+        POINTWISE.update(operators)
+        return function
+
+    return register
+
+
+def computation(node: torch.fx.Node, args: Sequence[Any], kind: KIND) -> torch.dtype:
+    """The type that torch computes in: half precision in float32."""
+    operands = [_operand(arg) for arg in node.args]
+    chosen = [arg for arg in operands if isinstance(arg, (torch.Tensor, int, float, torch.SymInt, torch.SymFloat))]
+    dtype: torch.dtype = elementwise_dtypes(*chosen, type_promotion_kind=kind)[0]
+    if dtype.is_complex:
+        raise Unsupported("complex numbers")
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _operand(arg: Any) -> Any:
+    return arg.meta.get("val") if isinstance(arg, AnyNode) else arg
+
+
+def operand(build: Builder, arg: Any, subscripts: Sequence[Index], dtype: torch.dtype) -> Any:
+    """An argument of an operator as a Scalar."""
+    if isinstance(arg, View):
+        return cast(build.read(arg, subscripts), dtype)
+    if isinstance(arg, Index):
+        return position(arg, dtype)
+    if isinstance(arg, Scalar):
+        return cast(arg, dtype)
+    if isinstance(arg, (bool, int, float)):
+        return number(arg, dtype)
+    if arg is None or isinstance(arg, str):
+        return arg
+    raise Unsupported(f"an argument of type {type(arg).__name__}")
+
+
+def number(value: float, dtype: torch.dtype) -> Scalar:
+    if isinstance(value, float) and not dtype.is_floating_point and dtype != torch.bool:
+        if not value.is_integer():
+            raise Unsupported("a fraction among integers")
+    return const(value, dtype)
+
+
+def _direct(kind: KIND, names: dict[str, str]) -> None:
+    """Operators that are one scalar operation."""
+    for torch_name, name in names.items():
+        packet = getattr(aten, torch_name)
+        named = [getattr(packet, overload) for overload in ("default", "Tensor", "Scalar") if overload in packet.overloads()]
+        # once TorchScript is loaded, there are some for plain numbers too
+        overloads = [overload for overload in named if str(overload._schema.returns[0].type) == "Tensor"]
+
+        def direct(*args: Scalar, name: str = name) -> Scalar:
+            return s(name, *args)
+
+        formula(kind, *overloads)(direct)
+
+
+_direct(KIND.INT_TO_FLOAT, {name: name for name in (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt", "rsqrt", "atan2",
+)})  # fmt: skip
+_direct(KIND.DEFAULT, {"neg": "neg", "hypot": "hypot", "nextafter": "nextafter", "maximum": "maximum", "minimum": "minimum"})
+_direct(KIND.INT_TO_FLOAT, {"copysign": "copysign"})
+_direct(KIND.ALWAYS_BOOL, {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"})
+
+
+@formula(KIND.DEFAULT, aten.add.Tensor, aten.add.Scalar)
+def add(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
+    if a.dtype == torch.bool:
+        return s("or", a, b)
+    return s("add", a, times(b, alpha))
+
+
+@formula(KIND.DEFAULT, aten.sub.Tensor, aten.sub.Scalar)
+def sub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
+    return s("sub", a, times(b, alpha))
+
+
+@formula(KIND.DEFAULT, aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
+    return s("sub", b, times(a, alpha))
+
+
+def times(value: Scalar, factor: Scalar | None) -> Scalar:
+    return value if factor is None or factor.attr in (1, 1.0) and factor.op == "const" else s("mul", value, factor)
+
+
+@formula(KIND.DEFAULT, aten.mul.Tensor, aten.mul.Scalar)
+def mul(a: Scalar, b: Scalar) -> Scalar:
+    return s("and", a, b) if a.dtype == torch.bool else s("mul", a, b)
+
+
+@formula(KIND.INT_TO_FLOAT, aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor)
+def div(a: Scalar, b: Scalar) -> Scalar:
+    return s("div", a, b)
+
+
+@formula(KIND.DEFAULT, aten.div.Tensor_mode, aten.div.Scalar_mode)
+def div_mode(a: Scalar, b: Scalar, rounding_mode: str | None = None) -> Scalar:
+    if rounding_mode is None:
+        raise Unsupported("div without a mode under this name")
+    if rounding_mode == "floor":
+        return floor_divide(a, b)
+    if a.dtype.is_floating_point:
+        return s("trunc", s("div", a, b))
+    return s("truncdiv", a, divisor(b))
+
+
+@formula(KIND.DEFAULT, aten.floor_divide.default, aten.floor_divide.Scalar)
+def floor_divide(a: Scalar, b: Scalar) -> Scalar:
+    return s("floordiv", a, divisor(b))
+
+
+@formula(KIND.DEFAULT, aten.remainder.Tensor, aten.remainder.Scalar)
+def remainder(a: Scalar, b: Scalar) -> Scalar:
+    return s("remainder", a, divisor(b))
+
+
+@formula(KIND.DEFAULT, aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(a: Scalar, b: Scalar) -> Scalar:
+    return s("fmod", a, divisor(b))
+
+
+def divisor(value: Scalar) -> Scalar:
+    """Integers are divided only by what is known not to be 0 or -1: eager raises for the one, hardware may for the other."""
+    if not value.dtype.is_floating_point and (value.op != "const" or value.attr in (0, -1) or value.dtype == torch.bool):
+        raise Unsupported("integer division by what may be 0")
+    return value
+
+
+@formula(KIND.BOOL_TO_LONG, aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow(base: Scalar, exponent: Scalar) -> Scalar:
+    if exponent.op == "const":
+        known = {
+            0.5: lambda: s("sqrt", base), -0.5: lambda: s("rsqrt", base), 1: lambda: base, 2: lambda: s("mul", base, base),
+            3: lambda: s("mul", s("mul", base, base), base), -1: lambda: reciprocal(base), -2: lambda: reciprocal(s("mul", base, base)),
+        }  # fmt: skip
+        if exponent.attr in known and (base.dtype.is_floating_point or exponent.attr > 0):
+            return known[exponent.attr]()
+    if not base.dtype.is_floating_point:
+        raise Unsupported("powers of integers")
+    return s("pow", base, exponent)
+
+
+@formula(KIND.INT_TO_FLOAT, aten.reciprocal.default)
+def reciprocal(x: Scalar) -> Scalar:
+    return s("div", const(1, x.dtype), x)
+
+
+@formula(KIND.DEFAULT, aten.abs.default)
+def absolute(x: Scalar) -> Scalar:
+    if x.dtype in (torch.bool, torch.uint8):
+        return x
+    return s("abs", x)
+
+
+@formula(KIND.DEFAULT, aten.floor.default)
+def floor(x: Scalar) -> Scalar:
+    return s("floor", x) if x.dtype.is_floating_point else x
+
+
+@formula(KIND.DEFAULT, aten.ceil.default)
+def ceil(x: Scalar) -> Scalar:
+    return s("ceil", x) if x.dtype.is_floating_point else x
+
+
+@formula(KIND.DEFAULT, aten.trunc.default)
+def trunc(x: Scalar) -> Scalar:
+    return s("trunc", x) if x.dtype.is_floating_point else x
+
+
+@formula(KIND.DEFAULT, aten.round.default)
+def round(x: Scalar) -> Scalar:
+    return s("round", x) if x.dtype.is_floating_point else x
+
+
+@formula(KIND.DEFAULT, aten.frac.default)
+def frac(x: Scalar) -> Scalar:
+    return s("sub", x, s("trunc", x))
+
+
+@formula(KIND.DEFAULT, aten.square.default)
+def square(x: Scalar) -> Scalar:
+    return s("mul", x, x)
+
+
+@formula(KIND.DEFAULT, aten.sign.default, aten.sgn.default)
+def sign(x: Scalar) -> Scalar:
+    zero = const(0, x.dtype)
+    if x.dtype == torch.bool:
+        return x
+    return s("sub", cast(s("gt", x, zero), x.dtype), cast(s("lt", x, zero), x.dtype))
+
+
+@formula(KIND.ALWAYS_BOOL, aten.isnan.default)
+def isnan(x: Scalar) -> Scalar:
+    return s("isnan", x) if x.dtype.is_floating_point else const(False, torch.bool)
+
+
+@formula(KIND.ALWAYS_BOOL, aten.isinf.default)
+def isinf(x: Scalar) -> Scalar:
+    return s("isinf", x) if x.dtype.is_floating_point else const(False, torch.bool)
+
+
+@formula(KIND.ALWAYS_BOOL, aten.signbit.default)
+def signbit(x: Scalar) -> Scalar:
+    return (
+        s("signbit", x)
+        if x.dtype.is_floating_point
+        else s("lt", x, const(0, x.dtype))
+        if x.dtype != torch.bool
+        else const(False, torch.bool)
+    )
+
+
+@formula(KIND.ALWAYS_BOOL, aten.logical_and.default)
+def logical_and(a: Scalar, b: Scalar) -> Scalar:
+    return s("and", cast(a, torch.bool), cast(b, torch.bool))
+
+
+@formula(KIND.ALWAYS_BOOL, aten.logical_or.default)
+def logical_or(a: Scalar, b: Scalar) -> Scalar:
+    return s("or", cast(a, torch.bool), cast(b, torch.bool))
+
+
+@formula(KIND.ALWAYS_BOOL, aten.logical_xor.default)
+def logical_xor(a: Scalar, b: Scalar) -> Scalar:
+    return s("xor", cast(a, torch.bool), cast(b, torch.bool))
+
+
+@formula(KIND.ALWAYS_BOOL, aten.logical_not.default)
+def logical_not(a: Scalar) -> Scalar:
+    return s("not", cast(a, torch.bool))
+
+
+@formula(KIND.DEFAULT, aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
+def bitwise_and(a: Scalar, b: Scalar) -> Scalar:
+    return s("and" if a.dtype == torch.bool else "bitand", a, b)
+
+
+@formula(KIND.DEFAULT, aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
+def bitwise_or(a: Scalar, b: Scalar) -> Scalar:
+    return s("or" if a.dtype == torch.bool else "bitor", a, b)
+
+
+@formula(KIND.DEFAULT, aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
+def bitwise_xor(a: Scalar, b: Scalar) -> Scalar:
+    return s("xor" if a.dtype == torch.bool else "bitxor", a, b)
+
+
+@formula(KIND.DEFAULT, aten.bitwise_not.default)
+def bitwise_not(a: Scalar) -> Scalar:
+    return s("not" if a.dtype == torch.bool else "bitnot", a)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------------------
+
+
+@formula(KIND.DEFAULT, aten.clamp.default, aten.clamp.Tensor)
+def clamp(x: Scalar, min: Scalar | None = None, max: Scalar | None = None) -> Scalar:
+    if min is not None:
+        x = s("maximum", x, min)
+    return x if max is None else s("minimum", x, max)
+
+
+@formula(KIND.DEFAULT, aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(x: Scalar, low: Scalar) -> Scalar:
+    return s("maximum", x, low)
+
+
+@formula(KIND.DEFAULT, aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(x: Scalar, high: Scalar) -> Scalar:
+    return s("minimum", x, high)
+
+
+@formula(KIND.DEFAULT, aten.relu.default)
+def relu(x: Scalar) -> Scalar:
+    return s("maximum", x, const(0, x.dtype))
+
+
+@formula(KIND.DEFAULT, aten.relu6.default)
+def relu6(x: Scalar) -> Scalar:
+    return hardtanh(x, const(0, x.dtype), const(6, x.dtype))
+
+
+@formula(KIND.DEFAULT, aten.hardtanh.default)
+def hardtanh(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
+    low = const(-1, x.dtype) if low is None else low
+    return s("minimum", s("maximum", x, low), const(1, x.dtype) if high is None else high)
+
+
+@formula(KIND.DEFAULT, aten.threshold.default)
+def threshold(x: Scalar, limit: Scalar, value: Scalar) -> Scalar:
+    return s("where", s("le", x, limit), value, x)
+
+
+@formula(KIND.DEFAULT, aten.threshold_backward.default)
+def threshold_backward(grad: Scalar, x: Scalar, limit: Scalar) -> Scalar:
+    return s("where", s("le", x, limit), const(0, x.dtype), grad)
+
+
+# --- activations ------------------------------------------------------------------------------------------------------------------
+
+
+@formula(KIND.INT_TO_FLOAT, aten.sigmoid.default)
+def sigmoid(x: Scalar) -> Scalar:
+    one = const(1, x.dtype)
+    return s("div", one, s("add", one, s("exp", s("neg", x))))
+
+
+@formula(KIND.DEFAULT, aten.sigmoid_backward.default)
+def sigmoid_backward(grad: Scalar, y: Scalar) -> Scalar:
+    return s("mul", grad, s("mul", s("sub", const(1, y.dtype), y), y))
+
+
+@formula(KIND.DEFAULT, aten.tanh_backward.default)
+def tanh_backward(grad: Scalar, y: Scalar) -> Scalar:
+    return s("mul", grad, s("sub", const(1, y.dtype), s("mul", y, y)))
+
+
+@formula(KIND.DEFAULT, aten.silu.default)
+def silu(x: Scalar) -> Scalar:
+    return s("div", x, s("add", const(1, x.dtype), s("exp", s("neg", x))))
+
+
+@formula(KIND.DEFAULT, aten.silu_backward.default)
+def silu_backward(grad: Scalar, x: Scalar) -> Scalar:
+    one, y = const(1, x.dtype), sigmoid(x)
+    return s("mul", s("mul", grad, y), s("add", one, s("mul", x, s("sub", one, y))))
+
+
+@formula(KIND.DEFAULT, aten.gelu.default)
+def gelu(x: Scalar, approximate: str = "none") -> Scalar:
+    one, half = const(1, x.dtype), const(0.5, x.dtype)
+    if approximate == "none":
+        return s("mul", s("mul", x, half), s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))))
+    return s("mul", s("mul", half, x), s("add", one, s("tanh", _gelu_inner(x))))
+
+
+def _gelu_inner(x: Scalar) -> Scalar:
+    cubed = s("mul", s("mul", s("mul", x, x), x), const(0.044715, x.dtype))
+    return s("mul", const(math.sqrt(2 / math.pi), x.dtype), s("add", x, cubed))
+
+
+@formula(KIND.DEFAULT, aten.gelu_backward.default)
+def gelu_backward(grad: Scalar, x: Scalar, approximate: str = "none") -> Scalar:
+    one, half = const(1, x.dtype), const(0.5, x.dtype)
+    if approximate == "none":
+        share = s("mul", half, s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))))
+        density = s("mul", s("exp", s("mul", s("mul", x, x), const(-0.5, x.dtype))), const(1 / math.sqrt(2 * math.pi), x.dtype))
+        return s("mul", grad, s("add", share, s("mul", x, density)))
+    tanh = s("tanh", _gelu_inner(x))
+    left = s("mul", half, s("add", one, tanh))
+    inner = s("mul", const(math.sqrt(2 / math.pi), x.dtype), s("add", one, s("mul", const(3 * 0.044715, x.dtype), s("mul", x, x))))
+    right = s("mul", s("mul", half, x), s("mul", s("sub", one, s("mul", tanh, tanh)), inner))
+    return s("mul", grad, s("add", left, right))
+
+
+@formula(KIND.DEFAULT, aten.leaky_relu.default)
+def leaky_relu(x: Scalar, slope: Scalar | None = None) -> Scalar:
+    slope = const(0.01, x.dtype) if slope is None else slope
+    return s("where", s("gt", x, const(0, x.dtype)), x, s("mul", x, slope))
+
+
+@formula(KIND.DEFAULT, aten.elu.default)
+def elu(x: Scalar, alpha: Scalar | None = None, scale: Scalar | None = None, input_scale: Scalar | None = None) -> Scalar:
+    one, zero = const(1, x.dtype), const(0, x.dtype)
+    alpha, scale, input_scale = alpha or one, scale or one, input_scale or one
+    negative = s("mul", s("expm1", s("mul", x, input_scale)), s("mul", alpha, scale))
+    return s("where", s("gt", x, zero), s("mul", x, scale), negative)
+
+
+@formula(KIND.DEFAULT, aten.softplus.default)
+def softplus(x: Scalar, beta: Scalar | None = None, limit: Scalar | None = None) -> Scalar:
+    beta, limit = beta or const(1, x.dtype), limit or const(20, x.dtype)
+    scaled = s("mul", x, beta)
+    return s("where", s("gt", scaled, limit), x, s("div", s("log1p", s("exp", scaled)), beta))
+
+
+@formula(KIND.DEFAULT, aten.mish.default)
+def mish(x: Scalar) -> Scalar:
+    return s("mul", x, s("tanh", softplus(x)))
+
+
+def _six_steps(x: Scalar) -> Scalar:
+    return s("minimum", s("maximum", s("add", x, const(3, x.dtype)), const(0, x.dtype)), const(6, x.dtype))
+
+
+@formula(KIND.DEFAULT, aten.hardsigmoid.default)
+def hardsigmoid(x: Scalar) -> Scalar:
+    return s("div", _six_steps(x), const(6, x.dtype))
+
+
+@formula(KIND.DEFAULT, aten.hardswish.default)
+def hardswish(x: Scalar) -> Scalar:
+    return s("div", s("mul", x, _six_steps(x)), const(6, x.dtype))
+
+
+@formula(KIND.DEFAULT, aten.hardswish_backward.default)
+def hardswish_backward(grad: Scalar, x: Scalar) -> Scalar:
+    slope = s("add", s("div", x, const(3, x.dtype)), const(0.5, x.dtype))
+    middle = s("where", s("lt", x, const(3, x.dtype)), s("mul", grad, slope), grad)
+    return s("where", s("le", x, const(-3, x.dtype)), const(0, x.dtype), middle)
+
+
+@formula(KIND.DEFAULT, aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
+    inside = s("and", s("gt", x, const(-3, x.dtype)), s("lt", x, const(3, x.dtype)))
+    return s("where", inside, s("mul", grad, const(1 / 6, x.dtype)), const(0, x.dtype))
+
+
+# --- mixtures ---------------------------------------------------------------------------------------------------------------------
+
+
+@formula(KIND.DEFAULT, aten.addcmul.default)
+def addcmul(x: Scalar, a: Scalar, b: Scalar, value: Scalar | None = None) -> Scalar:
+    return s("add", x, s("mul", times(a, value), b))
+
+
+@formula(KIND.DEFAULT, aten.addcdiv.default)
+def addcdiv(x: Scalar, a: Scalar, b: Scalar, value: Scalar | None = None) -> Scalar:
+    return s("add", x, s("div", times(a, value), b))
+
+
+@formula(KIND.DEFAULT, aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:
+    one, span = const(1, start.dtype), s("sub", end, start)
+    near = s("add", start, s("mul", weight, span))
+    far = s("sub", end, s("mul", span, s("sub", one, weight)))
+    return s("where", s("lt", s("abs", weight), const(0.5, start.dtype)), near, far)
+
+
+@lowers(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
+def where(build: Builder, node: torch.fx.Node, condition: View, yes: Any, no: Any) -> View:
+    dtype = computation_of(node.meta["val"].dtype)
+
+    def body(subscripts: Sequence[Index]) -> Scalar:
+        chosen = cast(build.read(condition, subscripts), torch.bool)
+        return cast(
+            s("where", chosen, operand(build, yes, subscripts, dtype), operand(build, no, subscripts, dtype)), node.meta["val"].dtype
+        )
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+@lowers(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def masked_fill(build: Builder, node: torch.fx.Node, x: View, mask: View, value: Any) -> View:
+    return where(build, node, mask, value, x)
+
+
+@lowers(aten.native_dropout_backward.default)
+def native_dropout_backward(build: Builder, node: torch.fx.Node, grad: View, mask: View, scale: float) -> View:
+    dtype = computation_of(grad.dtype)
+
+    def body(subscripts: Sequence[Index]) -> Scalar:
+        kept = cast(build.read(mask, subscripts), dtype)
+        scaled = s("mul", cast(build.read(grad, subscripts), dtype), s("mul", kept, const(scale, dtype)))
+        return cast(scaled, grad.dtype)
+
+    return build.pointwise(node, node.meta["val"], body)
+
+
+# --- copies and casts -------------------------------------------------------------------------------------------------------------
+
+
+def computation_of(dtype: torch.dtype) -> torch.dtype:
+    """The type in which values of a type are computed."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+@lowers(
+    aten.clone.default, aten._to_copy.default, aten.contiguous.default, aten.lift_fresh_copy.default, aten.alias_copy.default,
+    torch.ops.prims.convert_element_type.default,
+)  # fmt: skip
+def copy(build: Builder, node: torch.fx.Node, x: View | float, *_: Any, **options: Any) -> View:
+    """Of a number, too: torch.func.vmap writes those that it maps over so."""
+    dtype = node.meta["val"].dtype
+    return build.pointwise(node, node.meta["val"], lambda subscripts: operand(build, x, subscripts, dtype))
+
+
+@lowers(aten.copy.default)
+def copy_from(build: Builder, node: torch.fx.Node, old: View, new: View, non_blocking: bool = False) -> View:
+    return copy(build, node, new)

@@ -1,0 +1,120 @@
+"""Equal nodes are lowered once: what the first became, on other buffers, is what the others become. Nodes that also have the same
+operands become one."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...graph.passes.copies import AnyNode, Copies, Copy
+from ...graph.passes.memory import memories, results_of
+from ..ir.index import Index
+from ..ir.ir import Bound, Buffer, Kernel, Program, View
+from ..ir.patterns import Patterns
+
+PLAIN = (Index, int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class NotRepeated(Exception):
+    """Nodes like this one are lowered each time."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What a node became: new buffers, kernels, and its result."""
+
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Bound, ...]
+    result: Any
+
+
+class Repeated:
+    """Lowered nodes of a program, by what they have in common with nodes that become the same. `results`: of nodes with the same
+    operands. `escaping`: memory that is returned, each tensor of which is one of its own."""
+
+    def __init__(self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns) -> None:
+        self.program, self.patterns = program, patterns
+        self.kinds: dict[Any, int] = {}  # numbers of what nodes have in common
+        self.known: dict[int, tuple[tuple[str, ...], Lowered]] = {}
+        self.results: dict[tuple[int, tuple[str, ...]], Any] = {}
+        self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
+
+    def lower(self, node: AnyNode, operands: Any, make: Callable[[], Any]) -> Any:
+        """The node's result. operands: its arguments; of a copy, what its inputs became. make: adds to the program what it becomes."""
+        numbers: dict[str, int] = {}
+        try:
+            key = self.likeness(node), alike(operands, numbers)
+        except NotRepeated:
+            return make()
+        kind, names = self.kinds.setdefault(key, len(self.kinds)), tuple(numbers)
+        alone = torch.Tag.nondeterministic_seeded in node.target.tags or not self.escaping.isdisjoint(memories(node))  # type: ignore[union-attr]
+        if not alone and (kind, names) in self.results:
+            return self.results[kind, names]
+        if kind in self.known:
+            others, lowered = self.known[kind]
+            result = self.again(node, lowered, dict(zip(others, names, strict=True)))
+        else:
+            result = self.first(kind, names, make)
+        if kind in self.known:  # an operator that is called is called each time
+            self.results[kind, names] = result
+        return result
+
+    def likeness(self, node: AnyNode) -> Any:
+        """What must be equal of two nodes beside their arguments."""
+        if isinstance(node, Copy):
+            return node.source
+        return node.target, *map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))
+
+    def first(self, kind: int, names: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        """The result of a node that no other was equal to."""
+        steps, buffers = len(self.program.steps), len(self.program.buffers)
+        result = make()
+        added = self.program.steps[steps:]
+        if all(isinstance(step, Kernel) for step in added):
+            bound = [self.patterns.bind(step) for step in added if isinstance(step, Kernel)]
+            self.program.steps[steps:] = bound
+            self.known[kind] = names, Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result)
+        return result
+
+    def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:
+        for buffer in lowered.buffers:
+            name = names[buffer.name] = self.program.unused(node.name)
+            self.program.buffers[name] = replace(buffer, name=name)
+        self.program.steps += (Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names))) for kernel in lowered.kernels)
+        return on_buffers(lowered.result, names)
+
+
+def shape(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        raise NotRepeated
+    found = (value.dtype, value.device, value.dim(), *value.shape, *value.stride())
+    if any(isinstance(item, torch.SymInt) for item in found):
+        raise NotRepeated
+    return found
+
+
+def alike(tree: Any, names: dict[str, int]) -> Any:
+    """Arguments without the names of their buffers, which are numbered in `names`."""
+    if isinstance(tree, View):
+        return (names.setdefault(tree.buffer, len(names)), tree.size, tree.stride, tree.offset, tree.dtype, tree.device)
+    if isinstance(tree, (tuple, list)):
+        return (list if isinstance(tree, list) else tuple, *(alike(item, names) for item in tree))
+    if isinstance(tree, dict):
+        return (dict, *((key, alike(item, names)) for key, item in tree.items()))
+    if isinstance(tree, PLAIN):
+        return type(tree), tree
+    if isinstance(tree, float):
+        return float, repr(tree)
+    raise NotRepeated
+
+
+def on_buffers(result: Any, names: Mapping[str, str]) -> Any:
+    """A result with other buffers."""
+    if isinstance(result, View):
+        return replace(result, buffer=names[result.buffer])
+    return type(result)(on_buffers(item, names) for item in result) if isinstance(result, (tuple, list)) else result

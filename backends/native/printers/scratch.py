@@ -1,0 +1,64 @@
+"""Small buffers that only kernels touch lie in one piece of memory, which is asked for once a call: asking for each costs as much as
+half a launch. Large ones are asked for when they are needed, so that all of a program's memory is not held from its start on."""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..ir.index import product
+from ..ir.ir import AnyKernel, Buffer, Program, reads, writes
+
+SMALL = 1 << 18  # bytes of a buffer
+LINE = 128  # bytes to whose multiples places are rounded
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """size: in bytes. places: by name of a buffer, where it begins."""
+
+    size: int = 0
+    places: Mapping[str, int] = field(default_factory=dict)
+
+
+def plan(program: Program, dead: Mapping[int, Sequence[str]], kept: Collection[str]) -> Scratch:
+    """Places for what kernels make and only kernels read, first fit. dead: by position of a step, what nothing needs behind it. kept:
+    what the program returns, or has been given."""
+    only = {name for step in program.steps if isinstance(step, AnyKernel) for name in writes(step)} - set(kept)
+    for step in program.steps:
+        if not isinstance(step, AnyKernel):
+            only -= reads(step).union(writes(step))
+    places: dict[str, int] = {}
+    live: dict[str, tuple[int, int]] = {}  # from where to where
+    size = 0
+    for position, step in enumerate(program.steps):
+        for name in writes(step):
+            if name not in only or name in places:
+                continue
+            length = bytes_of(program.buffers[name])
+            if length is not None and 0 < length <= SMALL:
+                start = gap(sorted(live.values()), length)
+                places[name], live[name] = start, (start, start + length)
+                size = max(size, start + length)
+        for name in dead.get(position, ()):
+            live.pop(name, None)
+    return Scratch(size, places)
+
+
+def gap(taken: Sequence[tuple[int, int]], length: int) -> int:
+    """The first place between others that is long enough."""
+    start = 0
+    for other, end in taken:
+        if other - start >= length:
+            break
+        start = max(start, end)
+    return start
+
+
+def bytes_of(buffer: Buffer) -> int | None:
+    """What a buffer takes up, in whole lines; None where its sizes vary."""
+    if any(size.value is None for size in (*buffer.size, *buffer.stride)):
+        return None
+    if product(buffer.size).value == 0:
+        return 0
+    last = sum(((size.value or 0) - 1) * (stride.value or 0) for size, stride in zip(buffer.size, buffer.stride, strict=True))
+    return -(-(last + 1) * buffer.dtype.itemsize // LINE) * LINE

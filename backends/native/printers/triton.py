@@ -1,0 +1,490 @@
+"""A kernel as Triton: one function over tiles of XBLOCK rows, and RBLOCK elements of each row where there are reductions.
+
+In: a simplified Kernel. Out: the function's text, its parameters, and tile sizes. A row that fits is held in registers (persistent); a
+longer one is walked once for each reduction that waits for another. Without reductions, tiles are XBLOCK long, or YBLOCK by XBLOCK.
+"""
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
+from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
+from .base import Emitter, Parameters, Scope, second_side
+from .tiles import Tiles, axes, choose_tiles
+
+TYPES = {
+    torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16", torch.bfloat16: "tl.bfloat16",
+    torch.bool: "tl.int1", torch.uint8: "tl.uint8", torch.int8: "tl.int8", torch.int16: "tl.int16", torch.int32: "tl.int32",
+    torch.int64: "tl.int64",
+}  # fmt: skip
+POINTERS = {
+    torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.bool: "*i1",
+    torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
+}  # fmt: skip
+LONGEST_NAME = 64  # letters
+MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
+
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&",
+    "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>", "truncdiv": "//",
+}  # fmt: skip
+NATIVE = {
+    "exp": "exp",
+    "exp2": "exp2",
+    "log": "log",
+    "log2": "log2",
+    "sin": "sin",
+    "cos": "cos",
+    "abs": "abs",
+    "floor": "floor",
+    "ceil": "ceil",
+    "erf": "erf",
+}
+LIBDEVICE = {
+    "expm1": "expm1", "log10": "log10", "log1p": "log1p", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "lgamma": "lgamma", "pow": "pow",
+    "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "nextafter": "nextafter", "trunc": "trunc", "round": "rint",
+    "sqrt": "sqrt", "rsqrt": "rsqrt",
+}  # fmt: skip
+OTHERS = {
+    "neg": "-{0}", "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
+    "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})", "minimum": "smallest({0}, {1})",
+    "signbit": "libdevice.signbit({0}) != 0",
+}  # fmt: skip
+BY_TYPE = {
+    "floordiv": ("floor_divide", "floor_divide_integers"),
+    "remainder": ("remainder", "remainder_integers"),
+    "fmod": ("libdevice.fmod", ""),
+}
+
+PREAMBLE = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def largest(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def smallest(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def multiplied(a, b):
+    return a * b
+
+
+@triton.jit
+def either(a, b):
+    return a | b
+
+
+@triton.jit
+def place_of_largest(a, i, b, j):
+    left = (a > b) | ((a == b) & (i < j)) | ((a != a) & ((b == b) | (i < j)))
+    return tl.where(left, a, b), tl.where(left, i, j)
+
+
+@triton.jit
+def place_of_smallest(a, i, b, j):
+    left = (a < b) | ((a == b) & (i < j)) | ((a != a) & ((b == b) | (i < j)))
+    return tl.where(left, a, b), tl.where(left, i, j)
+
+
+@triton.jit
+def with_exponential(top, total, value, mask):
+    higher = tl.where(mask, largest(top, value), top)
+    base = tl.where(higher == float("-inf"), 0, higher)
+    return higher, total * tl.exp(top - base) + tl.where(mask, tl.exp(value - base), 0)
+
+
+@triton.jit
+def sum_of_exponentials(tops, totals, top):
+    total = tl.sum(totals * tl.exp(tops - tl.where(top == float("-inf"), 0, top)), 1)[:, None]
+    return tl.where(top == float("-inf"), float("nan"), total)
+
+
+@triton.jit
+def remainder(a, b):
+    m = libdevice.fmod(a, b)
+    return tl.where((m != 0) & ((m < 0) != (b < 0)), m + b, m)
+
+
+@triton.jit
+def floor_divide(a, b):
+    m = libdevice.fmod(a, b)
+    q = (a - m) / b
+    q = tl.where((m != 0) & ((b < 0) != (m < 0)), q - 1, q)
+    f = tl.floor(q)
+    f = tl.where(q - f > 0.5, f + 1, f)
+    return tl.where(b == 0, a / b, tl.where(q == 0, libdevice.copysign(0.0 * q, a / b), f))
+
+
+@triton.jit
+def remainder_integers(a, b):
+    m = a % b
+    return tl.where((m != 0) & ((m < 0) != (b < 0)), m + b, m)
+
+
+@triton.jit
+def floor_divide_integers(a, b):
+    q = a // b
+    m = a % b
+    return tl.where((m != 0) & ((m < 0) != (b < 0)), q - 1, q)
+
+
+"""
+
+
+@dataclass(frozen=True)
+class PrintedKernel:
+    """A kernel's text (PREAMBLE belongs in front of it), a function with a name to read and the name `kernel`; what it is called with:
+    `parameters`, then `blocks`, sizes by name that are known when it is compiled; and how many programs it takes: each count of `grid`
+    divided by a tile's side."""
+
+    text: str
+    parameters: Parameters
+    warps: int
+    stages: int
+    blocks: tuple[tuple[str, int], ...]
+    grid: tuple[tuple[Index, int], ...]
+
+    @property
+    def told(self) -> str:
+        """The text with how it is cut, for who reads it."""
+        sides = ", ".join(f"{name} = {size}" for name, size in self.blocks)
+        return f"# {sides}, warps = {self.warps}, stages = {self.stages}\n{self.text}"
+
+    @property
+    def programs(self) -> str:
+        """How many programs run, as Python text."""
+        if all(count.value is not None for count, _ in self.grid):
+            return str(math.prod(-(-(count.value or 0) // side) for count, side in self.grid))
+        return " * ".join(f"(-(-({count}) // {side}))" for count, side in self.grid)
+
+
+class TritonFunction(Emitter):
+    """Writes one kernel."""
+
+    def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> None:
+        super().__init__(kernel)
+        self.buffers = buffers
+        self.tiles = tiles or choose_tiles(self.plan)
+        self.axes = axes(kernel, second_side(self.plan) if self.tiles.yblock else None)
+        self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
+        self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
+        self.wide = any(_extent(buffers[name]) >= MOST_ELEMENTS for name in self.parameters.buffers)
+
+    def printed(self) -> PrintedKernel:
+        sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
+        blocks = tuple((axis.block, sizes[axis.letter]) for axis in self.axes)
+        grid = tuple((axis.count, sizes[axis.letter]) for axis in self.axes if axis.letter != "r")
+        return PrintedKernel(self.text(), self.parameters, self.tiles.warps, self.tiles.stages, blocks, grid)
+
+    # --- the whole ---
+
+    def text(self) -> str:
+        top = Scope(frozenset(self.kernel.outer))
+        top.lines += self.numbers()
+        if not self.kernel.inner:
+            self.stores(top, 0, None)
+        elif self.tiles.persistent:
+            self.persistent(top)
+        else:
+            self.looped(top)
+        blocks = [f"{axis.block}: tl.constexpr" for axis in self.axes]
+        arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, *blocks]
+        return function(arguments, self.kernel, top.lines)
+
+    def numbers(self) -> list[str]:
+        """Which elements a program works on: tiles are counted along x first."""
+        sides = [axis for axis in self.axes if axis.letter != "r"]
+        tile = f"tl.program_id(0).to({'tl.int64' if self.wide else 'tl.int32'})"
+        lines = [f"{axis.letter}numel = {self.index(axis.count)}" for axis in sides]
+        tiles = {"x": tile}
+        if len(sides) == 2:
+            lines += ["xtiles = (xnumel + XBLOCK - 1) // XBLOCK", f"tile = {tile}"]
+            tiles = {"x": "(tile % xtiles)", "y": "(tile // xtiles)"}
+        for axis in sides:
+            lines += [
+                f"{axis.number} = ({tiles[axis.letter]} * {axis.block} + tl.arange(0, {axis.block})){axis.place}",
+                f"{axis.mask} = {axis.number} < {axis.letter}numel",
+                *self.unravel(axis.number, axis.variables),
+            ]
+        return lines
+
+    def masks(self, used: Collection[Var]) -> list[str]:
+        """Of the sides of a tile along which variables lie."""
+        return [axis.mask for axis in self.axes if not set(axis.variables).isdisjoint(used)]
+
+    def unravel(self, number: str, variables: Sequence[Var]) -> list[str]:
+        """The loop variables of a flat number."""
+        lines = []
+        rest = product(variable.size for variable in variables)
+        for position, variable in enumerate(variables):
+            rest = rest // variable.size
+            text = number if rest == 1 else f"{number} // {bracket(self.index(rest))}"
+            lines.append(f"{variable.name} = {text if position == 0 else f'{bracket(text)} % {bracket(self.index(variable.size))}'}")
+        return lines
+
+    def columns(self, start: str) -> list[str]:
+        kind = ".to(tl.int64)" if self.wide else ""
+        return [
+            f"rindex = {start}tl.arange(0, RBLOCK)[None, :]{kind}",
+            f"rmask = rindex < {self.index(self.kernel.columns)}",
+            *self.unravel("rindex", self.kernel.inner),
+        ]
+
+    def persistent(self, top: Scope) -> None:
+        scope = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns(""))
+        for stage in range(self.plan.stages + 1):
+            for node in self.plan.reductions(stage):
+                value = self.spread(self.value(node.args[0], scope))
+                name = f"v{self.counter}"
+                self.counter += 1
+                scope.names[id(node)] = name
+                scope.lines += self.reduced(node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex")
+            self.stores(scope, stage, None)
+        top.lines += scope.lines
+
+    def looped(self, top: Scope) -> None:
+        beside = self.sums_of_exponentials()
+        for stage in range(self.plan.stages + 1):
+            reductions = [node for node in self.plan.reductions(stage) if node not in beside.values()]
+            inside = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns("roffset + "))
+            before = len(inside.lines)
+            accumulators = []
+            for node in reductions:
+                name = f"acc{self.counter}"
+                self.counter += 1
+                accumulators.append(name)
+                value = self.value(node.args[0], inside)
+                kind = TYPES[node.args[0].dtype if node.attr != "any" else torch.int8]
+                top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {identity(node)}, {kind})")
+                if node.attr.startswith("arg"):
+                    top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
+                if node in beside:
+                    top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
+                    inside.lines.append(f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)")
+                else:
+                    inside.lines += self.accumulated(node, name, value)
+            self.stores(inside, stage, True)
+            if len(inside.lines) > before:
+                top.lines.append(f"for roffset in range(0, {self.index(self.kernel.columns)}, RBLOCK):")
+                top.lines += [f"    {line}" for line in inside.lines]
+            for node, name in zip(reductions, accumulators, strict=True):
+                result = f"v{self.counter}"
+                self.counter += 1
+                top.lines += self.reduced(node, result, name, f"{name}_at")
+                top.names[id(node)] = result
+                if node in beside:
+                    top.lines.append(f"{result}_sum = sum_of_exponentials({name}, {name}_sum, {result})")
+                    top.names[id(beside[node])] = f"{result}_sum"
+            self.stores(top, stage, False)
+
+    # --- reductions ---
+
+    def sums_of_exponentials(self) -> dict[Scalar, Scalar]:
+        """By a row's maximum, the sum of exp(value - maximum): both are found in one pass, as in Milakov and Gimelshein, "Online
+        normalizer calculation for softmax" (2018)."""
+        found = {}
+        for node in self.plan.nodes:
+            if node.op != REDUCE or node.attr != "sum" or node.args[0].op != "exp" or node.args[0].args[0].op != "sub":
+                continue
+            value, maximum = node.args[0].args[0].args
+            if maximum.op == REDUCE and maximum.attr == "max" and maximum.args[0] is value and node.dtype in (torch.float32, torch.float64):
+                found[maximum] = node
+        return found
+
+    def spread(self, value: str) -> str:
+        return f"tl.broadcast_to({value}, [XBLOCK, RBLOCK])"
+
+    def accumulated(self, node: Scalar, name: str, value: str) -> list[str]:
+        mask = "xmask & rmask"
+        if node.attr.startswith("arg"):
+            function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
+            there = f"tl.broadcast_to({value}, [XBLOCK, RBLOCK]), tl.broadcast_to(rindex, [XBLOCK, RBLOCK]).to(tl.int32)"
+            return [
+                f"{name}_new, {name}_new_at = {function}({name}, {name}_at, {there})",
+                f"{name} = tl.where({mask}, {name}_new, {name})",
+                f"{name}_at = tl.where({mask}, {name}_new_at, {name}_at)",
+            ]
+        if node.attr == "any":
+            value = f"({value}).to(tl.int8)"
+        joined = {
+            "sum": f"{name} + {value}", "prod": f"{name} * {value}", "any": f"{name} | {value}", "max": f"largest({name}, {value})",
+            "min": f"smallest({name}, {value})",
+        }[node.attr]  # fmt: skip
+        return [f"{name} = tl.where({mask}, {joined}, {name})"]
+
+    def reduced(self, node: Scalar, name: str, value: str, places: str) -> list[str]:
+        """A tile's values of a row to one, in the shape [XBLOCK, 1]."""
+        if node.attr.startswith("arg"):
+            function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
+            at = f"tl.where(xmask & rmask, {self.spread(places)}, 0x7FFFFFFF).to(tl.int32)" if places == "rindex" else places
+            return [f"{name}_top, {name} = tl.reduce(({value}, {at}), 1, {function})", f"{name} = {name}[:, None].to(tl.int64)"]
+        if node.attr == "sum":
+            return [f"{name} = tl.sum({value}, 1)[:, None].to({TYPES[node.dtype]})"]
+        if node.attr == "any":
+            return [f"{name} = tl.reduce(({value}).to(tl.int8), 1, either)[:, None] != 0"]
+        function = {"prod": "multiplied", "max": "largest", "min": "smallest"}[node.attr]
+        return [f"{name} = tl.reduce({value}, 1, {function})[:, None]"]
+
+    # --- stores ---
+
+    def stores(self, scope: Scope, stage: int, full: bool | None) -> None:
+        for store in self.kernel.stores:
+            wide = not self.plan.in_rows(store.value) or bool(store.index.variables() & set(self.kernel.inner))
+            if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
+                self.store(scope, store, wide)
+
+    def store(self, scope: Scope, store: Store, wide: bool) -> None:
+        value = self.value(store.value, scope)
+        place = self.index(store.index)
+        sides = [axis for axis in self.axes if wide or axis.letter != "r"]
+        for axis in sides:
+            if store.index.variables().isdisjoint(axis.variables):
+                place += f" + 0 * {axis.number}"
+        mask = " & ".join(axis.mask for axis in sides)
+        scope.lines.append(f"tl.store({self.targets[store.buffer]} + {bracket(place)}, {value}, {mask})")
+
+    # --- values ---
+
+    def constant(self, node: Scalar) -> str:
+        return literal(node)
+
+    def assignment(self, name: str, node: Scalar, text: str) -> str:
+        return f"{name} = {text}"
+
+    def expression(self, node: Scalar, args: Sequence[str]) -> str:
+        if node.op == LOAD:
+            return self.load(node, args)
+        if node.op == INDEX:
+            text = bracket(self.index(node.attr))
+            return f"{text}.to(tl.int64)" if node.attr.variables() else f"tl.zeros([1], tl.int64) + {text}"
+        if node.op == CAST:
+            return convert_expression(args[0], node.args[0], node.dtype)
+        return operation(node, args)
+
+    def compute(self, node: Scalar, scope: Scope) -> None:
+        super().compute(node, scope)
+        if node.op == LOAD and node.attr.checked:
+            depends = self.plan.depends[id(node)]
+            outside = [f"~{mask}" for mask in self.masks(depends)]
+            given = [] if node.args[0] is TRUE else [f"({scope.find(node.args[0])} == 0)"]
+            condition = " | ".join([scope.find(node.args[-1]) or "", *given, *outside])
+            home = next(place for place in scope.chain() if id(node) in place.names)
+            home.lines.append(f'tl.device_assert({condition}, "index out of range")')
+
+    def load(self, node: Scalar, args: Sequence[str]) -> str:
+        masks = self.masks(self.plan.depends[id(node)])
+        if node.args[0] is not TRUE:
+            masks.append(args[0])
+        if node.attr.checked:
+            masks.append(args[-1])
+        source = f"{self.pointers[node.attr.buffer]} + {bracket(self.index(node.attr.index, args[1:]))}"
+        if not masks:
+            return f"tl.load({source})"
+        if not node.attr.index.variables():
+            source += " + tl.zeros([1], tl.int32)"  # one address has no shape that a mask could be given for
+        return f"tl.load({source}, {' & '.join(masks)}, other=0)"
+
+    def atom(self, item: object, holes: Sequence[str]) -> str:
+        if isinstance(item, Hole):
+            return holes[item.number]
+        if isinstance(item, (Quotient, Remainder)):
+            sign = "//" if isinstance(item, Quotient) else "%"
+            return f"({bracket(self.index(item.numerator, holes))} {sign} {bracket(self.index(item.divisor, holes))})"
+        assert isinstance(item, (Var, Sym)) and not isinstance(item, ClaimedBounds)
+        return item.name
+
+
+def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> PrintedKernel:
+    """A simplified kernel as text. tiles: None for those of the table."""
+    return TritonFunction(kernel, buffers, tiles).printed()
+
+
+def function(arguments: Sequence[str], kernel: Kernel, lines: Sequence[str]) -> str:
+    """The text of a function, named after the operators that are in it for who profiles it; `kernel` for who compiles it."""
+    origins = list(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins))
+    words = dict.fromkeys(re.sub(r"\W+", "_", origin.partition(".")[0]).strip("_") for origin in origins)
+    name = "_".join(["kernel", *words])[:LONGEST_NAME].rstrip("_")
+    head = ["@triton.jit", f"def {name}({', '.join(arguments)}):", f"    # {', '.join(origins)}"]
+    return "\n".join([*head, *(f"    {line}" for line in lines), "", "", f"kernel = {name}", ""])
+
+
+def operation(node: Scalar, args: Sequence[str]) -> str:
+    """The Triton expression of a scalar operation."""
+    dtype = node.args[-1].dtype
+    if node.op in SYMBOLS:
+        return f"{args[0]} {SYMBOLS[node.op]} {args[1]}"
+    if node.op == "bitnot":
+        return f"{args[0]} ^ {-1 if dtype.is_signed else torch.iinfo(dtype).max}"
+    if node.op in NATIVE:
+        return f"tl.{NATIVE[node.op]}({args[0]})"
+    if node.op in LIBDEVICE:
+        return f"libdevice.{LIBDEVICE[node.op]}({', '.join(args)})"
+    if node.op in BY_TYPE:
+        floating, integer = BY_TYPE[node.op]
+        if not dtype.is_floating_point and not integer:
+            return f"{args[0]} % {args[1]}"
+        return f"{floating if dtype.is_floating_point else integer}({', '.join(args)})"
+    return OTHERS[node.op].format(*args)
+
+
+def convert_expression(text: str, source: Scalar, target: torch.dtype) -> str:
+    if source.dtype == torch.bfloat16 and target != torch.float32:
+        text = f"{bracket(text)}.to(tl.float32)"
+    if target == torch.bool:
+        return f"{text} != 0"
+    if target == torch.uint8 and source.dtype.is_floating_point:
+        return f"{bracket(text)}.to(tl.int64).to(tl.uint8)"
+    if target == torch.bfloat16 and source.dtype != torch.float32:
+        text = f"{bracket(text)}.to(tl.float32)"
+    return f"{bracket(text)}.to({TYPES[target]})"
+
+
+def bracket(text: str) -> str:
+    """An expression as an operand: names, whole numbers and calls stand for themselves."""
+    simple = text.isidentifier() or text.isdecimal() or (text.endswith(")") and text.startswith("tl.") and text.count("(") == 1)
+    return text if simple else f"({text})"
+
+
+def identity(node: Scalar) -> str:
+    """What a reduction starts from."""
+    if node.attr in ("sum", "any"):
+        return "0"
+    if node.attr == "prod":
+        return "1"
+    dtype, lowest = node.args[0].dtype, node.attr.endswith("max")
+    if dtype.is_floating_point:
+        return "float('-inf')" if lowest else "float('inf')"
+    info = torch.iinfo(dtype)
+    return str(info.min if lowest else info.max)
+
+
+def literal(node: Scalar) -> str:
+    value, dtype = node.attr, node.dtype
+    if dtype.is_floating_point:
+        if not math.isfinite(value):
+            text = "float('nan')" if math.isnan(value) else f"float('{'-' if value < 0 else ''}inf')"
+        else:
+            text = repr(float(value))
+        return f"tl.full([1], {text}, {TYPES[dtype]})"
+    if dtype == torch.bool:
+        return f"tl.full([1], {int(value)}, tl.int1)"
+    return f"tl.full([1], {value}, {TYPES[dtype]})"
+
+
+def _extent(buffer: Buffer) -> int:
+    count = product(buffer.size).value
+    return MOST_ELEMENTS if count is None else count * buffer.dtype.itemsize

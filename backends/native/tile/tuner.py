@@ -1,0 +1,180 @@
+"""Chooses tiles for a program's kernels, and which matrix products are one kernel with their reader, by measuring; what was found is kept
+on disk. What cannot be measured, and what is not clearly better, stays as the table says."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from ..fuse.products import Joinable, adopt, joinable
+from ..gpu_jobs import Choice, job, print_step
+from ..ir.ir import Buffer, Call, Kernel, Program, View
+from ..printers.base import Plan
+from ..printers.products import Blocks, blocks_to_try
+from ..printers.tiles import Tiles, tiles_to_try
+from ..printers.triton import PrintedKernel
+from ..toolchain.artifact_cache import ArtifactCache, key_of
+from ..toolchain.load_triton import Job
+from .memory import needed_elements, runs_on, window
+
+CLEARLY = 0.97  # of the first one's time, at most: what beats it
+KINDS = {"Tiles": Tiles, "Blocks": Blocks}
+
+
+class Device(Protocol):
+    """As OnDevice."""
+
+    identity: str
+    kind: str
+
+    @property
+    def stream(self) -> int: ...
+    def compile(self, jobs: Iterable[Job]) -> Mapping[Job, Callable[..., None]]: ...
+    def memory(self, elements: Mapping[str, int], buffers: Mapping[str, Buffer]) -> AbstractContextManager[dict[str, torch.Tensor]]: ...
+    def seconds(self, runs: Sequence[Callable[[], object]]) -> list[float | None]: ...
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to do a piece of work: an operator's call, if there is one, then a kernel. `choice`: how that is cut."""
+
+    choice: Choice
+    printed: PrintedKernel
+    job: Job
+    call: Call | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of work, with the ways that it can be done; the first one is what is done untuned. `elements`: of memory, by buffer."""
+
+    key: str
+    ways: tuple[Way, ...]
+    elements: Mapping[str, int]
+
+
+class Tuner:
+    """Tunes programs for a device."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.cache = ArtifactCache("tiles")
+
+    def tune(self, program: Program) -> dict[int, Choice]:
+        """Puts products into the program where that is faster. What was chosen, by position of a step in the new program."""
+        steps = {place: step for place, step in enumerate(program.steps) if isinstance(step, Kernel)}
+        kernels = {place: kernel for place, kernel in steps.items() if runs_on(self.device.kind, program, kernel)}
+        choices = self.decide(program, {place: self.tiles(program, kernel) for place, kernel in kernels.items()})
+        found = {one.kernel: one for one in joinable(program, (self.device.kind,)) if one.kernel in kernels}
+        blocks = self.decide(program, {place: self.joined(program, one, choices.get(place)) for place, one in found.items()})
+        faster = {place: choice for place, choice in blocks.items() if isinstance(choice, Blocks)}
+        calls = {found[place].call for place in faster}
+        left = [place for place in range(len(program.steps)) if place not in calls]
+        adopt(program, [found[place] for place in faster])
+        choices |= faster
+        return {now: choices[before] for now, before in enumerate(left) if before in choices}
+
+    # --- what there is to choose from ---
+
+    def tiles(self, program: Program, kernel: Kernel) -> Work | None:
+        """Tiles for a kernel."""
+        elements = needed_elements(program, [kernel])
+        if elements is None:
+            return None
+        ways = tuple(self.way(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel)))
+        return None if ways[0].job.asserts else Work(self.key(ways[0]), ways, elements)
+
+    def joined(self, program: Program, found: Joinable, choice: Choice | None) -> Work | None:
+        """A product's call and its reader, or both in one."""
+        call, kernel = program.steps[found.call], program.steps[found.kernel]
+        assert isinstance(call, Call) and isinstance(kernel, Kernel)
+        elements = needed_elements(program, [call, kernel, found.product])
+        if elements is None:
+            return None
+        apart = self.way(program, kernel, choice, call)
+        ways = [self.way(program, found.product, blocks) for blocks in blocks_to_try(found.product)]
+        return None if apart.job.asserts else Work(self.key(apart, ways[0]), (apart, *ways), elements)
+
+    def way(self, program: Program, step: Kernel, choice: Choice | None, call: Call | None = None) -> Way:
+        printed = print_step(step, program.buffers, choice)
+        return Way(choice or tiles_to_try(Plan(step))[0], printed, job(program.buffers, printed), call)
+
+    def key(self, *ways: Way) -> str:
+        return key_of(self.device.identity, *(text for way in ways for text in (way.job.text, *way.job.signature, str(way.choice))))
+
+    # --- choosing ---
+
+    def decide(self, program: Program, works: Mapping[int, Work | None]) -> dict[int, Choice]:
+        """The way chosen for each piece of work that can be measured, or was measured before; equal ones once."""
+        different = {work.key: work for work in works.values() if work is not None}
+        known = {key: self.remembered(work) for key, work in different.items()}
+        fresh = [work for key, work in different.items() if known[key] is None]
+        kernels = self.device.compile([way.job for work in fresh for way in work.ways])
+        for work in fresh:
+            known[work.key] = self.measured(program, work, kernels)
+        found = {place: known[work.key] for place, work in works.items() if work is not None}
+        return {place: choice for place, choice in found.items() if choice is not None}
+
+    def remembered(self, work: Work) -> Choice | None:
+        """What was chosen before."""
+        path = self.cache.get(work.key)
+        if path is None:
+            return None
+        kind, numbers = json.loads(path.read_text())
+        choice: Choice = KINDS[kind](**numbers)
+        return choice if any(way.choice == choice for way in work.ways) else None
+
+    def measured(self, program: Program, work: Work, kernels: Mapping[Job, Callable[..., None]]) -> Choice | None:
+        """The fastest way; None where none could be run."""
+        ways = [way for way in work.ways if way.job in kernels]
+        try:
+            with self.device.memory(work.elements, program.buffers) as memory:
+                times = self.device.seconds([self.run(way, kernels[way.job], memory) for way in ways])
+        except torch.OutOfMemoryError:
+            return None
+        timed = [(way, taken) for way, taken in zip(ways, times, strict=True) if taken is not None]
+        if not timed:
+            return None
+        best, fastest = min(timed, key=lambda pair: pair[1])
+        first, taken = timed[0]
+        if first is work.ways[0] and fastest > CLEARLY * taken:
+            best = first
+        text = json.dumps([type(best.choice).__name__, asdict(best.choice)])
+        self.cache.make(work.key, partial(_write, text))
+        return best.choice
+
+    def run(self, way: Way, kernel: Callable[..., None], memory: Mapping[str, torch.Tensor]) -> Callable[[], object]:
+        """A function that does the work once."""
+        arguments = (int(way.printed.programs), self.device.stream, *(memory[name] for name in way.printed.parameters.buffers))
+        if way.call is None:
+            return partial(kernel, *arguments)
+        function, args, kwargs = way.call.function, *(_tensors(tree, memory) for tree in (way.call.args, dict(way.call.kwargs)))
+
+        def both() -> None:
+            function(*args, **kwargs)
+            kernel(*arguments)
+
+        return both
+
+
+def _tensors(tree: Any, memory: Mapping[str, torch.Tensor]) -> Any:
+    """Arguments of a call with tensors in the place of Views."""
+    if isinstance(tree, View):
+        return window(tree, memory[tree.buffer])
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_tensors(item, memory) for item in tree)
+    if isinstance(tree, dict):
+        return {name: _tensors(item, memory) for name, item in tree.items()}
+    return tree
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text)
+
+

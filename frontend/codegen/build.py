@@ -1,0 +1,191 @@
+"""Capture to code: call the graph, replay the effects, then return or run the breaking instruction and hand on the rest.
+
+Out: the code object, the graph's outputs, and the paths whose objects the guards must lift for it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...backends.compile_graph import PASSED_ON
+from ...errors import Rerun
+from ...guards.source import SlotSource, Source
+from ..pycode.code_builder import CodeBuilder
+from ..pycode.instr import DecodedCode
+from ..pycode.resume import SuspendedFrame
+from ..tracing.capture import Break, Capture, Return
+from ..values.modes.mode_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
+from ..values.tensor.tensor import TensorValue
+from .reconstruct import Reconstructor
+from .resume_stub import TimingMarks, emit_break
+from .side_effects import emit_side_effects, replay_random
+
+
+class GraphSlot:
+    """Stands in the constants of rebuilt code for the compiled graph, until there is one."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What rebuild hands on. `bind` puts the compiled graph where the code expects it."""
+
+    code: CodeType
+    slot: GraphSlot
+    inputs: tuple[torch.fx.Node, ...]
+    outputs: tuple[torch.fx.Node, ...]
+    lifted: tuple[Source, ...]
+    places: tuple[int, ...] | None  # where the code only calls the graph and returns its one result: its arguments, as an Entry has them
+
+    def bind(self, compiled: Any) -> CodeType:
+        consts = tuple(compiled if const is self.slot else const for const in self.code.co_consts)
+        return self.code.replace(co_consts=consts)
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """How rebuilt code names what comes next: callables of a state tuple that it returns the result of."""
+
+    resume: Callable[[tuple[SuspendedFrame, ...]], Any]  # after a break, in the innermost of these frames
+    rerun: Callable[[], Any]  # this same frame or continuation in eager, from its start
+
+
+def rebuild(capture: Capture, continuations: Continuations, globals_: dict[str, Any], marks: TimingMarks | None) -> Rebuilt:
+    """Emits the code of a capture; with `marks`, it calls these as it goes.
+    Raises CannotReconstruct or UnsupportedInstruction when Python's state
+    cannot be made."""
+    emission = Emission(capture, continuations, globals_, marks, lifted=True)
+    rebuilt = emission.run()
+    if not rebuilt.lifted:
+        rebuilt = Emission(capture, continuations, globals_, marks, lifted=False).run()
+    return rebuilt
+
+
+class Emission:
+    """One pass over a capture."""
+
+    def __init__(
+        self, capture: Capture, continuations: Continuations, globals_: dict[str, Any], marks: TimingMarks | None, *, lifted: bool
+    ) -> None:
+        self.capture, self.continuations, self.marks = capture, continuations, marks
+        self.b = CodeBuilder(capture.decoded, "args" if capture.entry == "args" else "state", lifted=lifted)
+        self.r = Reconstructor(self.b, capture.entry, globals_)
+        self.slot = GraphSlot()
+
+    def run(self) -> Rebuilt:
+        trace, exit_ = self.capture.trace, self.capture.exit
+        if isinstance(exit_, Break):
+            self.b.line(self.capture.decoded.instrs[exit_.frames[0].index].line)
+        if self.marks is not None:
+            self.b.notify(self.marks.begin)
+        inputs = self._graph()
+        before = self.b.size
+        emit_side_effects(self.r, trace.effects)
+        replay_random(self.r, trace.random, by_graph=bool(trace.graph.nodes))
+        self._modes(trace.modes)
+        only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
+        if isinstance(exit_, Return):
+            self.r.reload(exit_.value)
+            if self.marks is not None:
+                self.b.notify(self.marks.end)
+            self.b.return_value()
+        else:
+            emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
+        return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted), self._places() if only else None)
+
+    def _places(self) -> tuple[int, ...] | None:
+        """Where the graph's arguments are found, if it has one result and that is returned."""
+        exit_, outputs = self.capture.exit, list(self.r.outputs)
+        used = [item for item in self.capture.trace.graph.inputs if item.value.node.users]
+        returned = isinstance(exit_, Return) and isinstance(exit_.value, TensorValue) and exit_.value.source is None
+        if not returned or self.capture.entry != "args" or outputs != [exit_.value.node] or any(item.mutated for item in used):  # type: ignore[union-attr]
+            return None
+        places, cells = {source: -1 - place for place, source in enumerate(self.r.lifted)}, self.b.decoded.cells
+        return tuple(
+            item.source.index if isinstance(item.source, SlotSource) and item.source.index not in cells else places[item.source]
+            for item in used
+        )
+
+    def _modes(self, modes: Modes) -> None:
+        """The modes that the program leaves behind, those that it has open included."""
+        for manager in modes.left:
+            if manager.cls not in GRAD_MODES:
+                self.r.call(leave_for_real, [self.r.push(manager)])
+                self.b.pop_top()
+        for manager in modes.open:
+            self.r.call(enter_for_real, [self.r.push(manager), self.r.const(manager.saved[1])])
+            self.b.pop_top()
+        if modes.lasting_grad is not None:
+            self.r.call(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
+            self.b.pop_top()
+
+    def _graph(self) -> tuple[torch.fx.Node, ...]:
+        """Calls the graph, if it has anything to do; its results go into temporaries."""
+        graph = self.capture.trace.graph
+        if not graph.nodes:
+            return ()
+        used = [item for item in graph.inputs if item.value.node.users]
+        b = self.b
+        failed = b.label()
+        with b.protect(failed, 0, False):  # from before the call: 3.13 looks an inlined call's exception up at the instruction before it
+            b.push_null_before_callee()
+            b.load_const(self.slot)
+            b.push_null_after_callee()
+            for item in used:
+                self.r.load(item.source)
+            b.call(len(used))
+        b.unpack_into(self.r.results)
+        after = b.label()
+        b.jump(after)
+        b.mark(failed)
+        self._rerun(self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception)
+        b.mark(after)
+        return tuple(item.value.node for item in used)
+
+    def _rerun(self, maker: Any, caught: type[Exception]) -> None:
+        """The graph raised `caught`: nothing has happened yet, so the frame starts over in eager and raises where the user expects."""
+        b, decoded = self.b, self.capture.decoded
+        other = b.label()
+        b.push_exc_info()
+        b.load_const(PASSED_ON)
+        b.check_exc_match()
+        b.jump_if(True, other)
+        b.load_const(caught)
+        b.check_exc_match()
+        b.jump_if(False, other)
+        b.pop_top()
+        b.pop_except()
+        b.push_null_before_callee()
+        b.load_const(maker)
+        b.push_null_after_callee()
+        if self.capture.entry == "state":
+            b.load_slot(b.state_slot)
+        else:
+            self._arguments(decoded)
+        b.call(1)
+        b.return_value()
+        b.mark(other)
+        b.swap(2)
+        b.pop_except()
+        b.reraise()
+
+    def _arguments(self, decoded: DecodedCode) -> None:
+        """The state tuple of a frame at its start: argument slots raw, then the closure's cells."""
+        slots = start_slots(decoded)
+        for slot in slots:
+            if slot in decoded.frees:
+                self.b.load_cell(slot)
+            elif slot in decoded.cells:
+                self.b.load_deref(slot)
+            else:
+                self.b.load_slot(slot)
+        self.b.build_tuple(len(slots))
+
+
+def start_slots(decoded: DecodedCode) -> list[int]:
+    """The slots that hold something when a frame starts."""
+    return sorted([*range(decoded.nargs), *decoded.frees])

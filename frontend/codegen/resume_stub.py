@@ -1,0 +1,447 @@
+"""The end of rebuilt code at a break: real slots and stack, the raw group, and a Continuation for each way out of it.
+
+A break in a frame that the root frame has called, in one call or several, is run by stubs, one a frame: functions with the
+names and lines of the user's, each with its state restored, that call one another down to the raw group. A stub returns
+the maker of the continuation and its frame's new state; the code above puts its own state around it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any, Protocol
+
+from ...guards.source import SequenceItem, SlotSource
+from ..pycode.code_builder import CodeBuilder, Label, dummy_closure
+from ..pycode.instr import Op
+from ..pycode.passthrough import make_passthrough
+from ..pycode.resume import ResumePoint, SuspendedFrame
+from ..tracing.capture import Break, BrokenFrame
+from ..values.base import Lazy, Null, Value
+from ..values.constant import Constant
+from ..values.containers.range import RangeValue
+from ..values.containers.sequence import TupleValue
+from ..values.functions.function import BuiltinValue, CellValue
+from ..values.objects.class_value import ClassValue
+from ..values.objects.current_exception import HandledException, LastInstruction
+from ..values.objects.frozen_object import FrozenObject
+from ..values.tensor.symbolic_number import SymbolicNumber
+from ..values.tensor.tensor import TensorMethod
+from .reconstruct import Reconstructor
+from .stack_effect import awaited_effect, group_effect
+
+Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
+CONSTANTS = (Constant, ClassValue, BuiltinValue, LastInstruction, RangeValue, FrozenObject)  # a stub holds them itself
+
+
+class TimingMarks(Protocol):
+    """What rebuilt code tells the time to, where it is measured."""
+
+    def begin(self) -> None: ...  # a piece begins
+
+    def leave(self) -> None: ...  # the group that breaks begins
+
+    def resume(self) -> None: ...  # it is done
+
+    def end(self) -> None: ...  # the piece is the last one, and returns
+
+
+@dataclass(frozen=True)
+class InnerStub:
+    """What a frame calls in place of its instruction: the stub of the next frame, and the state that takes."""
+
+    stub: FunctionType
+    state: Value
+
+
+def emit_break(b: CodeBuilder, r: Reconstructor, exit_: Break, makers: Makers, marks: TimingMarks | None) -> None:
+    """Ends the code of the outermost frame. Raises UnsupportedInstruction, Unresumable or CannotReconstruct where this cannot be done."""
+    frames, handlers = exit_.frames, open_handlers(exit_)
+    waiting = tuple(awaiting_frame(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False))
+    inner = None
+    for depth in range(len(frames) - 1, 0, -1):
+        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet, marks)
+    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.is_quiet, marks).run()
+
+
+def make_stub(
+    frame: BrokenFrame, open_: frozenset[int], outer: tuple[SuspendedFrame, ...], inner: InnerStub | None, makers: Makers, quiet: bool,
+    marks: TimingMarks | None,
+) -> InnerStub:  # fmt: skip
+    """The stub of a frame, and its state as the code above makes it."""
+    given = StubInputs()
+    slots = tuple(value if value is None else given.take(value) for value in frame.slots)
+    stack = tuple(given.take(value) for value in frame.stack)
+    builder = CodeBuilder(frame.decoded, "state")
+    below = inner and InnerStub(inner.stub, given.take(inner.state))
+    stub_frame = replace(frame, slots=slots, stack=stack)
+    builder.line(frame.decoded.instrs[frame.index].line)
+    BreakEmission(builder, Reconstructor(builder, "state", frame.globals), stub_frame, open_, outer, below, makers, quiet, marks).run()
+    code = builder.finish()
+    stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+    stub._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+    for between in reversed(frame.through):
+        stub = make_passthrough(between, stub)
+    return InnerStub(stub, TupleValue(given.values))
+
+
+class StubInputs:
+    """The values that a stub is given, and where it finds them."""
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+        self._places: dict[Value, Lazy] = {}
+
+    def take(self, value: Value) -> Value:
+        if isinstance(value, (Null, *CONSTANTS)):
+            return value
+        if isinstance(value, HandledException):
+            return HandledException(None, self.take(value.current))
+        if value not in self._places:
+            self._places[value] = Lazy(None, SequenceItem(SlotSource(0, "state"), len(self.values)))
+            self.values.append(value)
+        return self._places[value]
+
+
+def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
+    """A frame whose call is not done yet: what its handler reads counts too."""
+    point = ResumePoint(frame.index, stack_kinds(frame.stack, open_), frozenset(bound_slots(frame, frame.index)), True)
+    return SuspendedFrame(frame.decoded, frame.globals, point, frame.through, frame.completion)
+
+
+def bound_slots(frame: BrokenFrame, index: int) -> list[int]:
+    """The slots that hold something which the instruction at `index`, or what follows it, reads."""
+    live = frame.decoded.live_in[index]
+    return [slot for slot, value in enumerate(frame.slots) if value is not None and slot in live]
+
+
+def stack_kinds(stack: tuple[Value, ...], open_: frozenset[int]) -> tuple[str, ...]:
+    """The kinds of stack items, as a ResumePoint names them."""
+    return tuple(
+        "null" if isinstance(v, Null) else "exc" if i in open_ else "lasti" if isinstance(v, LastInstruction) else "value"
+        for i, v in enumerate(stack)
+    )
+
+
+class BreakEmission:
+    """One frame of a break."""
+
+    def __init__(
+        self, b: CodeBuilder, r: Reconstructor, frame: BrokenFrame, open_: frozenset[int],
+        outer: tuple[SuspendedFrame, ...], inner: InnerStub | None,
+        makers: Makers, quiet: bool, marks: TimingMarks | None,
+    ) -> None:  # fmt: skip
+        self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = b, r, frame, open_, outer, inner, makers
+        self.decoded = frame.decoded
+        self.instr = self.decoded.instrs[frame.index]
+        self.effect = group_effect(self.decoded, frame.index) if inner is None else awaited_effect(self.decoded, frame.index)
+        depth = len(frame.stack) - self.effect.operands
+        self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
+        if inner is None and self.instr.op is Op.DICT_MERGE:  # of the callee's two places one is NULL, and stays so
+            self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
+        self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
+        self.carried = [value for value in self.kept if not isinstance(value, Null)]
+        self.marks = marks if inner is None else None
+        self.quiet = quiet  # nobody can look at this frame while the group runs, so that anything may lie in temporaries
+        self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
+        self.kept_temps: list[int] | None = None  # what is kept lies here instead
+
+    def run(self) -> None:
+        b = self.b
+        self._prepare()
+        self._slots()
+        self._stack()
+        self._drop_temporaries()
+        handler = self.decoded.handlers[self.frame.index]
+        jumped, failed = b.label(), b.label()
+        if self.marks is not None:
+            b.notify(self.marks.leave)
+        if handler is not None:
+            with b.protect(failed, self.pushed, False):
+                self._group(jumped)
+        else:
+            self._group(jumped)
+        if self.effect.next >= 0:
+            self._leave(self.effect.next, self.effect.left)
+        if self.effect.target >= 0:
+            b.mark(jumped)
+            self._leave(self.effect.target, self.effect.jumped)
+        if handler is not None:
+            b.mark(failed)
+            self._caught(handler.target, handler.depth, handler.lasti)
+
+    # before the group
+
+    def _in_place(self, slot: int, value: Value) -> bool:
+        """Whether a slot already holds its value."""
+        if isinstance(value, CellValue):
+            return value.slot == slot or (self.r.entry == "args" and slot in self.decoded.frees)
+        source = value.source
+        return self.r.entry == "args" and source is not None and getattr(source, "index", None) == slot and source.base is None
+
+    def _prepare(self) -> None:
+        """Makes every value first, where loads read the argument slots, which storing overwrites."""
+        if self.r.entry == "state":
+            return
+        for slot in bound_slots(self.frame, self.frame.index):
+            value = self.frame.slots[slot]
+            assert value is not None
+            if not self._in_place(slot, value):
+                self._make(value)
+        method = self._method()
+        for value in (*self.kept, *self.operands):
+            self._make(value.receiver if value is method else value)
+        if self.inner is not None:
+            self._make(self.inner.state)
+
+    def _make(self, value: Value) -> None:
+        if isinstance(value, HandledException):
+            value = value.current
+        if not isinstance(value, Null) and (isinstance(value, SymbolicNumber) or not value.is_constant()):
+            self.r.reload(value)
+            self.b.pop_top()
+
+    def _slots(self) -> None:
+        b, live = self.b, self.decoded.live_in[self.frame.index]
+        for slot in bound_slots(self.frame, self.frame.index):
+            value = self.frame.slots[slot]
+            assert value is not None
+            if not self._in_place(slot, value):
+                self.r.reload(value)
+                b.store_slot(slot)
+        if self.r.entry == "args":
+            for slot in range(self.decoded.nargs):
+                if self.frame.slots[slot] is None and slot in live:
+                    b.delete_slot(slot)
+
+    def _stack(self) -> None:
+        """Under the operands: the open handlers, entered again, and one tuple of all that is kept, last item first."""
+        b = self.b
+        for value in self.handled:
+            self.r.reload(value.current)
+            b.push_exc_info()
+            b.pop_top()
+        if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
+            self._keep_in_temporaries()
+        else:
+            for position in reversed(range(len(self.kept))):
+                self._carry(position)
+            b.build_tuple(len(self.carried))
+            self.pushed = len(self.handled) + 1
+        method = self._method()
+        for value in self.operands:
+            if value is method:
+                self.r.method(method)
+            elif method is None or not isinstance(value, Null):
+                self.r.reload(value)
+        if self.inner is not None:
+            b.push_null_before_callee()
+            b.load_const(self.inner.stub)
+            b.push_null_after_callee()
+            self.r.reload(self.inner.state)
+        elif self.instr.op is Op.WITH_EXCEPT_START:
+            self._exit_call()
+
+    def _method(self) -> TensorMethod | None:
+        """The tensor's method that the group does nothing but call, if that is so: no bound method need be made of it then."""
+        if self.inner is not None or self.instr.op is not Op.CALL:
+            return None
+        callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
+        return callee[0] if len(callee) == 1 and type(callee[0]) is TensorMethod and id(callee[0]) not in self.r.temps else None
+
+    def _keep_in_temporaries(self) -> None:
+        self.kept_temps = []
+        for position, value in enumerate(self.kept):
+            if not isinstance(value, Null):
+                self._carry(position)
+                self.kept_temps.append(self.b.temp())
+                self.b.store_slot(self.kept_temps[-1])
+
+    def _carry(self, position: int) -> None:
+        value = self.kept[position]
+        if isinstance(value, HandledException):
+            self.r.reload(value.current if position in self.open else Constant(None))
+        elif not isinstance(value, Null):
+            self.r.reload(value)
+
+    def _exit_call(self) -> None:
+        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START finds deep in the stack
+        lies in the tuple of what is kept, so it is spelled out."""
+        b, r = self.b, self.r
+        leave, error = self.frame.stack[-4], self.frame.stack[-1]
+        b.push_null_before_callee()
+        r.reload(leave)
+        b.push_null_after_callee()
+        r.call(type, [r.push(error)])
+        r.reload(error)
+        r.reload(error)
+        b.load_attr("__traceback__")
+
+    def _drop_temporaries(self) -> None:
+        """What rebuilt code held for itself is gone while the user's code runs."""
+        if self.quiet:
+            return
+        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
+            self.b.delete_slot(temp)
+
+    def _group(self, jumped: Label) -> None:
+        if self.inner is not None:
+            self.b.at(self.instr)
+            self.b.call(1)
+            return
+        if self.effect.only_attribute:
+            self.b.line(self.instr.line)
+            self.b.load_attr(self.instr.arg)
+            return
+        for start in self.effect.starts:
+            instr = self.decoded.instrs[start]
+            spelled_out = SPELLED_OUT.get(instr.op)
+            if spelled_out is not None:
+                self.b.line(instr.line)
+                spelled_out(self.b)
+                continue
+            jumps = any(i.target >= 0 for i in self.decoded.instrs[start : self.decoded.group_end(start)])
+            self.b.raw(instr, jumped if jumps else None)
+
+    # after it
+
+    def _leave(self, index: int, left: tuple[str, ...]) -> None:
+        """Packs what the group left, and what lay under it, for the instruction at `index`."""
+        b = self.b
+        self._resumed()
+        results: list[int] = []
+        physical = [k for k in left if k != "null"] if self.effect.only_attribute else list(left)
+        for kind in reversed(physical):
+            if kind == "null":
+                b.pop_null()
+                continue
+            temp = b.temp()
+            b.store_slot(temp)
+            results.insert(0, temp)
+        slots = self._bound_behind(index) if self.inner is None else bound_slots(self.frame, self.frame.index)
+
+        def state() -> None:
+            self._load(slots)
+            self._load_kept(kept)
+            for temp in results:
+                b.load_slot(temp)
+                if self.inner is not None:
+                    self._item(1)
+            b.build_tuple(len(slots) + len(self.carried) + len(results))
+
+        kept: int | None = None
+        if self.kept_temps is None:
+            kept = b.temp()
+            b.store_slot(kept)
+        if self.inner is None:
+            point = ResumePoint(index, (*stack_kinds(self.kept, self.open), *left), frozenset(slots))
+            self._hand_on(lambda: self._maker(point), state)
+        else:
+            self._hand_on(lambda: self._given_maker(results[0]), state)
+
+    def _bound_behind(self, index: int) -> list[int]:
+        """bound() for the instruction at `index`, once the group has stored and deleted its own."""
+        held = {slot for slot, value in enumerate(self.frame.slots) if value is not None}
+        operands = list(self.operands)
+        for start in self.effect.starts:
+            for instr in self.decoded.instrs[start : self.decoded.group_end(start)]:
+                if instr.op is Op.STORE_FAST and not isinstance(operands.pop(), Null):  # a NULL is stored behind a comprehension
+                    held.add(instr.arg)
+                elif instr.op in (Op.STORE_FAST, Op.DELETE_FAST):
+                    held.discard(instr.arg)
+        return sorted(held & self.decoded.live_in[index])
+
+    def _resumed(self) -> None:
+        if self.marks is not None:
+            self.b.notify(self.marks.resume)
+
+    def _load_kept(self, kept: int | None) -> None:
+        b = self.b
+        if kept is None:
+            for temp in self.kept_temps or ():
+                b.load_slot(temp)
+            return
+        b.load_slot(kept)
+        b.unpack_sequence(len(self.carried)) if self.carried else b.pop_top()
+
+    def _item(self, index: int) -> None:
+        self.b.load_const(index)
+        self.b.subscr()
+
+    def _given_maker(self, result: int) -> None:
+        self.b.load_slot(result)
+        self._item(0)
+
+    def _maker(self, point: ResumePoint) -> None:
+        frame = self.frame
+        here = SuspendedFrame(self.decoded, frame.globals, point, frame.through, frame.completion)
+        self.b.load_const(self.makers((*self.outer, here)))
+
+    def _caught(self, index: int, depth: int, lasti: bool) -> None:
+        """The group raised under a handler of the user's: go on there, with the exception on the stack."""
+        b = self.b
+        self._resumed()
+        error, kept = b.temp(), b.temp()
+        b.store_slot(error)
+        b.store_slot(kept)
+        slots = bound_slots(self.frame, index)
+        below = self.kept[:depth]
+        carried = sum(not isinstance(value, Null) for value in below)
+
+        def state() -> None:
+            self._load(slots)
+            for position in range(carried):
+                b.load_slot(kept)
+                self._item(len(self.carried) - 1 - position)
+            if lasti:
+                b.load_const(self.instr.offset // 2)
+            b.load_slot(error)
+            b.delete_slot(error)  # its traceback leads to this frame
+            b.build_tuple(len(slots) + carried + lasti + 1)
+
+        stack = (*stack_kinds(below, self.open), *(("lasti",) if lasti else ()), "value")
+        self._hand_on(lambda: self._maker(ResumePoint(index, stack, frozenset(slots))), state)
+
+    def _load(self, slots: list[int]) -> None:
+        cells = self.decoded.cells | set(self.decoded.frees)
+        for slot in slots:
+            (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
+
+    def _hand_on(self, push_maker: Callable[[], None], push_state: Callable[[], None]) -> None:
+        """Closes the open handlers, whose items are on top, then returns the continuation, or what the code above makes it of."""
+        b = self.b
+        for _ in self.handled:
+            b.pop_except()
+        if self.outer:
+            push_maker()
+            push_state()
+            b.build_tuple(2)
+        else:
+            b.push_null_before_callee()
+            push_maker()
+            b.push_null_after_callee()
+            push_state()
+            b.call(1)
+        b.return_value()
+
+
+# Instructions that look deep into the stack, where rebuilt code has other things.
+SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
+    Op.WITH_EXCEPT_START: lambda b: b.call(3),
+    Op.RERAISE: lambda b: b.reraise(),
+}
+
+
+def open_handlers(exit_: Break) -> list[frozenset[int]]:
+    """By frame, the positions of the open handlers' items. A handler's cleanup copies its item and pops the copy: the other
+    is dead."""
+    handled, found = exit_.handled, []
+    for frame in reversed(exit_.frames):
+        positions = set()
+        for position in reversed(range(len(frame.stack))):
+            value = frame.stack[position]
+            if isinstance(value, HandledException) and handled is not None and value.current is handled:
+                positions.add(position)
+                handled = value.previous
+        found.append(frozenset(positions))
+    return found[::-1]

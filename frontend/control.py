@@ -1,0 +1,121 @@
+"""The attribute `framejit` of a compiled module, of a copy of one, and of what is not compiled at all."""
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from typing import Any
+
+import torch
+
+from ..events import Skipped
+from .explain.gather import make_report
+from .explain.report import Report
+
+COPIED = "a copy of a compiled module is not compiled itself; call framejit.compile on the copy"
+
+
+class NotCompiled:
+    """The handle of something that runs in eager: what a compiled function's can be asked, with the reason for an answer."""
+
+    compiled = False
+    compiles = 0
+
+    def __init__(self, title: str, reason: str, where: str = "") -> None:
+        self.title, self.reason, self.where = title, reason, where
+
+    def __repr__(self) -> str:
+        return f"<{self.title} runs in eager: {self.reason}>"
+
+    def explain(self) -> Report:
+        """A report without captures that says why."""
+        return make_report((Skipped(self.title, self.where, self.reason),), str, title=self.title)
+
+    def measure(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing is measured."""
+        return contextlib.nullcontext()
+
+    def generated(self) -> list[Any]:
+        """Nothing was generated."""
+        return []
+
+    def wait(self) -> None:
+        """Returns at once."""
+
+    def reset(self) -> None:
+        """Does nothing."""
+
+
+def answer_for(target: Any, reason: str) -> Any:
+    """Gives what runs in eager the attribute `framejit`, and `explain` beside it as a compiled function has; returns it, or a
+    Python function that calls it where it takes no attributes."""
+    control = NotCompiled(title_of(target), reason)
+    if isinstance(target, torch.nn.Module):
+        vars(target)["framejit"] = control
+        return target
+    holder = getattr(target, "__func__", target)  # of a bound method, which shows its function's attributes
+    try:
+        holder.framejit, holder.explain, holder.wait = control, control.explain, control.wait
+    except (AttributeError, TypeError):
+        return answer_for(call_of(target), reason)
+    return target
+
+
+def call_of(target: Any) -> types.FunctionType:
+    """A Python function of its own that calls something callable: a builtin, a partial, an object with __call__."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    name = title_of(target)
+    code = call.__code__.replace(co_name=name.rpartition(".")[2], co_qualname=name)
+    made = types.FunctionType(code, call.__globals__, name.rpartition(".")[2], None, call.__closure__)
+    made.__qualname__ = name
+    assigned = ("__module__", "__doc__")
+    functools.update_wrapper(made, target, [part for part in assigned if hasattr(target, part)], ())
+    return made
+
+
+def title_of(target: Any) -> str:
+    """The name of something callable, for people."""
+    while isinstance(target, functools.partial):
+        target = target.func
+    return str(getattr(target, "__qualname__", None) or type(target).__qualname__)
+
+
+class ModuleControl:
+    """`module.framejit`: what can be asked of a compiled module. That of a copied or unpickled one says that it is not compiled."""
+
+    def __init__(self, controls: list[Any] | None = None, title: str = "module") -> None:
+        self._controls = [] if controls is None else controls  # of the handle of forward, and of the whole call once that was needed
+        self._title = title
+
+    @property
+    def compiled(self) -> bool:
+        """Whether this module is compiled (copies are not)."""
+        return bool(self._controls)
+
+    def wait(self) -> None:
+        """Returns when nothing compiles in the background."""
+        for control in self._controls:
+            control.wait()
+
+    def reset(self) -> None:
+        """Forgets every entry, and what happened so far."""
+        for control in self._controls:
+            control.reset()
+
+    def explain(self) -> Report:
+        """What was captured so far, where it broke and why, as framejit.explain tells it."""
+        if not self._controls:
+            return NotCompiled(self._title, COPIED).explain()
+        report: Report = max(self._controls, key=lambda control: control.compiles).explain()
+        return report
+
+    @property
+    def compiles(self) -> int:
+        """How often something was compiled for this module."""
+        return sum(control.compiles for control in self._controls)
+
+    def __reduce__(self) -> Any:
+        return ModuleControl, (None, self._title)

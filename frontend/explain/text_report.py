@@ -1,0 +1,133 @@
+"""A report as plain text, for logs and for people without colours."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .source import source_line
+
+if TYPE_CHECKING:
+    from ...events import Note, Recorded
+    from .report import BreakReport, CaptureReport, Check, Report
+
+GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
+
+
+def text(report: Report) -> str:
+    return "\n".join((summary(report), *time_lines(report), *capture_lines(report), *break_lines(report), *other_lines(report)))
+
+
+def summary(report: Report) -> str:
+    """One line: how much was captured, and the time that took."""
+    counts = ", ".join((count(len(report.graphs), "graph"), count(report.ops, "op"), count(len(report.breaks), "break")))
+    phases = ", ".join(f"{phase} {spent:.3f}" for phase, spent in report.seconds.items())
+    return f"{counts}; {sum(report.seconds.values()):.3f} s" + (f" ({phases})" if phases else "")
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """In the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"
+
+
+def shares(report: Report) -> str:
+    """Where the time went, "" where nothing but compiling was measured."""
+    if report.times.graphs is None:
+        return ""
+    return ", ".join(f"{share:.0%} {kind}" for kind, share in report.times.shares.items())
+
+
+def time_lines(report: Report) -> Iterator[str]:
+    if report.times.wall is not None:
+        yield f"the call took {duration(report.times.wall)}"
+    if shares(report):
+        yield f"time: {shares(report)}"
+    if report.lost is not None:
+        yield f"lost at breaks: {duration(report.lost)} in {sum(one.passes or 0 for one in report.breaks)} passes"
+
+
+def capture_lines(report: Report) -> Iterator[str]:
+    for number, capture in enumerate(report.captures, 1):
+        counts = f"{count(capture.ops, 'op')}, {count(len(capture.checks), 'guard')}"
+        yield f"capture {number}: {capture.function} from {capture.where}: {counts}"
+        yield from (f"    {line}" for line in details(capture))
+        yield from (f"    {guard_line(check)}" for check in capture.checks[:GUARDS_SHOWN])
+        if len(capture.checks) > GUARDS_SHOWN:
+            yield f"    ... and {len(capture.checks) - GUARDS_SHOWN} more in report.captures[{number - 1}].checks"
+
+
+def details(capture: CaptureReport) -> Iterator[str]:
+    """Inputs, times, kernels."""
+    tensors = [item for item in capture.inputs if item.device]
+    if tensors:
+        few = ", ".join(f"{item.source}: {item.dtype}[{', '.join(item.sizes)}]" for item in tensors[:4])
+        yield f"inputs: {few}" + (f" and {len(tensors) - 4} more" if len(tensors) > 4 else "")
+    if capture.runs:
+        yield f"ran {capture.runs} times, {duration(capture.run_seconds or 0.0)} each"
+    if capture.check_seconds is not None:
+        yield f"guards take {duration(max(capture.check_seconds, 0.0))} a call"
+    for made in capture.kernels:
+        for kernel in made.kernels:
+            yield f"{made.part}: {kernel.name} ({kernel.language}) fuses {', '.join(kernel.ops) or 'nothing'}"
+        if made.called:
+            yield f"{made.part}: calls " + ", ".join(f"{name} x{times}" if times > 1 else name for name, times in made.called)
+
+
+def guard_line(check: Check) -> str:
+    seen = [] if check.seconds is None else [f"{duration(check.seconds)}"]
+    seen += ["watched"] if check.watched else []
+    return f"{check}" + (f"  ({', '.join(seen)})" if seen else "")
+
+
+def break_lines(report: Report) -> Iterator[str]:
+    for number, item in enumerate(report.breaks, 1):
+        times = f" ({item.times} times)" if item.times > 1 else ""
+        yield f"break {number}: {item.reason} [{item.id}]{times}"
+        yield f"    {item.where}: {item.source}"
+        if item.caret:
+            yield f"    {' ' * len(item.where)}  {item.caret}"
+        yield from (f"    called from {where}: {source_line(where)}".rstrip(": ") for where in item.chain[1:])
+        if cost(item):
+            yield f"    cost: {cost(item)}"
+        yield f"    hint: {item.hint}"
+        yield f"    more: {item.page}"
+
+
+def cost(item: BreakReport) -> str:
+    """What a break costs, in words; "" where nothing was measured."""
+    said = []
+    if item.lost is not None:
+        passes = "in its first pass" if item.passes == 1 else f"a pass, {duration(item.lost_in_all)} in {item.passes} passes"
+        said.append(f"{duration(item.lost)} {passes}")
+    if item.work is not None:
+        said.append(f"{duration(item.work)} in the statement itself")
+    if item.ops_lost:
+        said.append(f"{count(item.ops_lost, 'op')} outside graphs")
+    return ", ".join(said)
+
+
+def other_lines(report: Report) -> Iterator[str]:
+    for capture in report.captures:
+        for choice in capture.choices:
+            yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
+        for one in capture.wrong:
+            yield f"the graph of {one.function} from {one.where}: {one.sentence}"
+    told: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
+    for note in told:
+        yield f"the graph of {note.function} from {note.where}: {note.text}"
+    for skipped in report.skipped:
+        at = f" at {skipped.where}" if skipped.where else ""
+        yield f"left to Python: {skipped.function}{at}: {skipped.reason}"
+    for number in report.specialised:
+        yield number.sentence
+    for unrolled in report.turns:
+        yield f"unrolled: {unrolled}"
+    for miss in report.misses:
+        yield f"compiled again: {miss.function} at {miss.where}:"
+        yield from (f"    {failure}" for failure in miss.failures)

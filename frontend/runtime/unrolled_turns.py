@@ -1,0 +1,111 @@
+"""Turns: which entries of a place in a loop were made for other turns of it than the one that is due.
+
+In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out: whether one that relies on where
+a loop stands fails. Knows no entries and no limits.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from ...guards.guard import Guard, Kind
+from ...guards.iterators import COUNTED, parts, remaining
+from ...guards.reference import FrameView, check
+from ...guards.source import IteratorItem, IteratorPart, SequenceItem, SlotSource, Source
+from ..pycode.flow import loop_around
+from ..pycode.instr import Op
+from ..pycode.resume import SuspendedFrame
+from ..values.mutable import Mutable
+
+STORES = frozenset({Op.STORE_FAST, Op.STORE_DEREF})
+CONTAINERS: tuple[type, ...] = (list, dict, set)
+
+
+class UnrolledTurns:
+    """What differs from turn to turn: what a loop's iterator gives, the variables that the loop's body binds, and the containers
+    that captures have changed."""
+
+    def __init__(self, frames: tuple[SuspendedFrame, ...] = ()) -> None:
+        self.frames = frames
+        self._changed: set[Source] = set()
+
+    def met(self, changed: Iterable[Mutable]) -> None:
+        """Remembers what a capture changes."""
+        self._changed.update(one.source for one in changed if one.source is not None and one.python_type() in CONTAINERS)
+
+    def made_for_another(self, guards: Iterable[Guard], failed: Guard | None, frame: FrameView) -> bool:
+        """Whether one of the guards that rely on where a loop stands does not hold. `failed`: one that does not hold."""
+        if not self.in_loop:
+            return False
+        return (failed is not None and self._relies(failed)) or any(self._relies(one) and not check(one, frame) for one in guards)
+
+    def left(self, frame: FrameView) -> int:
+        """How many turns the longest of the loops still has, as far as their iterators say."""
+        return max((turns_left(item) for _, state, first in states(self.frames, frame) for item in state[first:]), default=0)
+
+    @cached_property
+    def loops(self) -> tuple[frozenset[int], ...]:
+        """The instructions of the loops around the place, in each frame. Looked for when a call has missed."""
+        return tuple(loop_around(frame.decoded, frame.point.index) for frame in self.frames)
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the place may be reached again from itself."""
+        return any(self.loops)
+
+    @cached_property
+    def _bound(self) -> frozenset[Source]:
+        """The paths to variables that a loop's body binds, all those of frames that it has called among them."""
+        found: set[Source] = set()
+        called = False
+        for (root, frame), loop in zip(roots(self.frames), self.loops, strict=True):
+            slots = {frame.decoded.instrs[index].arg for index in loop if frame.decoded.instrs[index].op in STORES}
+            found.update(SequenceItem(root, i) for i, slot in enumerate(sorted(frame.point.bound)) if called or slot in slots)
+            called = called or bool(loop)
+        return frozenset(found)
+
+    def _relies(self, guard: Guard) -> bool:
+        subjects = (guard.source, *(source for _, source in guard.expected.symbols)) if guard.kind is Kind.SHAPE else (guard.source,)
+        return guard.kind is Kind.REMAINING or any(map(self.differs, subjects))
+
+    def differs(self, source: Source | None) -> bool:
+        """Whether a path leads to something that may be another one in the next turn."""
+        if not self.in_loop:
+            return False
+        while source is not None:
+            if isinstance(source, IteratorItem | IteratorPart) or source in self._bound or source in self._changed:
+                return True
+            source = source.base
+        return False
+
+
+def roots(frames: Iterable[SuspendedFrame]) -> Iterator[tuple[Source, SuspendedFrame]]:
+    """The path to each frame's state (see pycode/resume.py)."""
+    root: Source = SlotSource(0, "state")
+    for frame in frames:
+        yield root, frame
+        root = SequenceItem(root, state_length(frame))
+
+
+def state_length(frame: SuspendedFrame) -> int:
+    """How many items the state of a frame has, that of the frame called aside."""
+    return len(frame.point.bound) + sum(kind != "null" for kind in frame.point.stack)
+
+
+def states(frames: Iterable[SuspendedFrame], view: FrameView) -> Iterator[tuple[SuspendedFrame, tuple[Any, ...], int]]:
+    """Each frame's state, and where its stack begins there."""
+    state = view.slots[0] if view.slots else ()
+    for frame in frames:
+        yield frame, state[: state_length(frame)], len(frame.point.bound)
+        state = state[state_length(frame)] if len(state) > state_length(frame) else ()
+
+
+def turns_left(item: Any) -> int:
+    """How many items an iterator has left, 0 where it does not say."""
+    if type(item) in COUNTED:
+        return max(0, remaining(item))
+    if type(item) in (enumerate, zip):
+        inner = parts(item)[:1] if type(item) is enumerate else parts(item)
+        return min((turns_left(one) for one in inner), default=0)
+    return 0

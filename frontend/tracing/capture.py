@@ -1,0 +1,68 @@
+"""Capture: all that interpretation of one frame hands on to the backend, the guards and the rebuilding of code."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ..pycode.call_completion import AS_IS, CallCompletion
+from ..pycode.instr import DecodedCode
+from ..pycode.passthrough import PassthroughFrame
+from ..values.base import Value
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+@dataclass(frozen=True)
+class Return:
+    """The frame ran to its end."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class BrokenFrame:
+    """A frame at a break: the instruction group at `index` is to be run (in the innermost one) or is the call that waits for
+    the next frame, its operands taken; `place` is that group's (outcome.py). None: an unbound slot."""
+
+    decoded: DecodedCode
+    globals: dict[str, Any]
+    index: int
+    place: int
+    stack: tuple[Value, ...]
+    slots: tuple[Value | None, ...]
+    through: tuple[PassthroughFrame, ...]  # what lies between its caller and it
+    completion: CallCompletion = AS_IS  # what the caller's instruction makes of its return
+
+    def where(self) -> str:
+        return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"
+
+
+# Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's runs.
+QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
+
+
+@dataclass(frozen=True)
+class Break:
+    """Python must run an instruction group of the innermost of `frames`, outermost first."""
+
+    frames: tuple[BrokenFrame, ...]
+    handled: Value | None  # the exception that is being handled there
+    reason: GraphBreak
+    where: str
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no frame can run at the break that is worth catching or could look at this one."""
+        return self.reason.reason.id in QUIET
+
+
+@dataclass(frozen=True)
+class Capture:
+    """`entry` is "args" for a frame captured from its start and "state" for a continuation."""
+
+    decoded: DecodedCode
+    trace: Trace
+    exit: Return | Break
+    entry: str

@@ -1,0 +1,137 @@
+"""Calls of Python functions: arguments to slots, then a nested interpreter (or a suspended one, for a generator)."""
+from __future__ import annotations
+
+import inspect
+import os
+import sysconfig
+import types
+from typing import TYPE_CHECKING
+
+from ...errors import GraphBreak
+from ..pycode.call_completion import AS_IS, CallCompletion
+from ..pycode.code_builder import GENERATORS, dummy_closure
+from ..pycode.decode import decode
+from ..pycode.flow import keeps_its_frame
+from ..pycode.passthrough import PassthroughFrame
+from ..values.base import Value
+from ..values.constant import Constant
+from ..values.containers.mapping import DictValue
+from ..values.containers.sequence import TupleValue
+from ..values.functions.function import FunctionValue
+from ..values.iterators.generator import GeneratorValue
+from ..values.models.torch_policy import opaque_reason
+from .interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+def inline(
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[PassthroughFrame, ...] | None,
+    completion: CallCompletion = AS_IS,
+) -> Value:  # fmt: skip
+    """The result of function(*args, **kwargs). Where `through` says what was passed on the way, `completion` makes of it the result of
+    the caller's instruction, so a break can be made inside."""
+    reason = opaque_reason(function)
+    if reason is not None:
+        raise GraphBreak(*reason)
+    if keeps_its_frame(function.code):
+        raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
+    if len(tx.frames) >= tx.options.inline_depth:
+        raise GraphBreak("too-deep", str(len(tx.frames)))
+    slots = bind(tx, function, args, kwargs)
+    frame = Interpreter(tx, decode(function.code), function.globals, tx.globals_path(function.globals, function), slots)
+    frame.bind_cells(function.closure)
+    flags = function.code.co_flags
+    if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise GraphBreak("generator", f"{function.describe()} is asynchronous")
+    if flags & inspect.CO_GENERATOR:
+        names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
+        return GeneratorValue(frame, tx.place(), (names[0], names[1]), tx.frames[-1].resumable)
+    frame.through, frame.completion = through or (), completion
+    frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
+    return frame.run()
+
+
+CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
+LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
+PASSED_THROUGH = tuple(LEFT_ALONE + name for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py"))
+
+
+def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
+    """Whether a break may be made in a frame of the function: not in the standard library's own, but where it only calls on."""
+    filename = function.code.co_filename
+    if filename.startswith("<frozen") or (filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)):
+        return False
+    return tx.keeps_globals(function.globals)
+
+
+def bind(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> list[Value | None]:
+    """Slot contents of the new frame, arguments first."""
+    code = function.code
+    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    slots: list[Value | None] = [None] * (code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars))
+    slots[: min(positional, len(args))] = args[:positional]
+    extra = args[positional:]
+    by_name: dict[str, Value] = {}
+    allowed = {name: i for i, name in enumerate(names[: positional + keyword_only]) if i >= code.co_posonlyargcount}
+    for name, value in kwargs.items():
+        index = allowed.get(name)
+        if index is None:
+            by_name[name] = value
+        elif slots[index] is not None:
+            raise argument_error(tx, function, args, kwargs)
+        else:
+            slots[index] = value
+    if not _defaults(function, slots):
+        raise argument_error(tx, function, args, kwargs)
+    after = positional + keyword_only
+    if code.co_flags & inspect.CO_VARARGS:
+        slots[after] = TupleValue(list(extra))
+        after += 1
+    elif extra:
+        raise argument_error(tx, function, args, kwargs)
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        slots[after] = DictValue({name: (Constant(name), value) for name, value in by_name.items()})
+    elif by_name:
+        raise argument_error(tx, function, args, kwargs)
+    return slots
+
+
+def argument_error(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Exception:
+    """What Python raises for arguments that do not fit, in its own words: a function of the same signature is called."""
+    code = function.code
+    empty = _empty.__code__
+    stub = types.FunctionType(
+        code.replace(co_code=empty.co_code, co_consts=empty.co_consts, co_exceptiontable=b"", co_flags=code.co_flags & ~GENERATORS),
+        {}, code.co_name, (None,) * len(function.defaults), dummy_closure(code),
+    )  # fmt: skip
+    stub.__kwdefaults__ = dict.fromkeys(function.kwdefaults)
+    stub.__qualname__ = function.name
+    try:
+        stub(*args, **kwargs)
+    except TypeError as error:
+        return tx.throw(TypeError, *error.args)
+    raise AssertionError(f"{function.name} takes these arguments")
+
+
+def _empty() -> None:
+    pass
+
+
+def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:
+    """Fills what was not given; False when something is missing."""
+    code = function.code
+    first_default = code.co_argcount - len(function.defaults)
+    for index in range(code.co_argcount + code.co_kwonlyargcount):
+        if slots[index] is not None:
+            continue
+        name = code.co_varnames[index]
+        if first_default <= index < code.co_argcount:
+            slots[index] = function.defaults[index - first_default]
+        elif index >= code.co_argcount and name in function.kwdefaults:
+            slots[index] = function.kwdefaults[name]
+        else:
+            return False
+    return True

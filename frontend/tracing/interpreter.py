@@ -1,0 +1,191 @@
+"""The symbolic interpreter: one frame's stack and slots, moved on by the opcode handlers. No versions, no emission."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak, SkipFrame
+from ...guards.source import Source
+from ..pycode.call_completion import AS_IS, CONTAINED, INITIALISED, NOT_CONTAINED, CallCompletion
+from ..pycode.instr import DecodedCode, Instr
+from ..pycode.passthrough import PassthroughFrame
+from ..values.base import ObservedException, Value
+from ..values.constant import Constant
+from ..values.functions.function import CellValue
+from ..values.objects.exception import ExceptionValue
+from .generator_close import close_unreachable_generators, refuse_unreachable_generators
+from .opcodes import HANDLERS
+from .opcodes.generators import throw
+from .outcome import Restart, Returned, Yielded
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+class Interpreter:
+    """A frame being interpreted. `slots` are CPython's localsplus: None is unbound, cells are CellValues."""
+
+    def __init__(
+        self, tx: Trace, decoded: DecodedCode, globals_: dict[str, Any], globals_path: Source | None, slots: list[Value | None]
+    ) -> None:
+        self.tx, self.decoded = tx, decoded
+        self.globals, self.globals_path = globals_, globals_path
+        self.slots = slots
+        self.stack: list[Value] = []
+        self.pc = decoded.start
+        self.current: Instr = decoded.instrs[decoded.start]
+        self.group = decoded.start  # where the current raw group starts, and its place (see outcome.py)
+        self.place = -1  # none before the first group
+        self.resumable = False  # whether a break can be made in this frame: its caller's instruction is a call that returns its result
+        self.through: tuple[PassthroughFrame, ...] = ()  # what was passed on the way from the caller
+        self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
+        self.awaited: Interpreter | None = None  # the frame that this one, resumed after a break, waits for
+
+    def bind_cells(self, closure: list[CellValue]) -> None:
+        """What MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
+        for slot in self.decoded.cells:
+            self.slots[slot] = CellValue(self.slots[slot])
+        for slot, cell in zip(self.decoded.frees, closure, strict=True):
+            self.slots[slot] = cell
+
+    def where(self) -> str:
+        return f"{self.decoded.code.co_filename}:{self.current.line}"
+
+    # stack
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        """Takes the top item, looked at: behind a break nobody may have yet. What is only moved is taken from `stack` itself."""
+        return self.tx.look(self.stack.pop())
+
+    def peek(self, depth: int = 1) -> Value:
+        """The item so far from the top, looked at."""
+        value = self.stack[-depth] = self.tx.look(self.stack[-depth])
+        return value
+
+    def popn(self, n: int) -> list[Value]:
+        if n == 0:
+            return []
+        items = self.stack[-n:]
+        del self.stack[-n:]
+        return items
+
+    # running
+
+    def run(self) -> Value:
+        """Interprets to the return of the frame; its value."""
+        outcome = self._enter()
+        assert isinstance(outcome, Returned)
+        return outcome.value
+
+    def resume(self, sent: Value | None) -> tuple[bool, Value]:
+        """Runs a generator's frame to its next yield: (True, yielded) or (False, returned). None starts it."""
+        if sent is not None:
+            self.push(sent)
+        outcome = self._enter()
+        return isinstance(outcome, Yielded), outcome.value
+
+    def throw(self, error: Value) -> tuple[bool, Value]:
+        """As resume, by raising at the yield, or in what a `yield from` there waits for."""
+        outcome = self._enter(error)
+        return isinstance(outcome, Yielded), outcome.value
+
+    def save(self) -> Any:
+        return self.pc, list(self.stack), list(self.slots)
+
+    def load(self, saved: Any) -> None:
+        self.pc, self.stack, self.slots = saved[0], list(saved[1]), list(saved[2])
+
+    def _enter(self, thrown: Value | None = None) -> Returned | Yielded:
+        self.tx.frames.append(self)
+        try:
+            return (None if thrown is None else throw(self, thrown)) or self._loop()
+        except GraphBreak as stop:
+            stop.chain.append(self.where())
+            if stop.place is None and self.resumable:
+                stop.place = self.place
+            raise
+        except ObservedException as error:
+            if error.value.source is not None:  # its traceback, which somebody may keep, gets an entry of the caller
+                raise Restart(self.tx.place(), GraphBreak("exception-leaves", error.cls.__name__)) from error
+            if error.place is None and self.resumable:
+                error.place = self.place
+            if self.tx.waiting and not issubclass(error.cls, StopIteration | GeneratorExit):  # its traceback keeps what the frame had
+                left = [[*other.stack, *other.slots] for other in self.tx.frames if other is not self]
+                refuse_unreachable_generators(self.tx, [[error.value], *left], "by an exception")
+            raise
+        except RecursionError:
+            if not self.resumable:
+                raise
+            deep = GraphBreak("too-deep", "more than Python's stack allows,")
+            deep.chain.append(self.where())
+            deep.place = self.place
+            raise deep from None
+        finally:
+            self.tx.frames.pop()
+
+    def _loop(self) -> Returned | Yielded:
+        instrs = self.decoded.instrs
+        tx = self.tx
+        if self.awaited is not None:
+            self.await_result()
+        while True:
+            index = self.pc
+            self.current = instr = instrs[index]
+            if instr.starts_group:
+                if tx.waiting and self.resumable:
+                    close_unreachable_generators(tx)
+                self.group, self.place = index, tx.instructions
+                if self.place == tx.stop_at:
+                    raise tx.reached(self)
+            self.pc = index + 1
+            tx.count_instruction()
+            try:
+                outcome = HANDLERS[instr.op](self, instr)
+            except ObservedException as error:
+                self.unwind(error, index)
+                continue
+            if outcome is not None:
+                if tx.waiting and self.resumable and isinstance(outcome, Returned):
+                    close_unreachable_generators(tx, self, [outcome.value])
+                return outcome
+
+    def await_result(self) -> None:
+        """Finishes the call that this frame waits for."""
+        awaited, self.awaited = self.awaited, None
+        assert awaited is not None
+        try:
+            result = awaited.run()
+        except ObservedException as error:
+            self.unwind(error, self.group)
+        else:
+            if not self.complete(awaited.completion, result):
+                raise SkipFrame("an instruction that Python has to complete")
+            self.pc = self.decoded.group_end(self.group)
+
+    def complete(self, completion: CallCompletion, result: Value) -> bool:
+        """Leaves what an instruction makes of the return of the function that it called; False if only Python can say that."""
+        items = self.popn(completion.takes)
+        if completion.refuses(result.constant() if result.is_constant() else result):
+            return False
+        if completion in (CONTAINED, NOT_CONTAINED):
+            result = Constant(result.truth(self.tx) is (completion is CONTAINED))
+        if completion.leaves:
+            self.push(items[0] if completion is INITIALISED else result)
+        return True
+
+    def unwind(self, error: ObservedException, index: int) -> None:
+        """Goes to the handler of an exception raised at `index`, or lets it leave the frame."""
+        handler = self.decoded.handlers[index]
+        if handler is None:
+            raise error
+        if error.value.source is None:
+            place = self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
+            if isinstance(error.value, ExceptionValue):
+                error.value.born = place
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.push(Constant(self.decoded.instrs[index].offset // 2))
+        self.push(error.value)
+        self.pc = handler.target

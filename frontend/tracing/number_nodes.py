@@ -1,0 +1,44 @@
+"""Arithmetic that writes itself down: Python's operators on a Recorded become nodes of the graph."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch.fx
+
+if TYPE_CHECKING:
+    from .graph_builder import GraphBuilder
+
+
+class NodeRecorder:
+    """Makes a node of the graph of every operator that is applied to a Recorded."""
+
+    def __init__(self, graph: GraphBuilder) -> None:
+        self.graph = graph
+
+    def call(self, function: Callable[..., Any], *operands: Any) -> RecordedNumber:
+        nodes = tuple(o.node if isinstance(o, RecordedNumber) else o for o in operands)
+        fakes = [n.meta["example_value"] if isinstance(n, torch.fx.Node) else n for n in nodes]
+        return RecordedNumber(self, self.graph.number_call(function, nodes, function(*fakes)))
+
+
+class RecordedNumber:
+    """A number in the graph that answers Python's operators with further nodes."""
+
+    def __init__(self, recording: NodeRecorder, node: torch.fx.Node) -> None:
+        self.recording, self.node = recording, node
+
+
+def _operators() -> None:
+    for name in ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv"):
+        function = getattr(operator, name)
+        setattr(RecordedNumber, f"__{name}__", lambda self, other, function=function: self.recording.call(function, self, other))
+        setattr(RecordedNumber, f"__r{name}__", lambda self, other, function=function: self.recording.call(function, other, self))
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        function = getattr(operator, name)
+        setattr(RecordedNumber, f"__{name}__", lambda self, other, function=function: self.recording.call(function, self, other))
+    setattr(RecordedNumber, "__neg__", lambda self: self.recording.call(operator.neg, self))  # noqa: B010
+
+
+_operators()

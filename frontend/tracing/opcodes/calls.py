@@ -1,0 +1,126 @@
+"""Calls, and functions made in the frame."""
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ...pycode.call_completion import AS_IS, INITIALISED, CallCompletion
+from ...pycode.instr import Instr, Op
+from ...pycode.passthrough import PassthroughFrame
+from ...values.base import NULL, Value
+from ...values.containers.mapping import DictValue
+from ...values.functions.function import BuiltinValue, CellValue, FunctionValue
+from ...values.models.builtins import frame_call
+from ...values.objects.class_value import ClassValue
+from ..construct import begin_construction
+from .table import handles
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]]:
+    """Of the two slots under the arguments drop whichever is NULL, else the upper one is the first argument."""
+    upper, lower = frame.stack.pop(), frame.stack.pop()
+    if lower is NULL:
+        return upper, args
+    if upper is NULL:
+        return lower, args
+    return lower, [frame.tx.look(upper), *args]
+
+
+@handles(Op.CALL)
+def call(frame: Interpreter, instr: Instr) -> None:
+    n, names = instr.arg
+    tx = frame.tx
+    given = [tx.look(arg) for arg in frame.popn(n)]
+    kwargs: dict[str, Value] = {}
+    if names:
+        kwargs = dict(zip(names, given[-len(names) :], strict=True))
+        del given[-len(names) :]
+    callee, args = callee_of(frame, given)
+    special = frame_call(callee)
+    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, tx.look(callee), args, kwargs))
+
+
+def call_value(
+    frame: Interpreter, callee: Value, args: list[Value], kwargs: dict[str, Value], completion: CallCompletion = AS_IS
+) -> Value:
+    """callee(*args, **kwargs), of which the instruction makes what `completion` says."""
+    tx = frame.tx
+    through: tuple[PassthroughFrame, ...] = ()
+    steps = 0
+    while (tail := callee.tail(tx, args, kwargs)) is not None:
+        callee, args, kwargs, between = tail
+        through += between
+        steps += 1
+        if steps > sys.getrecursionlimit():  # what calls itself has no end
+            raise GraphBreak("too-deep", "more than Python's stack allows,")
+    if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
+        return tx.inline(callee, args, kwargs, through, completion)
+    if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
+        return construct_instance(frame, callee, args, kwargs)
+    return callee.call(tx, args, kwargs)
+
+
+def construct_instance(frame: Interpreter, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A new instance. While its __init__ runs the frame holds it."""
+    made, init = begin_construction(frame.tx, cls, args, kwargs)
+    if init is None:
+        return made
+    frame.push(made)
+    if not frame.complete(INITIALISED, call_value(frame, init, args, kwargs, INITIALISED)):
+        raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
+    return frame.pop()
+
+
+@handles(Op.CALL_FUNCTION_EX)
+def call_function_ex(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    kwargs: dict[str, Value] = {}
+    if instr.arg:
+        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
+        if not all(type(name) is str for name in kwargs):
+            raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
+    callee, args = callee_of(frame, [tx.look(item) for item in tx.listed(frame.pop())])
+    frame.push(call_value(frame, tx.look(callee), args, kwargs))
+
+
+@handles(Op.MAKE_FUNCTION)
+def make_function(frame: Interpreter, instr: Instr) -> None:
+    code = frame.pop()
+    assert isinstance(code, BuiltinValue)
+    function = FunctionValue(code.real, frame.globals, [], [], {})
+    for part in reversed(instr.arg):
+        set_part(frame, function, part, frame.pop())
+    frame.push(function)
+
+
+@handles(Op.SET_FUNCTION_ATTRIBUTE)
+def set_function_attribute(frame: Interpreter, instr: Instr) -> None:
+    function, value = frame.pop(), frame.pop()
+    assert isinstance(function, FunctionValue)
+    set_part(frame, function, instr.arg, value)
+    frame.push(function)
+
+
+def set_part(frame: Interpreter, function: FunctionValue, part: str, value: Value) -> None:
+    """One of the things that a function is made with."""
+    if part == "defaults":
+        function.defaults = frame.tx.unpack(value)
+    elif part == "kwdefaults":
+        assert isinstance(value, DictValue)
+        function.kwdefaults = {key.constant(): item for key, item in value.pairs(frame.tx)}
+    elif part == "annotations":
+        function.annotations = value
+    else:
+        cells = frame.tx.unpack(value)
+        function.closure = [cell for cell in cells if isinstance(cell, CellValue)]
+        assert len(function.closure) == len(cells)
+
+
+@handles(Op.LOAD_BUILD_CLASS)
+def load_build_class(frame: Interpreter, instr: Instr) -> None:
+    frame.push(BuiltinValue(builtins.__build_class__))

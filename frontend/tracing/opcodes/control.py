@@ -1,0 +1,88 @@
+"""Jumps, loops, returns."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...pycode.dead_end import always_raises, may_catch
+from ...pycode.instr import Instr, Op
+from ...values.base import unless_stopped
+from ...values.tensor.tensor import TensorValue
+from ..outcome import Returned
+from .table import handles
+
+if TYPE_CHECKING:
+    from ...values.base import Value
+    from ..interpreter import Interpreter
+
+
+@handles(Op.JUMP)
+def jump(frame: Interpreter, instr: Instr) -> None:
+    jump_to(frame, instr.target)
+
+
+def jump_to(frame: Interpreter, target: int) -> None:
+    """Jumps; back, that is another turn of a loop."""
+    if target < frame.pc:
+        frame.tx.turn(frame, target)
+    frame.pc = target
+
+
+@handles(Op.JUMP_IF)
+def jump_if(frame: Interpreter, instr: Instr) -> None:
+    if is_true(frame, frame.pop(), instr) is instr.arg:
+        jump_to(frame, instr.target)
+
+
+def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
+    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run checks that, or starts over in eager.
+    Where the exception may be caught, raising may be usual: there it is expected until that was wrong once."""
+    if isinstance(tested, TensorValue) and frame.tx.may_expect(tested):
+        jumping, going_on = (always_raises(frame.decoded, index) for index in (instr.target, frame.pc))
+        branch = (id(frame.decoded.code), -frame.pc)
+        if jumping is not going_on and branch not in frame.tx.loops:
+            return frame.tx.expect(tested, instr.arg is not jumping, branch if any(map(may_be_caught, frame.tx.frames)) else None)
+    return tested.truth(frame.tx)
+
+
+def may_be_caught(frame: Interpreter) -> bool:
+    """Whether an exception in the call that a frame waits for may be caught there."""
+    return may_catch(frame.decoded, frame.group)
+
+
+@handles(Op.JUMP_IF_OR_POP)
+def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
+    if frame.peek().truth(frame.tx) is instr.arg:
+        frame.pc = instr.target
+    else:
+        frame.pop()
+
+
+@handles(Op.JUMP_IF_NONE)
+def jump_if_none(frame: Interpreter, instr: Instr) -> None:
+    value = frame.pop()
+    is_none = value.is_constant() and value.constant() is None
+    if is_none is instr.arg:
+        jump_to(frame, instr.target)
+
+
+@handles(Op.RETURN_VALUE)
+def return_value(frame: Interpreter, instr: Instr) -> Returned:
+    if frame is frame.tx.frames[0] and frame.stack[-1].source is not None:
+        return Returned(frame.stack.pop())  # whatever it is, the caller gets it as it is
+    return Returned(frame.pop())
+
+
+@handles(Op.GET_ITER)
+def get_iter(frame: Interpreter, instr: Instr) -> None:
+    frame.push(frame.pop().iterator(frame.tx))
+
+
+@handles(Op.FOR_ITER)
+def for_iter(frame: Interpreter, instr: Instr) -> None:
+    iterator = frame.peek()
+    item = unless_stopped(lambda: iterator.next(frame.tx))
+    if item is None:
+        frame.pop()
+        frame.pc = instr.target
+    else:
+        frame.push(item)

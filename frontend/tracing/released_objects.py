@@ -1,0 +1,67 @@
+"""What the frame has let go of: held before by something that was there, and held by it no longer.
+
+Until the frame is replayed nothing of it dies; who asks whether it is gone (a weak reference) must not look at what is there now.
+"""
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..values.base import Lazy, Value
+from ..values.constant import is_literal
+from ..values.containers.sequence import ListValue
+from ..values.objects.class_value import lookup
+from ..values.objects.user_object import UserObject, instance_dict
+from .effect_log import was_there
+from .generator_close import held_values
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+def may_be_gone(tx: Trace, obj: Any) -> bool:
+    """Whether an object may have died, but for what holds it until the frame is replayed."""
+    return any(one is obj or not holds_no_objects(one) for one in released_objects(tx))
+
+
+def holds_no_objects(obj: Any) -> bool:
+    """Whether an object holds no other that could die with it."""
+    return is_literal(obj) or (isinstance(obj, torch.Tensor) and not instance_dict(obj))
+
+
+def released_objects(tx: Trace) -> Iterator[Any]:
+    """The objects that variables, attributes and containers have lost. One that cannot be named is given as a new object."""
+    for given, held in zip(tx.given, tx.frames[0].slots, strict=True):
+        if given is not None and given is not held:
+            value = tx.look(given)
+            if value is not held and not value.is_constant():
+                real = tx.real(value)
+                yield value if real is None else real
+    for (_, name), (where, _) in tx.effects.globals.items():
+        yield vars(where).get(name) if isinstance(where, type) else where.get(name)
+    for value in filter(was_there, tx.effects.changed):
+        yield from lost_values(tx, value)
+
+
+def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
+    if isinstance(value, UserObject):
+        own = instance_dict(value.real) or {}
+        slots = {name for name in value.attrs if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)}
+        yield from (object() if name in slots else own.get(name) for name in value.attrs)
+    elif not isinstance(value, ListValue) or value.unread is None:  # else it was added to, not looked at
+        real = tx.real(value)
+        kept = {id(held.object if isinstance(held, Lazy) else tx.real(held)) for held in values_held_by(value)}
+        yield from [object()] if real is None else (one for one in gc.get_referents(real) if id(one) not in kept)
+
+
+def values_held_by(one: Any) -> Iterator[Value]:
+    """The values that a container holds itself."""
+    for child in held_values(one):
+        if isinstance(child, Value):
+            yield child
+        elif isinstance(child, dict | list | tuple | set):
+            yield from values_held_by(child)

@@ -1,0 +1,231 @@
+"""The root frame of a capture: interpreted step by step, so that a break loses one raw instruction group."""
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import GraphBreak, SkipFrame
+from ...guards.source import ClosureSource, SequenceItem, SlotSource, Source
+from ...options import Options
+from ...phases import Clock
+from ..pycode.flow import keeps_its_frame
+from ..pycode.instr import DecodedCode, Op
+from ..pycode.resume import ResumePoint, SuspendedFrame
+from ..values.base import NULL, Lazy, ObservedException, Value
+from ..values.functions.function import CellValue, existing_cell
+from ..values.objects.current_exception import HandledException, LastInstruction
+from .capture import Break, BrokenFrame, Capture, Return
+from .generator_close import close_unreachable_generators, refuse_unreachable_generators
+from .interpreter import Interpreter
+from .opcodes import HANDLERS
+from .opcodes.exceptions import handle_instead
+from .outcome import BreakReached, Restart, Returned
+from .trace import Loops, Trace
+from .variation import Variation
+
+
+class RootInterpreter(Interpreter):
+    """The frame that was called. Marks each group's start; a break of its own takes everything back to the last mark, one in
+    a frame that it has called is made by capturing anew up to there."""
+
+    def __init__(self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None) -> None:
+        function = tx.function
+        super().__init__(tx, decoded, function.__globals__, tx.globals_path(function.__globals__), slots)
+        self.stop = stop
+        self.resumable = True
+
+    def capture(self) -> Return | Break:
+        tx = self.tx
+        tx.frames.append(self)
+        tx.given = list(self.slots)
+        try:
+            if self.awaited is not None:
+                self.await_result()
+            while (outcome := self._step()) is None:
+                pass
+            return outcome
+        except GraphBreak as reason:
+            return self._broken(reason)
+        except ObservedException as error:
+            place = self.place if error.place is None else error.place
+            raise Restart(tx.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error
+        except BreakReached as here:
+            assert self.stop is not None
+            return self._break(self.stop.reason, here.frames)
+        finally:
+            tx.frames.clear()
+
+    def _step(self) -> Return | None:
+        """One instruction."""
+        tx, index = self.tx, self.pc
+        self.current = instr = self.decoded.instrs[index]
+        if instr.starts_group:
+            if tx.waiting:
+                close_unreachable_generators(tx)
+            self._mark(index)
+        self.pc = index + 1
+        tx.count_instruction()
+        try:
+            outcome = HANDLERS[instr.op](self, instr)
+        except ObservedException as error:
+            self.unwind(error, index)
+            return None
+        except RecursionError:
+            raise GraphBreak("too-deep", "more than Python's stack allows,") from None
+        if not isinstance(outcome, Returned):
+            return None
+        if tx.waiting:
+            close_unreachable_generators(tx, self, [outcome.value])
+        return Return(outcome.value)
+
+    def _mark(self, index: int) -> None:
+        tx = self.tx
+        self.group, self.place = index, tx.instructions
+        if self.place == tx.stop_at:
+            raise tx.reached(self)
+        tx.effects.next_epoch()
+        self._mark_state = (
+            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled, dict(tx.waiting)
+        )  # fmt: skip
+
+    def _broken(self, reason: GraphBreak) -> Break:
+        """The break at the start of the current group; Restart where it has to be another one."""
+        tx = self.tx
+        reason.chain.append(self.where())
+        outside = tx.modes.place_outside()
+        if outside is not None and outside != self.place:
+            raise Restart(outside, reason)
+        if outside is None and reason.place is not None:
+            raise Restart(reason.place, reason)
+        self.stack, self.slots, graph, modes, guards, tx.handled, tx.waiting = self._mark_state
+        tx.effects.rollback()
+        tx.graph.rollback(graph)
+        tx.modes.rollback(modes)
+        tx.forget_guards(guards)
+        return self._break(reason, tx.broken_frames())
+
+    def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> Break:
+        """The break at these frames; Restart where an exception is being handled that no Python frame has raised."""
+        tx = self.tx
+        handled = [value.current for frame in frames for value in frame.stack if isinstance(value, HandledException)]
+        places = [tx.raised_at[error] for error in handled if error.source is None and error in tx.raised_at]
+        if places and tx.handled is not None:
+            raise Restart(min(places), reason)
+        if tx.waiting:
+            refuse_unreachable_generators(tx, [self._kept(frame) for frame in frames], "at a break")
+        reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
+        return Break(frames, tx.handled, reason, reason.chain[0])
+
+    def _kept(self, frame: BrokenFrame) -> list[Value | None]:
+        """What of a frame is handed on."""
+        live = frame.decoded.live_in[frame.index]
+        return [*frame.stack, *(value for slot, value in enumerate(frame.slots) if slot in live)]
+
+
+def capture_call(
+    options: Options,
+    decoded: DecodedCode,
+    function: types.FunctionType,
+    variation: Variation,
+    arguments: Sequence[Any],
+    loops: Loops,
+    stop: Restart | None,
+    clock: Clock,
+) -> Capture:
+    """Captures a frame from its start, given its argument slots as they are at entry. `loops`: those left to Python, added to."""
+    if keeps_its_frame(decoded.code):
+        raise SkipFrame("it reads its own frame")
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
+    slots: list[Value | None] = [None] * len(decoded.slots)
+    for index, obj in enumerate(arguments):
+        slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
+    frame = RootInterpreter(tx, decoded, slots, stop)
+    closure = [existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i])) for i, cell in enumerate(function.__closure__ or ())]
+    frame.bind_cells(closure)
+    for slot in decoded.cells:
+        cell = slots[slot]
+        assert isinstance(cell, CellValue)
+        cell.slot = slot
+    return finish(tx, frame, "args")
+
+
+def capture_rest(
+    options: Options,
+    frames: tuple[SuspendedFrame, ...],
+    function: types.FunctionType,
+    variation: Variation,
+    state: tuple[Any, ...],
+    loops: Loops,
+    stop: Restart | None,
+    clock: Clock,
+) -> Capture:
+    """Captures what follows a break, given the state tuple of the outermost of the frames."""
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
+    root, *inner = frames
+    frame: Interpreter
+    frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)
+    path: Source = SlotSource(0, "state")
+    used = restore(frame, root.point, state, path)
+    for suspended in inner:
+        state, path = state[used], SequenceItem(path, used)
+        decoded = suspended.decoded
+        frame.awaited = Interpreter(tx, decoded, suspended.globals, tx.globals_path(suspended.globals), [None] * len(decoded.slots))
+        frame = frame.awaited
+        frame.resumable = True
+        frame.through, frame.completion = suspended.through, suspended.completion
+        used = restore(frame, suspended.point, state, path)
+    return finish(tx, outermost, "state")
+
+
+def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root: Source) -> int:
+    """Puts a frame where it went on, with what its state holds; how many items of that it takes."""
+    tx, decoded = frame.tx, frame.decoded
+    cells = decoded.cells | set(decoded.frees)
+    at = 0
+    for slot in sorted(point.bound):
+        path = SequenceItem(root, at)
+        frame.slots[slot] = _cell(tx, state[at], path) if slot in cells else Lazy(state[at], path)
+        at += 1
+    frame.pc = frame.group = point.index
+    frame.current = decoded.instrs[point.index]
+    for kind in point.stack:
+        if kind == "null":
+            frame.stack.append(NULL)
+            continue
+        value = Lazy(state[at], SequenceItem(root, at))
+        at += 1
+        frame.stack.append(_stack_item(tx, kind, value))
+    if decoded.instrs[point.index - 1].op is Op.CHECK_EG_MATCH and not (taken := tx.look(frame.stack[-1])).is_constant():
+        handle_instead(frame, taken)  # Python's instruction said so to a frame that is gone
+    return at
+
+
+def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
+    try:
+        exit_ = frame.capture()
+    except BaseException:
+        tx.modes.close(None)
+        tx.forget()
+        raise
+    tx.modes.close(tx)
+    tx.graph.drop_idle()
+    return Capture(frame.decoded, tx, exit_, entry)
+
+
+def _cell(tx: Trace, real: Any, path: Source) -> Value:
+    if isinstance(real, types.CellType):
+        return existing_cell(tx, real, path)
+    return Lazy(real, path)
+
+
+def _stack_item(tx: Trace, kind: str, value: Lazy) -> Value:
+    if kind == "exc":
+        exception = tx.look(value)
+        handled = HandledException(tx.handled, exception)
+        tx.handled = exception
+        return handled
+    if kind == "lasti":
+        return LastInstruction(value.object, value.source)
+    return value
+

@@ -1,0 +1,51 @@
+"""Guards on sizes, each with who asked for it: a line of the program, or a backend at an operator of the graph."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch.fx
+
+RUNS_NODE = torch.fx.Interpreter.run_node.__code__
+
+
+@dataclass(frozen=True)
+class Asker:
+    """line: file:line of the program. operator: the node that a backend was tracing, "" where it was no backend."""
+
+    line: str
+    operator: str = ""
+
+
+class RecordedGuards(list[Any]):
+    """Torch's list of guards. `askers`: of each guard, who asked; `asker` tells who asks now."""
+
+    def __init__(self, asker: Callable[[], Asker]) -> None:
+        super().__init__()
+        self.asker = asker
+        self.askers: list[Asker] = []
+
+    def append(self, guard: Any) -> None:
+        self.askers.append(self.asker())
+        super().append(guard)
+
+
+def backend_as_asker() -> Asker:
+    """The asker while a backend works: the captured node that is run on fake tensors, if one is."""
+    node = node_being_run()
+    if node is None:
+        return Asker("", "the whole graph")
+    lines, target = node.meta.get("lines", ()), node.target
+    return Asker(lines[0] if lines else "", target if isinstance(target, str) else getattr(target, "__name__", str(target)))
+
+
+def node_being_run() -> torch.fx.Node | None:
+    """The node at which the outermost fx interpreter of this thread is."""
+    node, frame = None, sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is RUNS_NODE:
+            node = frame.f_locals["n"]
+        frame = frame.f_back  # type: ignore[assignment]
+    return node

@@ -1,0 +1,81 @@
+"""Variation: what is known to differ between the calls of one site - sizes by dimension, and numbers.
+
+In: what each capture of the site met. Out: for the next capture, which of them to treat as symbols. Knows no tensors of torch.
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...guards.source import Source
+
+VARIES = object()  # stands for a number that differs from call to call
+UNKNOWN = -1  # a size that no call has shown yet
+Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]  # paths with the sizes there, None for a number
+
+
+class Variation:
+    """Sizes and numbers by the path that leads to them; None is a size, VARIES a number, that differs."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[Source, tuple[int | None, ...]] = {}
+        self.numbers: dict[Source, Any] = {}
+
+    def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
+        """The dimensions of a tensor whose size differs between calls, this one included."""
+        known = self.sizes.get(source)
+        if known is None or len(known) != len(sizes):
+            return frozenset()
+        return frozenset(dim for dim, (old, new) in enumerate(zip(known, sizes, strict=True)) if old is None or old not in (new, UNKNOWN))
+
+    def varies(self, source: Source, number: int | float) -> bool:
+        """Whether a number differs between calls, this one included."""
+        known = self.numbers.get(source, number)
+        return known is VARIES or type(known) is not type(number) or not (known == number or (known != known and number != number))
+
+    def met(self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]) -> None:
+        """Remembers what an entry was made for."""
+        for source, new in sizes.items():
+            varied = self.dims(source, new)
+            self.sizes[source] = tuple(None if dim in varied else size for dim, size in enumerate(new))
+        for source, number in numbers.items():
+            self.numbers[source] = VARIES if self.varies(source, number) else number
+
+    def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
+        """Says beforehand that sizes will differ; the other ones of that tensor are as they come."""
+        known = self.sizes.get(source, ())
+        if len(known) != rank:
+            known = (UNKNOWN,) * rank
+        self.sizes[source] = tuple(None if dim in dims else old for dim, old in enumerate(known))
+
+    def expect_number(self, source: Source) -> None:
+        """Says beforehand that a number will differ."""
+        self.numbers[source] = VARIES
+
+    def by_beginning(self) -> Beginnings:
+        """What is known to differ now, by each path that its own begins with."""
+        found: Beginnings = {}
+        sizes = ((source, sizes) for source, sizes in self.sizes.items() if None in sizes)
+        numbers = ((source, None) for source, number in self.numbers.items() if number is VARIES)
+        for source, differs in itertools.chain(sizes, numbers):
+            beginning: Source | None = source
+            while beginning is not None:
+                found.setdefault(beginning, []).append((source, differs))
+                beginning = beginning.base
+        return found
+
+    def under(self, known: Beginnings, root: Source, path: Source) -> None:
+        """Takes over what is `known` to differ under `root`, which is found at `path` here."""
+        for source, sizes in known.get(root, ()):
+            if sizes is None:
+                self.expect_number(replace_root(source, root, path))
+            else:
+                varied = [dim for dim, size in enumerate(sizes) if size is None]
+                self.expect_dims(replace_root(source, root, path), len(sizes), varied)
+
+
+def replace_root(source: Source, root: Source, path: Source) -> Source:
+    """The path with its beginning `root` replaced."""
+    return path if source == root else replace(source, of=replace_root(source.of, root, path))  # type: ignore[attr-defined,call-arg]

@@ -1,0 +1,243 @@
+"""collections.deque, made in the trace."""
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Source
+from ..base import Lazy, Value
+from ..constant import Constant
+from ..iterators.iterator import SequenceIterator
+from ..registry import method
+from .sequence import (
+    ListValue,
+    SliceValue,
+    find,
+    list_extend,
+    list_insert,
+    list_pop,
+    list_reverse,
+    list_reversed,
+    sequence_contains,
+    sequence_iter,
+    sequence_len,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class DequeValue(ListValue):
+    """A deque; it drops items at the other end once it holds `maxlen`. `moves` counts the changes that its iterators do not survive."""
+
+    __slots__ = ("maxlen", "moves")
+    default_class = collections.deque
+
+    def __init__(self, items: list[Value], maxlen: int | None, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.maxlen, self.moves = maxlen, 0
+
+    def snapshot(self) -> Any:
+        return super().snapshot(), self.moves
+
+    def restore(self, state: Any) -> None:
+        items, self.moves = state
+        super().restore(items)
+
+    def move(self, tx: TraceContext) -> None:
+        """To be called before items come, go, or change places."""
+        tx.effects.change(self)
+        self.moves += 1
+
+    def add(self, tx: TraceContext, new: list[Value]) -> None:
+        self.move(tx)
+        super().add(tx, new)
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        self.move(tx)
+        super().del_item(tx, key)
+
+    def equal(self, tx: TraceContext, index: int, item: Value) -> bool:
+        """Whether the item at an index is equal to another."""
+        before = self.moves
+        found = tx.equal(self.at(tx, index), item)
+        if self.moves != before:
+            raise self.unsupported("changed by a comparison of what it holds")
+        return found
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(any(self.equal(tx, index, item) for index in range(len(self.items))))
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.maxlen) if name == "maxlen" else super().attribute(tx, name)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        if isinstance(key, SliceValue):
+            raise tx.throw(TypeError, "sequence index must be integer, not 'slice'")
+        if key.is_constant() and isinstance(key.constant(), int) and not -len(self.items) <= key.constant() < len(self.items):
+            raise tx.throw(IndexError, "deque index out of range")
+        return super().item(tx, key)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return DequeIterator(tx, self)
+
+    def backwards(self, tx: TraceContext) -> Value:
+        return DequeIterator(tx, self, len(self.items) - 1, -1)
+
+    def trim(self, *, left: bool) -> None:
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            self.items = self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
+
+
+class DequeIterator(SequenceIterator):
+    """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item set at its place."""
+
+    __slots__ = ("began", "born")
+
+    def __init__(self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1) -> None:
+        super().__init__(sequence, index, step)
+        self.began, self.born = list(sequence.items), tx.place()
+
+    def python_type(self) -> type:
+        return type(iter(collections.deque())) if self.step == 1 else type(reversed(collections.deque()))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the deque holds what it held when this began."""
+        now = self.sequence.items
+        return len(now) == len(self.began) and all(a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True))
+
+    def next(self, tx: TraceContext) -> Value | None:
+        now = self.sequence.items
+        if len(now) != len(self.began):
+            raise tx.throw(RuntimeError, "deque mutated during iteration")
+        if not self.is_current:
+            raise self.unsupported("next() after items were exchanged")
+        return super().next(tx)
+
+
+for _name, _handler in {
+    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter, "__len__": sequence_len,
+    "__reversed__": list_reversed,
+}.items():  # fmt: skip
+    method(collections.deque, _name)(_handler)
+
+
+def add_items(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeValue:
+    """left + right."""
+    made = DequeValue([*left.parts(tx), *right.parts(tx)], left.maxlen)
+    made.trim(left=True)
+    return made
+
+
+def multiply_deque(tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool) -> DequeValue:
+    """of * n, where its items so many times are these."""
+    made = of if in_place else DequeValue([], of.maxlen)
+    made.move(tx)
+    made.items = items
+    made.trim(left=True)
+    return made
+
+
+@method(collections.deque, "clear")
+def clear(tx: TraceContext, self: DequeValue) -> Value:
+    self.move(tx)
+    self.items = []
+    return Constant(None)
+
+
+@method(collections.deque, "count")
+def count(tx: TraceContext, self: DequeValue, item: Value) -> Value:
+    return Constant(sum(self.equal(tx, index, item) for index in range(len(self.items))))
+
+
+@method(collections.deque, "remove")
+def remove(tx: TraceContext, self: DequeValue, item: Value) -> Value:
+    found = where(tx, self, item)
+    self.move(tx)
+    del self.items[found : found + 1]
+    return Constant(None)
+
+
+@method(collections.deque, "index")
+def index(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> Value:
+    return Constant(where(tx, self, item, *bounds))
+
+
+def where(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> int:
+    before = self.moves
+    found = find(tx, self, item, *bounds)
+    if self.moves != before:
+        raise self.unsupported("changed by a comparison of what it holds")
+    if found is None:
+        raise tx.throw(ValueError, f"{item.constant()!r} is not in deque")
+    return found
+
+
+@method(collections.deque, "insert")
+def insert(tx: TraceContext, self: DequeValue, index: Value, item: Value) -> Value:
+    if self.maxlen is not None and len(self.items) >= self.maxlen:
+        raise tx.throw(IndexError, "deque already at its maximum size")
+    self.move(tx)
+    return list_insert(tx, self, index, item)
+
+
+@method(collections.deque, "append")
+def append(tx: TraceContext, self: DequeValue, item: Value) -> Value:
+    self.move(tx)
+    self.items.append(item)
+    self.trim(left=True)
+    return Constant(None)
+
+
+@method(collections.deque, "appendleft")
+def appendleft(tx: TraceContext, self: DequeValue, item: Value) -> Value:
+    self.move(tx)
+    self.items.insert(0, item)
+    self.trim(left=False)
+    return Constant(None)
+
+
+@method(collections.deque, "extend")
+def extend(tx: TraceContext, self: DequeValue, items: Value) -> Value:
+    list_extend(tx, self, items)
+    self.trim(left=True)
+    return Constant(None)
+
+
+@method(collections.deque, "extendleft")
+def extendleft(tx: TraceContext, self: DequeValue, items: Value) -> Value:
+    for item in tx.unpack(items):
+        appendleft(tx, self, item)
+    return Constant(None)
+
+
+@method(collections.deque, "pop")
+def pop(tx: TraceContext, self: DequeValue) -> Value:
+    if not self.items:
+        raise tx.throw(IndexError, "pop from an empty deque")
+    self.move(tx)
+    return list_pop(tx, self)
+
+
+@method(collections.deque, "popleft")
+def popleft(tx: TraceContext, self: DequeValue) -> Value:
+    if not self.items:
+        raise tx.throw(IndexError, "pop from an empty deque")
+    self.move(tx)
+    return list_pop(tx, self, Constant(0))
+
+
+@method(collections.deque, "rotate")
+def rotate(tx: TraceContext, self: DequeValue, n: Value | None = None) -> Value:
+    steps = 1 if n is None else whole_number(tx, n)
+    self.move(tx)
+    steps %= max(len(self.items), 1)
+    self.items = self.items[len(self.items) - steps :] + self.items[: len(self.items) - steps]
+    return Constant(None)
+
+
+@method(collections.deque, "copy")
+def copy(tx: TraceContext, self: DequeValue) -> Value:
+    return DequeValue(list(self.items), self.maxlen)

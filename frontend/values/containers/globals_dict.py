@@ -1,0 +1,86 @@
+"""The dictionary that global variables live in, as an object: what `globals()` and `vars(module)` give."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import DictItem, Source
+from ..base import Lazy, Value
+from ..constant import Constant
+from .mapping import DictValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+def holds_globals(obj: dict[Any, Any]) -> bool:
+    """Whether a dictionary is a module's, or one that code ran in."""
+    return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
+
+
+class GlobalsDict(DictValue):
+    """A dictionary whose items are variables: functions and attributes of the module read and write the same ones."""
+
+    __slots__ = ()
+
+    def __init__(self, real: dict[Any, Any], source: Source) -> None:
+        super().__init__(None, source, real)
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+    def _stored(self, tx: TraceContext) -> dict[str, Value | None]:
+        """What this frame bound, or deleted (None), in the order of the first time."""
+        return {name: value for (where, name), (_, value) in tx.effects.globals.items() if where == id(self.real)}
+
+    def _name(self, key: Value) -> str:
+        name = key.constant()
+        if type(name) is not str:
+            raise self.unsupported("a key that is no string")
+        return name
+
+    def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+        assert self.real is not None
+        if not all(type(name) is str for name in self.real):
+            raise self.unsupported("a key that is no string")
+        tx.guard(self.source, Kind.KEYS, tuple(self.real))
+        self.entries = {}
+        for name, obj in self.real.items():
+            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.source, name)))
+        for name, value in self._stored(tx).items():
+            if value is None:
+                raise self.unsupported("all of its items, some of which are deleted")
+            self.entries[name] = (Constant(name), value)
+        return self.entries
+
+    def get(self, tx: TraceContext, key: Value) -> Value | None:
+        name, stored = self._name(key), self._stored(tx)
+        tx.effects.note_variable((id(self.real), name), name in stored)
+        if name in stored:
+            return stored[name]
+        self.entries = None
+        return super().get(tx, key)
+
+    def put(self, tx: TraceContext, key: Value, value: Value) -> None:
+        tx.effects.set_global(self.real, self._name(key), value)
+
+    def drop(self, tx: TraceContext, key: Value) -> Value | None:
+        value = self.get(tx, key)
+        if value is not None:
+            tx.guard(self.source, Kind.PRESENT, self._name(key))
+            tx.effects.set_global(self.real, self._name(key), None)
+            self.deletions += 1
+        return value
+
+    def clear(self, tx: TraceContext) -> None:
+        raise GraphBreak("unsupported-mutation", "of all global variables")
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.whole(tx)))
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(self.get(tx, item) is not None)

@@ -1,0 +1,62 @@
+"""An instance dictionary as an object: what `obj.__dict__` and `vars(obj)` give. Everything in it is the object's own state."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..base import Value
+from ..constant import Constant
+from ..functions.function import FunctionValue
+from ..objects.enum_member import EnumMember
+from ..objects.user_object import UserObject
+from .mapping import DictValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class Namespace(DictValue):
+    """A dictionary that reads and writes the attributes of `of`."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: UserObject | FunctionValue | EnumMember) -> None:
+        super().__init__({})
+        self.of = of
+
+    def snapshot(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+    def _name(self, key: Value) -> str:
+        name = key.constant()
+        if not isinstance(name, str):
+            raise self.unsupported("a key that is no string")
+        return name
+
+    def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+        self.entries = {name: (Constant(name), self.of.own_attribute(tx, name)) for name in self.of.names(tx)}
+        return self.entries
+
+    def get(self, tx: TraceContext, key: Value) -> Value | None:
+        return self.of.own_attribute(tx, self._name(key))
+
+    def put(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self.of.store(tx, self._name(key), value)
+
+    def drop(self, tx: TraceContext, key: Value) -> Value | None:
+        value = self.get(tx, key)
+        if value is not None:
+            self.of.remove(tx, self._name(key))
+        return value
+
+    def clear(self, tx: TraceContext) -> None:
+        for name in self.of.names(tx):
+            self.of.remove(tx, name)
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.of.names(tx)))
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(self.get(tx, item) is not None)

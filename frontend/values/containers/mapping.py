@@ -1,0 +1,523 @@
+"""Dictionaries and their views."""
+from __future__ import annotations
+
+import types
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.kinds.containers import keys_of
+from ....guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
+from ..base import Lazy, Value
+from ..constant import LITERAL_TYPES, Constant
+from ..iterators.iterator import Iterator
+from ..registry import method
+from .object_key import guard_hashes, is_compared
+from .sequence import BuiltinContainer, TupleValue
+from .set import SetValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+PLAIN_METHODS = frozenset("get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split())
+LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
+MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each
+
+
+def key_is_literal(key: Any) -> bool:
+    """Whether a dictionary key can be part of a source: a literal, or a tuple of literals."""
+    return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
+
+
+def seen_whole(tx: TraceContext, key: Value) -> Value:
+    """A key whose parts, if it is a tuple, are looked at: its hash is theirs."""
+    if isinstance(key, TupleValue):
+        for item in key.all(tx):
+            seen_whole(tx, item)
+    return key
+
+
+def is_in_order(real: dict[Any, Any]) -> bool:
+    """Whether the order that a dictionary keeps is that of the items in it."""
+    try:
+        return all(one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True))
+    except (KeyError, ValueError):
+        return False
+
+
+class DictValue(BuiltinContainer):
+    """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
+    of it or changes it; then `entries` (key -> (key value, value)) takes over."""
+
+    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys", "attributes", "compared")
+
+    def __init__(
+        self,
+        entries: dict[Any, tuple[Value, Value]] | None,
+        source: Source | None = None,
+        real: dict[Any, Any] | None = None,
+        cls: type = dict,
+        default_factory: Value | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.entries, self.real, self.cls, self.default_factory = entries, real, cls, default_factory
+        self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
+        self.deletions = 0
+        self.plain_keys: bool | None = None
+        self.compared: dict[Any, tuple[Value, Value]] | None = None  # `entries` as they were, if keys are compared in Python
+        self.attributes: dict[str, Value] = {}  # those that the program gave an OrderedDict it has made
+        self.dropped: set[Any] = set()  # keys deleted at some time: a live iterator sees that, though they come back
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return None if self.entries is None else dict(self.entries), self.attributes, self.default_factory
+
+    def restore(self, state: Any) -> None:
+        self.entries, self.attributes, self.default_factory = state
+
+    def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+        """All entries, in order; values may be Lazy."""
+        if self.entries is None:
+            assert self.real is not None
+            if dict.__len__(self.real) > LARGEST:
+                raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
+            if not self.has_plain_keys():
+                return self._compared(tx)
+            held = self.held()
+            tx.guard(self.source, Kind.KEYS, tuple(held))
+            self.entries = {}
+            for index, (key, obj) in enumerate(held.items()):
+                if key_is_literal(key):
+                    key_value: Value = tx.wrap(key, None)
+                    value = self.seen.get(key) or Lazy(obj, DictItem(self.source, key))
+                else:
+                    key_value = seen_whole(tx, tx.wrap(key, None if self.source is None else DictKey(self.source, index)))
+                    value = Lazy(obj, DictItem(self.source, key))
+                self.entries[key_value.key(tx)] = (key_value, value)
+        return self.entries
+
+    def held(self) -> dict[Any, Any]:
+        """What the real dictionary holds, in its order, past all methods of a class below."""
+        if self.real is None:
+            return {}
+        try:
+            keys = keys_of(self.real)
+        except KeyError:
+            keys = []
+        if len(keys) != dict.__len__(self.real) or not all(dict.__contains__(self.real, key) for key in keys):
+            raise self.unsupported("whose keys are others than its order says")
+        return {key: dict.__getitem__(self.real, key) for key in keys}
+
+    def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+        """The same where keys are hashed and compared in Python: what is found is found by its place."""
+        length = dict.__len__(self.real)
+        if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
+            raise self.unsupported(f"{length} keys of classes that compare in Python")
+        if self.cls is OrderedDict:
+            tx.guard(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
+        tx.guard(self.source, Kind.LENGTH, length)
+        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(dict.__iter__(self.real))]
+        hashed = [key.key(tx) for key in keys]
+        guard_hashes(tx, self.source, self.real, hashed)
+        self.entries = {}
+        for index, obj in enumerate(dict.values(self.real)):
+            self.entries[hashed[index]] = (keys[index], Lazy(obj, IteratorItem(self.source, index)))
+        self.compared = dict(self.entries)
+        return self.entries
+
+    def is_plain(self) -> bool:
+        """Whether it is a dict and of no class below that."""
+        return self.cls is dict and self.outer is None
+
+    def _real_keys(self) -> Any:
+        return () if self.real is None else dict.__iter__(self.real)
+
+    def has_plain_keys(self) -> bool:
+        """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
+        if self.plain_keys is None:
+            self.plain_keys = not any(is_compared(key) for key in self._real_keys() if type(key) is not str)
+        return self.plain_keys
+
+    def get(self, tx: TraceContext, key: Value) -> Value | None:
+        """The item under a key, or None."""
+        hashed = key.key(tx)
+        if self.entries is not None:
+            entry = self.entries.get(hashed)
+            if entry is not None and type(entry[1]) is Lazy:
+                entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
+            return entry and entry[1]
+        if not key_is_literal(hashed) or not self.has_plain_keys():
+            self.whole(tx)
+            return self.get(tx, key)
+        if hashed in self.seen:
+            return self.seen[hashed]
+        assert self.real is not None
+        if dict.__contains__(self.real, hashed):
+            value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.source, hashed))
+            return value
+        tx.guard(self.source, Kind.ABSENT, hashed)
+        return None
+
+    def put(self, tx: TraceContext, key: Value, value: Value) -> None:
+        entries = self.whole(tx)
+        hashed = key.key(tx)
+        tx.effects.change(self)
+        entries = self.entries
+        old = entries.get(hashed)
+        entries[hashed] = (old[0] if old else key, value)
+
+    def drop(self, tx: TraceContext, key: Value) -> Value | None:
+        """Removes an item and gives it, None when there was none."""
+        self.whole(tx)
+        value = self.get(tx, key)
+        if value is not None:
+            tx.effects.change(self)
+            self.deletions += 1
+            hashed = key.key(tx)
+            self.dropped.add(hashed)
+            del self.entries[hashed]
+        return value
+
+    def clear(self, tx: TraceContext) -> None:
+        self.whole(tx)
+        tx.effects.change(self)
+        self.deletions += 1
+        self.entries = {}
+
+    def keeps_keys(self) -> bool:
+        """Whether no more than values under its keys, literals all, have changed."""
+        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
+        return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
+
+    def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        """All (key, value), looked at."""
+        entries = self.whole(tx)
+        for hashed, (key, value) in list(entries.items()):
+            if type(value) is Lazy:
+                entries[hashed] = (key, tx.look(value))
+        return list(entries.values())
+
+    def literal(self, tx: TraceContext) -> Any:
+        if self.cls is not dict:
+            raise self.unsupported("as an argument")
+        return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls is Counter and name in COUNTERS_OWN:
+            return tx.class_method(self, Counter, name).call(tx, args, kwargs)
+        if self.attributes and name not in PLAIN_METHODS:
+            raise self.unsupported(f"{name}() of one with attributes")
+        return super().method(tx, name, args, kwargs)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if self.cls is Counter and name in COUNTERS_OWN:
+            return tx.class_method(self, Counter, name)
+        if name == "default_factory" and self.default_factory is not None:
+            return self.default_factory
+        if name in self.attributes:
+            return self.attributes[name]
+        if self.cls is OrderedDict and self.outer is None and self.source is not None and not hasattr(OrderedDict, name):
+            path, own = InstanceDict(self.source), vars(self.real)
+            if name in own:
+                return tx.wrap(own[name], DictItem(path, name))
+            tx.guard(path, Kind.ABSENT, name)
+        return super().attribute(tx, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if self.cls is not OrderedDict or self.source is not None or self.outer is not None or hasattr(OrderedDict, name):
+            super().set_attribute(tx, name, value)
+        tx.effects.change(self)
+        self.attributes = {**self.attributes, name: value}
+
+    def length(self, tx: TraceContext) -> Value:
+        if self.entries is None:
+            tx.guard(self.source, Kind.LENGTH, length := dict.__len__(self.real))
+            return Constant(length)
+        return Constant(len(self.entries))
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return DictIterator(self, "keys", tx)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        value = self.get(tx, key)
+        if value is not None:
+            return value
+        if self.default_factory is not None and not self._no_factory():
+            value = self.default_factory.call(tx, [], {})
+            self.put(tx, key, value)
+            return value
+        if self.cls is Counter:
+            return Constant(0)
+        if self.outer is not None:
+            of_classes = (vars(cls)["__missing__"] for cls in self.outer.python_type().__mro__ if "__missing__" in vars(cls))
+            if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
+                return self.outer.special(tx, "__missing__").call(tx, [key], {})  # type: ignore[attr-defined]
+        raise tx.throw_value(KeyError, [key])
+
+    def _no_factory(self) -> bool:
+        return self.default_factory.is_constant() and self.default_factory.constant() is None
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self.put(tx, key, value)
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        if self.drop(tx, key) is None:
+            raise tx.throw_value(KeyError, [key])
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        hashed = item.key(tx)
+        if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
+            present = dict.__contains__(self.real, hashed)
+            tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
+            return Constant(present)
+        return Constant(hashed in self.whole(tx))
+
+
+DICTS_OWN = vars(defaultdict)["__missing__"]
+COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType))
+
+
+class DictIterator(Iterator):
+    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a change of its size is an error."""
+
+    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
+
+    def __init__(self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter) -> None:
+        super().__init__()
+        self.of, self.what, self.start, self.keys, self.index = of, what, start, list(start(of.whole(tx))), 0
+        self.deletions, self.born = of.deletions, tx.place()
+
+    def python_type(self) -> type:
+        made = OrderedDict() if self.of.cls is OrderedDict else {}
+        return type(self.start(getattr(made, self.what)()))
+
+    def snapshot(self) -> Any:
+        return self.index
+
+    def restore(self, state: Any) -> None:
+        self.index = state
+
+    def rest(self, tx: TraceContext) -> list[Value]:
+        """What it would still give if nothing changed."""
+        return [self._item(tx, key) for key in self.keys[self.index :]]
+
+    def _item(self, tx: TraceContext, hashed: Any) -> Value:
+        key, value = self.of.whole(tx)[hashed]
+        if self.what == "keys":
+            return key
+        value = tx.look(value)
+        return value if self.what == "values" else TupleValue([key, value])
+
+    def next(self, tx: TraceContext) -> Value | None:
+        now = self.of.whole(tx)
+        if self.index > len(self.keys):
+            return None
+        if len(now) != len(self.keys):
+            text = "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
+            raise tx.throw(RuntimeError, f"{text} during iteration")
+        if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
+            raise self.unsupported("next() after keys were exchanged")
+        tx.effects.change(self)
+        if self.index == len(self.keys):
+            self.index += 1
+            return None
+        self.index += 1
+        return self._item(tx, self.keys[self.index - 1])
+
+
+class OtherDict(dict):
+    """A class below dict: what C does for a dict alone it does not do for this one."""
+
+
+class ViewValue(Value):
+    """dict.keys(), .values() or .items(): read when asked, as CPython does."""
+
+    __slots__ = ("of", "what")
+    classes = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
+
+    def __init__(self, of: DictValue, what: str, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.of, self.what = of, what
+
+    def python_type(self) -> type:
+        return type(getattr(OrderedDict(), self.what)()) if self.of.cls is OrderedDict else self.classes[self.what]
+
+    def list(self, tx: TraceContext) -> list[Value]:
+        if self.what == "keys":
+            return [key for key, _ in self.of.whole(tx).values()]
+        pairs = self.of.pairs(tx)
+        return [value for _, value in pairs] if self.what == "values" else [TupleValue(list(pair)) for pair in pairs]
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return DictIterator(self.of, self.what, tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        return self.of.length(tx)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.of.length(tx).constant())
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        if self.what == "keys":
+            return self.of.contains(tx, item)
+        return Constant(any(tx.equal(candidate, item) for candidate in self.list(tx)))
+
+    def real(self, tx: TraceContext) -> Any:
+        """A real view, of a dictionary of keys, in the order of list()."""
+        whole = self.of.pairs(tx) if self.what == "items" else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
+        keys = {key.key(tx): value.key(tx) for key, value in whole}
+        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
+
+    def as_set(self, tx: TraceContext) -> SetValue:
+        return SetValue({value.key(tx): value for value in self.list(tx)})
+
+
+@method(dict, "get")
+def dict_get(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+    value = self.get(tx, key)
+    return value if value is not None else default or Constant(None)
+
+
+@method(dict, "__getitem__")
+def dict_getitem(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    return self.item(tx, key)
+
+
+@method(dict, "__setitem__")
+def dict_setitem(tx: TraceContext, self: DictValue, key: Value, value: Value) -> Value:
+    self.put(tx, key, value)
+    return Constant(None)
+
+
+@method(dict, "__delitem__")
+def dict_delitem(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    self.del_item(tx, key)
+    return Constant(None)
+
+
+@method(dict, "__contains__")
+def dict_contains(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    return self.contains(tx, key)
+
+
+@method(dict, "__len__")
+def dict_len(tx: TraceContext, self: DictValue) -> Value:
+    return self.length(tx)
+
+
+@method(dict, "__iter__")
+def dict_iter(tx: TraceContext, self: DictValue) -> Value:
+    return self.iterator(tx)
+
+
+@method(dict, "keys")
+def dict_keys(tx: TraceContext, self: DictValue) -> Value:
+    return ViewValue(self, "keys")
+
+
+@method(dict, "values")
+def dict_values(tx: TraceContext, self: DictValue) -> Value:
+    return ViewValue(self, "values")
+
+
+@method(dict, "items")
+def dict_items(tx: TraceContext, self: DictValue) -> Value:
+    return ViewValue(self, "items")
+
+
+@method(dict, "pop")
+def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+    value = self.drop(tx, key)
+    if value is None and default is None:
+        raise tx.throw_value(KeyError, [key])
+    return value if value is not None else default
+
+
+@method(dict, "__reversed__")
+def dict_reversed(tx: TraceContext, self: DictValue) -> Value:
+    return DictIterator(self, "keys", tx, reversed)
+
+
+@method(dict, "popitem")
+def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
+    pairs = self.pairs(tx)
+    if not pairs:
+        raise tx.throw(KeyError, "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty")
+    key, value = pairs[-1 if last is None or last.truth(tx) else 0]
+    self.drop(tx, key)
+    return TupleValue([key, value])
+
+
+@method(dict, "setdefault")
+def dict_setdefault(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+    value = self.get(tx, key)
+    if value is None:
+        value = default or Constant(None)
+        self.put(tx, key, value)
+    return value
+
+
+@method(dict, "update")
+def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
+    if len(others) > 1:
+        raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
+    for other in others:
+        for key, value in tx.mapping_pairs(other):
+            self.put(tx, key, value)
+    for name, value in named.items():
+        self.put(tx, Constant(name), value)
+    return Constant(None)
+
+
+@method(dict, "__init__")
+def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
+    if self.cls is Counter:
+        raise self.unsupported("__init__")
+    return dict_update(tx, self, *others, **named)
+
+
+@method(defaultdict, "__init__")
+def defaultdict_init(tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value) -> Value:
+    if self.source is not None:
+        raise self.unsupported("__init__")
+    if factory is not None and factory.is_constant() and factory.constant() is not None and not callable(factory.constant()):
+        raise tx.throw(TypeError, "first argument must be callable or None")
+    tx.effects.change(self)
+    self.default_factory = factory or Constant(None)
+    return dict_update(tx, self, *others, **named)
+
+
+@method(dict, "copy")
+def dict_copy(tx: TraceContext, self: DictValue) -> Value:
+    """A dict, whatever the class."""
+    return DictValue(dict(self.whole(tx)))
+
+
+@method(dict, "clear")
+def dict_clear(tx: TraceContext, self: DictValue) -> Value:
+    self.clear(tx)
+    return Constant(None)
+
+
+@method(OrderedDict, "move_to_end")
+def ordered_dict_move_to_end(tx: TraceContext, self: DictValue, key: Value, last: Value | None = None) -> Value:
+    entry = self.whole(tx).get(key.key(tx))
+    value = self.drop(tx, key)
+    if value is None or entry is None:
+        raise tx.throw_value(KeyError, [key])
+    key = entry[0]
+    if last is None or last.truth(tx):
+        self.put(tx, key, value)
+    else:
+        self.entries = {key.key(tx): (key, value), **self.entries}
+    return Constant(None)
+
+
+@method(defaultdict, "__missing__")
+def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
+    return self.item(tx, key)

@@ -1,0 +1,65 @@
+"""Read-only views of mappings (types.MappingProxyType), of which a Signature's parameters and an enumeration's members are two."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+from ....guards.source import Source
+from ..base import Value
+from .mapping import DictValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+READS = frozenset("get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split())
+
+
+def unwrap_proxy(value: Value) -> Value:
+    """The operand that stands in for a proxy in C: `==` and `|` are the dictionary's."""
+    return value.shown if isinstance(value, MappingProxyValue) else value
+
+
+class MappingProxyValue(Value):
+    """A mappingproxy: all that it is asked, the dictionary that it shows answers, as that is by now."""
+
+    __slots__ = ("shown",)
+
+    def __init__(self, shown: DictValue, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.shown = shown
+
+    def python_type(self) -> type:
+        return types.MappingProxyType
+
+    def truth(self, tx: TraceContext) -> bool:
+        return self.shown.truth(tx)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in READS:
+            return tx.bound(self, name)
+        if not hasattr(types.MappingProxyType, name):
+            raise tx.throw(AttributeError, f"'mappingproxy' object has no attribute '{name}'")
+        return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name in READS:
+            return self.shown.method(tx, name, args, kwargs)
+        return super().method(tx, name, args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return self.shown.iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        return self.shown.length(tx)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return self.shown.item(tx, key)
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        raise tx.throw(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        raise tx.throw(TypeError, "'mappingproxy' object does not support item deletion")
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return self.shown.contains(tx, item)

@@ -1,0 +1,62 @@
+"""range objects."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Source
+from ..base import Value
+from ..constant import Constant, fold
+from ..iterators.iterator import RangeIterator
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class RangeValue(Value):
+    """A range of known numbers."""
+
+    __slots__ = ("range",)
+
+    def __init__(self, of: range, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.range = of
+
+    def python_type(self) -> type:
+        return range
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.range
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.range
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.range)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            return Constant(getattr(self.range, name))
+        return tx.bound(self, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__iter__":
+            return self.iterator(tx)
+        return fold(tx, getattr(self.range, name), args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return RangeIterator(self.range)
+
+    def length(self, tx: TraceContext) -> Value:
+        try:
+            return Constant(len(self.range))
+        except OverflowError as error:
+            raise tx.throw(OverflowError, *error.args) from None
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return fold(tx, lambda obj, index: obj[index], [self, key], {})
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return fold(tx, lambda obj, other: other in obj, [self, item], {})

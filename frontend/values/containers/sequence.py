@@ -1,0 +1,511 @@
+"""Lists, tuples, named tuples, torch.Size and slices."""
+from __future__ import annotations
+
+import collections
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....errors import GraphBreak
+from ....guards.source import Source
+from ..base import Lazy, ObservedException, Value, check_result_type
+from ..constant import Constant
+from ..iterators.iterator import SequenceIterator
+from ..mutable import Mutable
+from ..registry import accepts, method, method_of
+from ..tensor.tensor import Identity
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+FIELD = type(collections.namedtuple("Named", "field").field)  # what a named tuple's class has under the name of a field
+
+
+class BoundBuiltin(Value):
+    """A builtin type's method bound to a value, not called yet."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: Value, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def key(self, tx: TraceContext) -> Any:
+        return (Identity(self.receiver), self.name)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__self__":
+            return (self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None) or self.receiver
+        return Constant(self.name) if name == "__name__" else super().attribute(tx, name)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.receiver.method(tx, self.name, args, kwargs)
+
+
+class BuiltinContainer(Mutable):
+    """What lists, tuples, dictionaries and sets share: methods come from the registry. `outer` is the object, of a class
+    written in Python, whose container this is; None where it stands for itself."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.outer: Value | None = None
+
+    def key(self, tx: TraceContext) -> Any:
+        if self.python_type().__hash__ is None:
+            raise tx.throw(TypeError, f"unhashable type: '{self.python_type().__name__}'")
+        return super().key(tx)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__":
+            return tx.wrap(self.python_type(), None)
+        if method_of(self.python_type(), name) is not None:
+            return BoundBuiltin(self, name)
+        if not hasattr(self.python_type(), name):
+            raise tx.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        if isinstance(getattr(self.python_type(), name), types.FunctionType):  # collections.Counter has methods written in Python
+            return tx.class_method(self, self.python_type(), name)
+        raise self.unsupported(f"attribute {name}")
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(self.python_type(), name)
+        if handler is None or not accepts(handler, len(args) + 2, kwargs):
+            return self.attribute(tx, name).call(tx, args, kwargs) if handler is None else self._wrong(name)
+        return handler(tx, self, *args, **kwargs)
+
+    def _wrong(self, name: str) -> Value:
+        raise self.unsupported(f"method {name} with these arguments")
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.length(tx).constant())
+
+
+class Sequence(BuiltinContainer):
+    """An ordered container whose length is known. Items may be Lazy until somebody looks."""
+
+    __slots__ = ("items", "cls")
+    default_class: type = object
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
+        super().__init__(source)
+        self.items = items
+        self.cls = cls or self.default_class
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return list(self.items)
+
+    def restore(self, state: Any) -> None:
+        self.items = state
+
+    def at(self, tx: TraceContext, index: int) -> Value:
+        """Item number index, looked at."""
+        value = self.items[index]
+        if type(value) is Lazy:
+            value = self.items[index] = tx.look(value)
+        return value
+
+    def all(self, tx: TraceContext) -> list[Value]:
+        """Every item, looked at."""
+        return [self.at(tx, i) for i in range(len(self.items))]
+
+    def parts(self, tx: TraceContext) -> list[Value]:
+        """Every item; those that nobody has looked at stay so."""
+        return list(self.items)
+
+    def literal(self, tx: TraceContext) -> Any:
+        if self.is_constant():
+            return self.constant()
+        if self.cls not in (list, tuple):
+            raise self.unsupported("as an argument")
+        return self.cls(item.literal(tx) for item in self.all(tx))
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.items))
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return SequenceIterator(self)
+
+    def backwards(self, tx: TraceContext) -> Value:
+        """reversed(sequence)."""
+        return SequenceIterator(self, len(self.items) - 1, -1)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        if isinstance(key, SliceValue):
+            try:
+                part = self.items[key.constant()]
+            except (TypeError, ValueError) as error:
+                raise tx.throw(type(error), *error.args) from None
+            return type(self)(part, None, list if self.cls is list else self._slice_class())
+        if not key.is_constant():
+            found = key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
+            if not isinstance(key, Mutable) or found is None:
+                raise key.unsupported("as an index")
+            key = check_result_type(found.call(tx, [], {}), int, "__index__")
+        index = key.constant()
+        try:
+            self.items[index]
+        except (IndexError, TypeError) as error:
+            text = str(error).replace("list", self.cls.__name__ if self.cls in (list, tuple) else "tuple")
+            raise tx.throw(type(error), text) from None
+        return self.at(tx, index)
+
+    def _slice_class(self) -> type:
+        return torch.Size if self.cls is torch.Size else tuple
+
+    def walked(self, tx: TraceContext) -> Iterator[Value]:
+        """The items as a loop in C meets them: what the program does meanwhile counts."""
+        index = 0
+        while index < len(self.items):
+            yield self.at(tx, index)
+            index += 1
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(any(tx.equal(candidate, item) for candidate in self.walked(tx)))
+
+
+class TupleValue(Sequence):
+    """A tuple, named tuple, torch.Size or torch.return_types structure; `real` when it existed before the frame."""
+
+    __slots__ = ("real",)
+    default_class = tuple
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None, real: tuple | None = None) -> None:
+        super().__init__(items, source, cls)
+        self.real = real
+
+    def key(self, tx: TraceContext) -> Any:
+        return tuple(item.key(tx) for item in self.items)
+
+    def is_constant(self) -> bool:
+        return all(item.is_constant() for item in self.items) and (self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make"))
+
+    def constant(self) -> Any:
+        items = [item.constant() for item in self.items]
+        return self.cls(*items) if hasattr(self.cls, "_make") else self.cls(items)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__":
+            return tx.wrap(self.cls, None)
+        if name in getattr(self.cls, "_fields", ()) and type(inspect.getattr_static(self.cls, name)) is FIELD:
+            return self.at(tx, self.cls._fields.index(name))
+        if self.cls.__module__ == "torch.return_types" and name in dir(self.cls):
+            return self.at(tx, _structure_fields(self.cls).index(name))
+        if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
+            return tx.class_attribute(self, self.cls, name)
+        return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
+            return self.attribute(tx, name).call(tx, args, kwargs)
+        return super().method(tx, name, args, kwargs)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        found = super().item(tx, key)
+        whole = isinstance(key, SliceValue) and key.constant().step in (None, 1)
+        return one_of(found, [self]) if whole and isinstance(found, TupleValue) else found
+
+    def same(self, other: Value) -> bool:
+        """There is but one empty tuple."""
+        empty = self.cls is tuple and not self.items
+        return self is other or empty and isinstance(other, TupleValue) and other.cls is tuple and not other.items
+
+
+def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
+    """What an operation gives that would make a sequence: of an operand's items alone, all of them, Python makes no second exact tuple."""
+    for operand in operands:
+        if made.cls is operand.cls is tuple and operand.outer is None and len(made.items) == len(operand.items):
+            return operand
+    return made
+
+
+def _structure_fields(cls: type) -> list[str]:
+    """Field names of a structure sequence, in order."""
+    return [name for name in cls.__match_args__]  # type: ignore[attr-defined]
+
+
+ITEMS: Any = vars(Sequence)["items"]
+
+
+class ListValue(Sequence):
+    """A list (exactly; subclasses are user objects with a list inside). `unread` gives the items of an existing one that so
+    far has only been added to: its length is nobody's business until somebody asks."""
+
+    __slots__ = ("unread", "added")
+    default_class = list
+
+    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
+        self.unread: Callable[[], list[Value]] | None = None
+        self.added: list[Value] = []
+        super().__init__(items, source, cls)
+
+    @property
+    def items(self) -> list[Value]:  # type: ignore[override]  # a slot of Sequence, which it fills at the first look
+        if self.unread is not None:
+            items = [*self.unread(), *self.added]
+            self.unread = None
+            ITEMS.__set__(self, items)
+        return ITEMS.__get__(self)
+
+    @items.setter
+    def items(self, items: list[Value]) -> None:
+        self.unread = None
+        ITEMS.__set__(self, items)
+
+    def add(self, tx: TraceContext, new: list[Value]) -> None:
+        """Adds items at the end."""
+        tx.effects.change(self)
+        (self.items if self.unread is None else self.added).extend(new)
+
+    def snapshot(self) -> Any:
+        return self.unread, list(self.added if self.unread is not None else self.items)
+
+    def restore(self, state: Any) -> None:
+        self.unread, items = None, state[1]
+        if state[0] is None:
+            self.items = items
+        else:
+            self.unread, self.added = state
+
+    def is_constant(self) -> bool:
+        return False
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        tx.effects.change(self)
+        try:
+            if isinstance(key, SliceValue):
+                self.items[key.constant()] = tx.unpack(value)
+            else:
+                self.items[key.constant()] = value
+        except (IndexError, TypeError, ValueError) as error:
+            raise tx.throw(type(error), *error.args) from None
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        tx.effects.change(self)
+        try:
+            del self.items[key.constant()]
+        except (IndexError, TypeError) as error:
+            raise tx.throw(type(error), *error.args) from None
+
+
+class SliceValue(Value):
+    """slice(start, stop, step)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return slice
+
+    def is_constant(self) -> bool:
+        return all(part.is_constant() for part in self.parts)
+
+    def constant(self) -> Any:
+        return slice(*(part.constant() for part in self.parts))
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            return tx.look(self.parts[("start", "stop", "step").index(name)])
+        if name == "indices":
+            return BoundBuiltin(self, name)
+        return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "indices" and self.is_constant():
+            try:
+                found = self.constant().indices(*(arg.constant() for arg in args))
+            except (TypeError, ValueError) as error:
+                raise tx.throw(type(error), *error.args) from None
+            return tx.wrap(found, None)
+        return super().method(tx, name, args, kwargs)
+
+
+@method(list, "append")
+def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
+    self.add(tx, [item])
+    return Constant(None)
+
+
+@method(list, "extend")
+def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
+    self.add(tx, list(tx.listed(items)))
+    return Constant(None)
+
+
+def whole_number(tx: TraceContext, index: Value) -> Any:
+    found = index.constant()
+    if not hasattr(type(found), "__index__"):
+        raise tx.throw(TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer")
+    return found
+
+
+@method(list, "insert")
+def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) -> Value:
+    where = whole_number(tx, index)
+    tx.effects.change(self)
+    self.items.insert(where, item)
+    return Constant(None)
+
+
+@method(list, "pop")
+def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
+    where = -1 if index is None else whole_number(tx, index)
+    if not -len(self.items) <= where < len(self.items):
+        raise tx.throw(IndexError, "pop index out of range" if self.items else "pop from empty list")
+    item = self.at(tx, where)
+    tx.effects.change(self)
+    del self.items[where]
+    return item
+
+
+@method(list, "clear")
+def list_clear(tx: TraceContext, self: ListValue) -> Value:
+    tx.effects.change(self)
+    self.items = []
+    return Constant(None)
+
+
+@method(list, "remove")
+def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
+    found = find(tx, self, item)
+    if found is None:
+        raise tx.throw(ValueError, "list.remove(x): x not in list")
+    tx.effects.change(self)
+    del self.items[found : found + 1]
+    return Constant(None)
+
+
+@method(list, "reverse")
+def list_reverse(tx: TraceContext, self: ListValue) -> Value:
+    tx.effects.change(self)
+    self.items = self.items[::-1]
+    return Constant(None)
+
+
+@method(list, "copy")
+def list_copy(tx: TraceContext, self: ListValue) -> Value:
+    return ListValue(list(self.items))
+
+
+@method(list, "sort")
+def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+    items = self.all(tx)
+    tx.effects.change(self)
+    self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
+    try:
+        ordered = tx.sort(items, key, reverse)
+    except ObservedException:
+        self.items = items
+        raise
+    modified, self.items = bool(self.items), ordered
+    if modified:
+        raise tx.throw(ValueError, "list modified during sort")
+    return Constant(None)
+
+
+def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
+    """Where an equal item is, between bounds."""
+    for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
+        if index < len(self.items) and tx.equal(self.at(tx, index), item):
+            return index
+    return None
+
+
+@method(list, "index")
+@method(tuple, "index")
+def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> Value:
+    found = find(tx, self, item, *bounds)
+    if found is not None:
+        return Constant(found)
+    if not item.is_constant():
+        raise GraphBreak("exception-leaves", "ValueError")
+    raise tx.throw(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")
+
+
+def _start(bounds: tuple[Value, ...]) -> int:
+    return bounds[0].constant() if bounds else 0
+
+
+@method(list, "count")
+@method(tuple, "count")
+def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
+    return Constant(sum(tx.equal(candidate, item) for candidate in self.walked(tx)))
+
+
+@method(list, "__len__")
+@method(tuple, "__len__")
+def sequence_len(tx: TraceContext, self: Sequence) -> Value:
+    return self.length(tx)
+
+
+@method(list, "__getitem__")
+@method(tuple, "__getitem__")
+def sequence_getitem(tx: TraceContext, self: Sequence, key: Value) -> Value:
+    return self.item(tx, key)
+
+
+@method(list, "__contains__")
+@method(tuple, "__contains__")
+def sequence_contains(tx: TraceContext, self: Sequence, item: Value) -> Value:
+    return self.contains(tx, item)
+
+
+@method(list, "__iter__")
+@method(tuple, "__iter__")
+def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
+    return self.iterator(tx)
+
+
+@method(list, "__reversed__")
+def list_reversed(tx: TraceContext, self: ListValue) -> Value:
+    return self.backwards(tx)
+
+
+@method(list, "__delitem__")
+def list_delitem(tx: TraceContext, self: ListValue, key: Value) -> Value:
+    self.del_item(tx, key)
+    return Constant(None)
+
+
+@method(list, "__init__")
+def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
+    new = [] if items is None else tx.listed(items)
+    tx.effects.change(self)
+    self.items = list(new)
+    return Constant(None)
+
+
+@method(list, "__setitem__")
+def list_setitem(tx: TraceContext, self: ListValue, key: Value, value: Value) -> Value:
+    self.set_item(tx, key, value)
+    return Constant(None)
+
+
+@method(torch.Size, "numel")
+def size_numel(tx: TraceContext, self: TupleValue) -> Value:
+    return tx.wrap(torch.Size(item.constant() for item in self.items).numel(), None)
+
+
+@method(tuple, "_replace")
+def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) -> Value:
+    fields = list(self.cls._fields)
+    if not changes.keys() <= set(fields):
+        raise GraphBreak("exception-leaves", f"the error of {self.cls.__name__}._replace()")
+    return TupleValue([changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)], None, self.cls)
+
+
+@method(tuple, "_asdict")
+def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
+    return tx.build_dict([(Constant(name), item) for name, item in zip(self.cls._fields, self.all(tx), strict=True)])

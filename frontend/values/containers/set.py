@@ -1,0 +1,202 @@
+"""Sets and frozensets, in the order in which they iterate."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....guards.guard import Kind
+from ....guards.source import Source
+from ..base import Value
+from ..constant import Constant
+from ..iterators.iterator import ListedIterator
+from ..registry import method
+from .object_key import holds_hashed
+from .sequence import BuiltinContainer
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class SetValue(BuiltinContainer):
+    """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes its own, so it iterates
+    in the same order; `initial` is what an existing one gave when it was met."""
+
+    __slots__ = ("members", "cls", "order", "initial", "before")
+
+    def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set, order: Any = None) -> None:
+        super().__init__(source)
+        self.members, self.cls = members, cls
+        self.order = cls(list(members)) if order is None else order  # one by one: from a dictionary a set is made at once
+        self.initial = tuple(self.order)
+        self.before: dict[Any, Value] = {}  # the members of an existing one as they were
+        if order is not None:
+            self.must_be_made_again()
+
+    def must_be_made_again(self) -> None:
+        """A set of objects is made of its members, in an order that leads to the one it has."""
+        if not self.is_known() and self.has_order() and self.making() is None:
+            raise self.unsupported("an operation that leaves an order of its own")
+
+    def making(self) -> list[Any] | None:
+        """Its keys in an order in which a new set of them gives them as this one does."""
+        orders = (list(self.members), list(self.order))
+        return next((order for order in orders if list(self.cls(order)) == list(self.order)), None)
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return dict(self.members), self.order.copy()
+
+    def restore(self, state: Any) -> None:
+        self.members, self.order = state
+
+    def key(self, tx: TraceContext) -> Any:
+        if self.cls is frozenset:
+            return frozenset(self.members)
+        return super().key(tx)
+
+    def is_constant(self) -> bool:
+        return self.cls is frozenset and self.is_known()
+
+    def is_known(self) -> bool:
+        """Whether all members are literals, classes and the like."""
+        return all(m.is_constant() for m in self.members.values())
+
+    def has_order(self) -> bool:
+        """Whether the order of the members depends on no address."""
+        return all(m.is_constant() or holds_hashed(key) for key, m in self.members.items())
+
+    def constant(self) -> Any:
+        return self.order
+
+    def literal(self, tx: TraceContext) -> Any:
+        if not self.is_known():
+            raise self.unsupported("as an argument")
+        self.ordered(tx)
+        return self.order.copy()
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.members))
+
+    def ordered(self, tx: TraceContext) -> list[Value]:
+        """The members as Python would give them; guarded for an existing set."""
+        if len(self.members) > 1:
+            if self.source is not None and self in tx.effects.changed:  # where the new ones lie depends on the table's past
+                raise self.unsupported("iteration after a change")
+            if not self.has_order():
+                raise self.unsupported("iteration in an order that depends on addresses")
+            if self.is_known():
+                tx.guard(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
+        return [self.members[key] for key in self.order]
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return SetIterator(self, self.ordered(tx))
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(item.key(tx) in self.members)
+
+
+class SetIterator(ListedIterator):
+    """An iterator over a set: a change of its size is an error."""
+
+    __slots__ = ("of", "members", "over")
+
+    def __init__(self, of: SetValue, rest: list[Value]) -> None:
+        super().__init__(rest, type(iter(set())))
+        self.of, self.members, self.over = of, set(of.members), False
+
+    def snapshot(self) -> Any:
+        return list(self.rest), self.over
+
+    def restore(self, state: Any) -> None:
+        self.rest, self.over = state
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the set holds what it held when this began."""
+        return self.of.members.keys() == self.members
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.over:
+            return None
+        if len(self.of.members) != len(self.members):
+            raise tx.throw(RuntimeError, "Set changed size during iteration")
+        if self.of in tx.effects.changed and not self.is_current:
+            raise self.unsupported("next() after members were exchanged")
+        tx.effects.change(self)
+        self.over = not self.rest
+        return None if self.over else self.rest.pop(0)
+
+
+def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:
+    return lambda obj: tuple(obj) == expected
+
+
+@method(set, "__len__")
+@method(frozenset, "__len__")
+def set_len(tx: TraceContext, self: SetValue) -> Value:
+    return self.length(tx)
+
+
+@method(set, "__iter__")
+@method(frozenset, "__iter__")
+def set_iter(tx: TraceContext, self: SetValue) -> Value:
+    return self.iterator(tx)
+
+
+@method(set, "__contains__")
+@method(frozenset, "__contains__")
+def set_contains(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    return self.contains(tx, item)
+
+
+@method(set, "add")
+def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    key = item.key(tx)
+    tx.effects.change(self)
+    self.members.setdefault(key, item)
+    self.order.add(key)
+    return Constant(None)
+
+
+@method(set, "discard")
+def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    key = item.key(tx)
+    tx.effects.change(self)
+    self.members.pop(key, None)
+    self.order.discard(key)
+    return Constant(None)
+
+
+@method(set, "remove")
+def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    if item.key(tx) not in self.members:
+        raise tx.throw_value(KeyError, [item])
+    return set_discard(tx, self, item)
+
+
+@method(set, "pop")
+def set_pop(tx: TraceContext, self: SetValue) -> Value:
+    if not self.members:
+        raise tx.throw(KeyError, "pop from an empty set")
+    if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
+        raise self.unsupported("pop()")
+    self.ordered(tx)
+    tx.effects.change(self)
+    return self.members.pop(self.order.pop())
+
+
+@method(set, "clear")
+def set_clear(tx: TraceContext, self: SetValue) -> Value:
+    tx.effects.change(self)
+    self.members, self.order = {}, set()
+    return Constant(None)
+
+
+@method(set, "copy")
+@method(frozenset, "copy")
+def set_copy(tx: TraceContext, self: SetValue) -> Value:
+    if self.cls is frozenset:
+        return self
+    return SetValue(dict(self.members), None, self.cls, self.order.copy())

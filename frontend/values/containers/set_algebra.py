@@ -1,0 +1,88 @@
+"""Union, intersection and the like of sets, by CPython's own sets of their keys."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..base import Value
+from ..constant import Constant
+from ..registry import method
+from .mapping import DictValue
+from .set import SetValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
+    """An operand's keys, in the form that Python would meet, and its members."""
+    inner = getattr(other, "base", other)  # C takes the members of an object of a class below set as they are
+    if isinstance(inner, SetValue):
+        return inner.order, inner.members
+    members: dict[Any, Value] = {}
+    for item in tx.unpack(other):
+        members.setdefault(item.key(tx), item)
+    return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
+
+
+def which(key: Any) -> Any:
+    """Tells a key from others that it is equal to: tuples by their parts, since a dictionary's items are made when asked for."""
+    return tuple(map(which, key)) if type(key) is tuple else id(key)
+
+
+def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
+    """The members of a set that Python has made of the keys of several, the first of which come first: of equal keys each member
+    goes by the very one that is in the set."""
+    by_key = {which(key): item for members in reversed(sides) for key, item in members.items()}
+    return {key: by_key.get(which(key)) or next(members[key] for members in sides if key in members) for key in made}
+
+
+def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]) -> tuple[Any, Any, dict[Any, Value]]:
+    """(a set changed by its own method `name`, the method's result, the members that the one or the other holds)."""
+    parts = [as_members(tx, other) for other in others]
+    order = self.order.copy()
+    result = getattr(order, name)(*(keys for keys, _ in parts))
+    made = order if result is None else result if isinstance(result, set | frozenset) else ()
+    return order, result, kept_members(made, [self.members, *(members for _, members in parts)])
+
+
+def _combining(name: str) -> Callable[..., Value]:
+    @method(set, name)
+    @method(frozenset, name)
+    def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+        _, made, members = _apply(tx, self, name, others)
+        return SetValue(members, None, self.cls, made)
+
+    return combine
+
+
+def _updating(name: str) -> Callable[..., Value]:
+    @method(set, name)
+    def update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
+        order, _, members = _apply(tx, self, name, others)
+        tx.effects.change(self)
+        stay, there = set(map(id, members.values())), set(map(id, self.members.values()))
+        kept = {key: item for key, item in self.members.items() if id(item) in stay}
+        self.members, self.order = kept | {key: item for key, item in members.items() if id(item) not in there}, order
+        self.must_be_made_again()
+        return Constant(None)
+
+    return update
+
+
+def _asking(name: str) -> None:
+    @method(set, name)
+    @method(frozenset, name)
+    def ask(tx: TraceContext, self: SetValue, other: Value) -> Value:
+        return Constant(_apply(tx, self, name, (other,))[1])
+
+
+for _name in ("issubset", "issuperset", "isdisjoint"):
+    _asking(_name)
+
+SET_METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+SET_OPERATORS = {op: _combining(name) for op, name in SET_METHODS.items()}
+SET_UPDATES = {
+    op: _updating(name)
+    for op, name in {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}.items()
+}

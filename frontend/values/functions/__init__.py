@@ -1,0 +1,1 @@
+"""Functions, methods, partials and builtin callables."""

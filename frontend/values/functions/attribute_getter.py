@@ -1,0 +1,53 @@
+"""operator.itemgetter, attrgetter and methodcaller: what they look up is in their arguments."""
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Source
+from ..base import Value
+from ..tensor.tensor import Identity
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class GetterValue(Value):
+    """cls(*args, **kwargs) of one of the three."""
+
+    __slots__ = ("cls", "args", "kwargs")
+
+    def __init__(self, cls: type, args: list[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls, self.args, self.kwargs = cls, args, kwargs
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def key(self, tx: TraceContext) -> Any:
+        return Identity(self)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if len(args) != 1 or kwargs:
+            raise tx.throw(TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}")
+        if self.cls is operator.methodcaller:
+            if args[0].is_constant():
+                return args[0].attribute(tx, self.args[0].constant()).call(tx, self.args[1:], self.kwargs)
+            return args[0].method(tx, self.args[0].constant(), self.args[1:], self.kwargs)
+        get = item if self.cls is operator.itemgetter else attribute
+        found = [get(tx, args[0], key) for key in self.args]
+        return found[0] if len(found) == 1 else tx.build_tuple(found)
+
+
+def item(tx: TraceContext, obj: Value, key: Value) -> Value:
+    return obj.item(tx, key)
+
+
+def attribute(tx: TraceContext, obj: Value, path: Value) -> Value:
+    """Names joined by dots."""
+    for name in path.constant().split("."):
+        obj = obj.attribute(tx, name)
+    return obj

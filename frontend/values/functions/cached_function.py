@@ -1,0 +1,224 @@
+"""Functions under functools.lru_cache: what they keep is theirs, and what they do they do once."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.caches import cached_result, holds
+from ....guards.guard import Kind
+from ....guards.kinds.equality import same_constant
+from ....guards.source import CachedResult, Source
+from ..base import ObservedException, Value
+from ..constant import foldable, is_literal
+from ..containers.mapping import DictValue
+from ..containers.sequence import ListValue, TupleValue
+from ..objects.class_value import lookup
+from ..objects.user_object import UserObject, instance_dict
+from ..tensor.symbolic_number import SymbolicNumber
+from ..tensor.tensor import Identity, TensorValue
+from .function import MethodValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class CachedFunction(Value):
+    """A function under functools.lru_cache. On literals it is called for real: its maker says that equal arguments give
+    equal results, and what it does on the way it would do once in eager too. What is no literal is the object that the cache
+    holds, whoever changes it. Where it could see what the frame has changed, or is given objects, what it wraps is interpreted:
+    it may do nothing but give its result, which must be what it gives without the changes."""
+
+    __slots__ = ("real", "inner", "given")
+
+    def __init__(self, real: Any, inner: Value, source: Source | None) -> None:
+        super().__init__(source)
+        self.real, self.inner = real, inner
+        self.given: dict[Source, Value] = {}  # by this capture so far
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def describe(self) -> str:
+        return f"cached function {self.real.__qualname__}"
+
+    def key(self, tx: TraceContext) -> Any:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__wrapped__":
+            return self.inner
+        if name == "__get__":
+            return tx.bound(self, name)
+        if name in vars(self.real):
+            return tx.wrap(getattr(self.real, name), tx.attr_source(self.source, name))
+        try:
+            getattr(self.real, name)
+        except AttributeError as error:
+            raise tx.throw(AttributeError, *error.args) from None
+        raise self.unsupported(f"attribute {name}")
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__get__" and args:
+            through_class = args[0].is_constant() and args[0].constant() is None
+            return self if through_class else MethodValue(args[0], self)
+        return super().method(tx, name, args, kwargs)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        args, kwargs = [look_at_items(tx, arg) for arg in args], {name: look_at_items(tx, arg) for name, arg in kwargs.items()}
+        if any(lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())):
+            raise GraphBreak("exception-leaves", f"TypeError: an argument of {self.describe()} has no hash")
+        if not all(is_known(tx, arg) for arg in (*args, *kwargs.values())):
+            return self._interpreted(tx, args, kwargs)
+        path = self._path(tx, args, kwargs)
+        if path in self.given:
+            return self.given[path]
+        if (tx.effects.may_be_seen() or tx.modes.open) and not holds(self.real, path.args, path.kwargs):
+            interpreted, now = self._interpreted(tx, args, kwargs), self._without(path)
+            if not is_alike(tx, interpreted, now):
+                raise self._left("which sees what the frame has changed")
+        try:
+            result = cached_result(self.real, path.args, path.kwargs)
+        except Exception as error:
+            raise self._left("which raises") from error
+        if is_literal(result) and foldable(args, kwargs):
+            return tx.wrap(result, None)
+        if self.source is None:
+            raise self._left("which keeps what it makes")
+        self.given[path] = tx.wrap(result, path)
+        return self.given[path]
+
+    def _without(self, path: CachedResult) -> Any:
+        """What the function makes if it cannot see what the frame has changed. By now it is known to change nothing itself."""
+        try:
+            return self.real.__wrapped__(*path.args, **dict(path.kwargs))
+        except Exception as error:
+            raise self._left("which raises") from error
+
+    def _left(self, why: str) -> GraphBreak:
+        return GraphBreak("unknown-call", f"{self.describe()}, {why},")
+
+    def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
+        """The path to what it gives for known arguments."""
+        known, named = tuple(real(tx, a) for a in args), tuple((name, real(tx, a)) for name, a in kwargs.items())
+        return CachedResult(self.source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
+
+    def _interpreted(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the function gives now. It may do nothing but that."""
+        if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
+            raise self._left("which keeps its arguments")
+        calls = tx.graph.mark()
+        try:
+            with tx.effects.only_its_own(self._left("which does something once")):
+                result = look_at_items(tx, self.inner.call(tx, args, kwargs))
+        except ObservedException as error:
+            raise self._left("which raises") from error
+        if tx.graph.mark() > calls:
+            raise self._left("which keeps what it makes")
+        if not any(map(varies, (*args, *kwargs.values()))):
+            return result
+        kept = kept_back(tx, result)
+        if kept is None:
+            raise self._left("which keeps what it makes")
+        return kept
+
+
+class CachedContainer(Value):
+    """A container that a cache keeps, of a call that is known to the run alone: it may be read here, and that is all."""
+
+    __slots__ = ()
+
+    def snapshot(self) -> Any:
+        """Asked for before each change."""
+        raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
+
+    def same(self, other: Value) -> bool:
+        if isinstance(other, CachedContainer) and other is not self:
+            raise self.unsupported("that a cache keeps, and another: whether they are one")
+        return super().same(other)
+
+
+class CachedList(CachedContainer, ListValue):
+    __slots__ = ()
+
+
+class CachedDict(CachedContainer, DictValue):
+    __slots__ = ()
+
+
+def look_at_items(tx: TraceContext, value: Value) -> Value:
+    """A value, its items looked at."""
+    value = tx.look(value)
+    for item in value.all(tx) if isinstance(value, TupleValue) else ():
+        look_at_items(tx, item)
+    return value
+
+
+def is_known(tx: TraceContext, arg: Value) -> bool:
+    """Whether an argument is a literal, or an object that was there and is equal to itself alone."""
+    if arg.is_constant():
+        return not varies(arg)
+    if isinstance(arg, TupleValue):
+        return arg.cls is tuple and all(is_known(tx, item) for item in arg.items)
+    cls = arg.python_type()
+    alone = lookup(cls, "__hash__")[1] is object.__hash__ and lookup(cls, "__eq__")[1] is object.__eq__
+    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.real(arg) is not None
+
+
+def real(tx: TraceContext, arg: Value) -> Any:
+    """A known argument itself; another object takes other code."""
+    if arg.is_constant():
+        return arg.constant()
+    if isinstance(arg, TupleValue):
+        return tuple(real(tx, item) for item in arg.items)
+    found = tx.real(arg)
+    tx.guard(arg.source, Kind.IS, found)
+    return found
+
+
+def varies(value: Value) -> bool:
+    """Whether there are numbers in it that vary between calls."""
+    return any(map(varies, value.items)) if isinstance(value, TupleValue) else isinstance(value, SymbolicNumber)
+
+
+def kept_back(tx: TraceContext, result: Value) -> Value | None:
+    """A result of which the program may not tell whether it is the one that the cache keeps; None if it could."""
+    if result.is_constant():
+        return result
+    if isinstance(result, TupleValue | ListValue) and result.source is None:
+        items = [kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None]
+        if len(items) == len(result.items):
+            return TupleValue(items, None, result.cls) if isinstance(result, TupleValue) else CachedList(items)
+    if isinstance(result, DictValue) and result.cls is dict and result.real is None:
+        pairs = [(key, kept_back(tx, item)) for key, item in result.pairs(tx)]
+        entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}
+        return CachedDict(entries) if len(entries) == len(pairs) else None
+    return None
+
+
+def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
+    """Whether a new value is of the same class and content as an object, all the way down."""
+    value = tx.look(value)
+    if varies(value) or value.python_type() is not type(found):
+        return False
+    if value.is_constant():
+        return same_constant(value.constant(), found)
+    if isinstance(value, TupleValue | ListValue):
+        return len(value.items) == len(found) and all(is_alike(tx, *pair) for pair in zip(value.items, found, strict=True))
+    if isinstance(value, DictValue) and value.cls is dict:
+        pairs = zip(value.pairs(tx), found.items(), strict=True)
+        return len(value.whole(tx)) == len(found) and all(is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True))
+    if isinstance(value, UserObject) and value.base is None and value.real is None:
+        own = instance_dict(found)
+        if own is None or not has_no_slots(value.cls) or value.names(tx) != list(own):
+            return False
+        return all(is_alike(tx, attribute, own[name]) for name in own if (attribute := value.own_attribute(tx, name)) is not None)
+    return False
+
+
+def has_no_slots(cls: type) -> bool:
+    """Whether what an object of a class holds is all in its dictionary."""
+    return not any(isinstance(raw, types.MemberDescriptorType) for owner in cls.__mro__ for raw in vars(owner).values())

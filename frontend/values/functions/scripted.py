@@ -1,0 +1,41 @@
+"""Functions that torch.jit.script has translated: their Python is looked into, which computes the same."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....errors import GraphBreak
+from ..base import Call, Value
+from ..objects.user_object import UserObject
+from ..tensor.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+def python_of(obj: Any) -> types.FunctionType | None:
+    """What was scripted. None for a traced function, whose trace may say less than its Python, and for one that asks where it runs."""
+    inner = getattr(obj, "_torchdynamo_inline", None)  # torch.jit's own mark, for compilers
+    if not isinstance(inner, types.FunctionType) or "is_scripting" in inner.__code__.co_names:
+        return None
+    scripted = torch.jit._state._try_get_jit_cached_function(inner)
+    return inner if scripted is not None and scripted.qualified_name == obj.qualified_name else None
+
+
+class ScriptedFunction(UserObject):
+    __slots__ = ()
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        inner = python_of(self.real)
+        if inner is None or not self.accepts(args, kwargs):
+            raise GraphBreak("unknown-call", f"TorchScript's {self.real.name}")
+        return Call(tx.wrap(inner, None), args, kwargs)
+
+    def accepts(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
+        """Whether tensors stand where it takes tensors: it raises where its Python might not."""
+        declared = {one.name: str(one.type) for one in self.real.schema.arguments}
+        given = dict(zip(declared, args, strict=False)) | kwargs
+        return all(isinstance(value, TensorValue) if kind == "Tensor" else not isinstance(value, TensorValue) or "Tensor" in kind
+                   for name, kind in declared.items() if (value := given.get(name)) is not None)

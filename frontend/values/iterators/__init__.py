@@ -1,0 +1,1 @@
+"""Iterators, made in the trace or met there, and generators."""

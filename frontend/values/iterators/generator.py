@@ -1,0 +1,138 @@
+"""Generators made in the trace: a suspended interpretation, continued by next() and send()."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from ...pycode.features import CLOSE_RETURNS_VALUE
+from ..base import ObservedException, Value, unless_stopped
+from ..constant import Constant
+from ..objects.current_exception import HandledException
+from .iterator import Iterator
+
+if TYPE_CHECKING:
+    from ...tracing.interpreter import Interpreter
+    from ..context import TraceContext
+
+
+def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
+    """What becomes of a StopIteration that leaves a generator's body."""
+    raised = tx.throw(RuntimeError, "generator raised StopIteration")
+    for name in ("__cause__", "__context__"):
+        raised.value.attrs[name] = error  # type: ignore[attr-defined]
+    raised.value.attrs["__suppress_context__"] = Constant(True)  # type: ignore[attr-defined]
+    return raised
+
+
+class GeneratorValue(Iterator):
+    """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
+
+    __slots__ = ("frame", "finished", "started", "born", "names", "made_here")
+    cls = types.GeneratorType
+
+    def __init__(self, frame: Interpreter, born: int, names: tuple[str, str], made_here: bool) -> None:
+        super().__init__()
+        self.made_here = made_here  # by an instruction of a frame that runs step by step: nothing in C holds it between two of them
+        self.born = born  # the place that made it
+        self.names = names  # __name__ and __qualname__: those of its function when it was called
+        self.frame, self.finished, self.started = frame, False, False
+
+    def describe(self) -> str:
+        return f"generator {self.frame.decoded.code.co_qualname}"
+
+    def snapshot(self) -> Any:
+        return (self.frame.save(), self.finished, self.started)
+
+    def restore(self, state: Any) -> None:
+        saved, self.finished, self.started = state
+        self.frame.load(saved)
+
+    def send(self, tx: TraceContext, value: Value) -> Value:
+        """Runs to the next yield; raises ObservedException of StopIteration when the generator returns."""
+        self._refuse_running(tx)
+        if self.finished:
+            raise tx.throw(StopIteration)
+        if not self.started and not (value.is_constant() and value.constant() is None):
+            raise tx.throw(TypeError, "can't send non-None value to a just-started generator")
+        return self._go(tx, lambda: self.frame.resume(value if self.started else None))
+
+    def _refuse_running(self, tx: TraceContext) -> None:
+        """Raises where it is the generator's own body that asks it to go on."""
+        if tx.running(self):
+            raise tx.throw(ValueError, "generator already executing")
+
+    def _go(self, tx: TraceContext, run: Any) -> Value:
+        tx.effects.change(self)
+        around = tx.handled
+        opened = [item for item in self.frame.stack if isinstance(item, HandledException)]
+        if opened:  # the exceptions that it handles are its own: they come back with it, and go when it waits
+            opened[0].previous, tx.handled = around, opened[-1].current
+        try:
+            yielded, value = run()
+        except ObservedException as error:
+            self.finished, tx.handled = True, around
+            tx.ended(self)
+            if issubclass(error.cls, StopIteration):
+                raise stopped_inside(tx, error.value) from None
+            raise
+        self.started, tx.handled = True, around
+        if yielded:
+            tx.waits(self)
+            return value
+        self.finished = True
+        tx.ended(self)
+        raise tx.throw_value(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
+
+    def next(self, tx: TraceContext) -> Value | None:
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        return self.send(tx, Constant(None))
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "send":
+            return self.send(tx, args[0])
+        if name == "__next__":
+            return self.send(tx, Constant(None))
+        if name == "throw":
+            error = tx.exception(self._thrown(args))
+            self._refuse_running(tx)
+            if self.finished or not self.started:
+                self.finished = True
+                raise ObservedException(error)
+            return self._go(tx, lambda: self.frame.throw(error))
+        if name == "close":
+            return self._close(tx)
+        return super().method(tx, name, args, kwargs)
+
+    def _thrown(self, args: list[Value]) -> Value:
+        """Of throw(value) and throw(type, value, traceback) what is thrown."""
+        if len(args) == 1 or (args[1].is_constant() and args[1].constant() is None):
+            return args[0]
+        if not issubclass(args[1].python_type(), BaseException):
+            raise self.unsupported("throw() with the argument of an exception")
+        return args[1]
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("send", "throw", "close", "__next__", "__iter__"):
+            return tx.bound(self, name)
+        if name in ("__name__", "__qualname__"):
+            return Constant(self.names[name == "__qualname__"])
+        return super().attribute(tx, name)
+
+    def _close(self, tx: TraceContext) -> Value:
+        self._refuse_running(tx)
+        if self.started and not self.finished:
+            try:
+                self._go(tx, lambda: self.frame.throw(tx.exception(tx.wrap(GeneratorExit, None))))
+            except ObservedException as error:
+                if error.cls not in (GeneratorExit, StopIteration):
+                    raise
+                returned = getattr(error.value, "args", [])
+                if error.cls is StopIteration and returned and CLOSE_RETURNS_VALUE:
+                    self.finished = True
+                    return returned[0]
+            else:
+                raise tx.throw(RuntimeError, "generator ignored GeneratorExit")
+        self.finished = True
+        return Constant(None)

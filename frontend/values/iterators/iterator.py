@@ -1,0 +1,305 @@
+"""Iterators over values whose items are known: sequences, ranges, zip, enumerate, map, filter, chained."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Source
+from ..base import ObservedException, Value, unless_stopped
+from ..constant import Constant
+from ..mutable import Mutable
+from ..registry import method, method_of
+
+if TYPE_CHECKING:
+    from ..containers.sequence import Sequence
+    from ..context import TraceContext
+
+
+class Iterator(Mutable):
+    """An object that is its own iterator. `moves`: the attributes that moving it changes; their lists are copied to be put back."""
+
+    __slots__ = ()
+    cls: type = object
+    moves: tuple[str, ...] = ()
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        state = (getattr(self, name) for name in self.moves)
+        return tuple(list(part) if type(part) is list else part for part in state)
+
+    def restore(self, state: Any) -> None:
+        for name, part in zip(self.moves, state, strict=True):
+            setattr(self, name, part)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return self
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        cls = self.python_type()
+        if name == "__class__":
+            return tx.wrap(cls, None)
+        if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
+            return tx.bound(self, name)
+        if cls is not object and not hasattr(cls, name):
+            raise tx.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        return super().attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(self.python_type(), name)
+        if name in ("__next__", "__iter__") or handler is not None:
+            if args or kwargs:
+                raise self.unsupported(f"method {name} with these arguments")
+            if handler is not None:
+                return handler(tx, self)
+            if name == "__iter__":
+                return self
+            return self.advance(tx)
+        return super().method(tx, name, args, kwargs)
+
+
+class SequenceIterator(Iterator):
+    """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython does."""
+
+    __slots__ = ("sequence", "index", "step")
+    moves = ("index",)
+
+    def __init__(self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.sequence, self.index, self.step = sequence, index, step
+
+    def python_type(self) -> type:
+        walked: Any = [] if issubclass(self.sequence.cls, list) else ()
+        return type(iter(walked)) if self.step == 1 else type(reversed(walked))
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not 0 <= self.index < len(self.sequence.items):
+            if self.index >= 0:  # from now on it is exhausted, whatever the sequence gets
+                tx.effects.change(self)
+                self.index = -1
+            return None
+        tx.effects.change(self)
+        item = self.sequence.at(tx, self.index)
+        self.index += self.step
+        return item
+
+
+class RangeIterator(Iterator):
+    """iter(range): the range of what is still to come."""
+
+    __slots__ = ("rest",)
+    cls = type(iter(range(0)))
+    moves = ("rest",)
+
+    def __init__(self, rest: range, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.rest = rest
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not self.rest:
+            return None
+        tx.effects.change(self)
+        first, self.rest = self.rest[0], self.rest[1:]
+        return Constant(first)
+
+
+class ListedIterator(Iterator):
+    """An iterator whose remaining items are all known (dictionary views, sets)."""
+
+    __slots__ = ("rest", "cls")
+    moves = ("rest",)
+
+    def __init__(self, rest: list[Value], cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.rest, self.cls = rest, cls
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not self.rest:
+            return None
+        tx.effects.change(self)
+        return tx.look(self.rest.pop(0))
+
+
+class Enumerate(Iterator):
+    """enumerate(inner, index)."""
+
+    __slots__ = ("inner", "index")
+    cls = enumerate
+    moves = ("index",)
+
+    def __init__(self, inner: Value, index: int) -> None:
+        super().__init__()
+        self.inner, self.index = inner, index
+
+    def next(self, tx: TraceContext) -> Value | None:
+        item = self.inner.next(tx)
+        if item is None:
+            return None
+        tx.effects.change(self)
+        self.index += 1
+        return tx.build_tuple([Constant(self.index - 1), item])
+
+
+class Zip(Iterator):
+    """zip(*inners, strict=strict). Like map and filter it has no state but that of its inner iterators."""
+
+    __slots__ = ("inners", "strict")
+    cls = zip
+
+    def __init__(self, inners: list[Value], strict: bool, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.inners, self.strict = inners, strict
+
+    def next(self, tx: TraceContext) -> Value | None:
+        items: list[Value] = []
+        for inner in self.inners:
+            item = inner.next(tx)
+            if item is None:
+                self._ends_together(tx, len(items))
+                return None
+            items.append(item)
+        return tx.build_tuple(items) if items else None
+
+    def _ends_together(self, tx: TraceContext, ended: int) -> None:
+        """The inner iterator of this number has ended, those before it have not: raises what strict=True asks for."""
+        if not self.strict:
+            return
+        if ended:
+            raise tx.throw(ValueError, f"zip() argument {ended + 1} is shorter than argument{those_before(ended)}")
+        for number, other in enumerate(self.inners[1:], 1):
+            if other.next(tx) is not None:
+                raise tx.throw(ValueError, f"zip() argument {number + 1} is longer than argument{those_before(number)}")
+
+
+def those_before(number: int) -> str:
+    return " 1" if number == 1 else f"s 1-{number}"
+
+
+class Map(Iterator):
+    """map(function, *inners)."""
+
+    __slots__ = ("function", "inners")
+    cls = map
+
+    def __init__(self, function: Value, inners: list[Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.inners = function, inners
+
+    def next(self, tx: TraceContext) -> Value | None:
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        items = [tx.look(inner.advance(tx)) for inner in self.inners]
+        return self.function.call(tx, items, {})
+
+
+class Filter(Iterator):
+    """filter(function or None, inner)."""
+
+    __slots__ = ("function", "inner")
+    cls = filter
+
+    def __init__(self, function: Value, inner: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.inner = function, inner
+
+    def next(self, tx: TraceContext) -> Value | None:
+        by_truth = self.function.is_constant() and self.function.constant() is None
+        while (item := self.inner.next(tx)) is not None:
+            item = tx.look(item)
+            kept = item if by_truth else self.function.call(tx, [item], {})
+            if kept.truth(tx):
+                return item
+        return None
+
+
+class CallIterator(Iterator):
+    """iter(function, sentinel)."""
+
+    __slots__ = ("function", "sentinel", "exhausted")
+    cls = type(iter(int, 1))
+    moves = ("exhausted",)
+
+    def __init__(self, function: Value, sentinel: Value) -> None:
+        super().__init__()
+        self.function, self.sentinel, self.exhausted = function, sentinel, False
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.exhausted:
+            return None
+        try:
+            item = self.function.call(tx, [], {})
+            if not tx.equal(self.sentinel, item):
+                return item
+        except ObservedException as error:
+            if not issubclass(error.cls, StopIteration):
+                raise
+        tx.effects.change(self)
+        self.exhausted = True
+        return None
+
+
+class _Indexed:
+    def __getitem__(self, index: int) -> int:
+        raise IndexError
+
+
+class ItemIterator(Iterator):
+    """iter() of an object that has __getitem__ only."""
+
+    __slots__ = ("of", "index")
+    cls = type(iter(_Indexed()))
+    moves = ("index",)
+    step = 1
+
+    def __init__(self, of: Value) -> None:
+        super().__init__()
+        self.of, self.index = of, 0
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.index < 0:
+            return None
+        tx.effects.change(self)
+        try:
+            item = self.of.item(tx, Constant(self.index))
+        except ObservedException as error:
+            if error.cls not in (IndexError, StopIteration):
+                raise
+            self.index = -1
+            return None
+        self.index += self.step
+        return item
+
+
+class BackwardItems(ItemIterator):
+    """reversed() of an object that has __len__ and __getitem__ only."""
+
+    __slots__ = ("born",)
+    cls = reversed
+    step = -1
+
+    def __init__(self, tx: TraceContext, of: Value) -> None:
+        super().__init__(of)
+        self.index = of.length(tx).constant() - 1
+        self.born = tx.place()
+
+
+def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
+    """All that an iterator still gives, or the first of it."""
+    items: list[Value] = []
+    while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
+        items.append(tx.look(item))
+        tx.count_instruction()  # some have no end
+    return items
+
+
+@method(type(iter([])), "__length_hint__")
+@method(type(iter(())), "__length_hint__")
+def sequence_iterator_hint(tx: TraceContext, self: Iterator) -> Value:
+    if not isinstance(self, SequenceIterator):
+        raise self.unsupported("__length_hint__")
+    return Constant(max(0, len(self.sequence.items) - self.index) if self.index >= 0 else 0)

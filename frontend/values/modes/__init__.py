@@ -1,0 +1,1 @@
+"""Context managers that change how torch runs: grad modes, autocast, torch.func's levels, profiler ranges."""

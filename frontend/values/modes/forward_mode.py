@@ -1,0 +1,48 @@
+"""The manager that switches derivatives in forward mode on: made entered, as torch's is; it lives inside a level of torch.func."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.autograd import forward_ad
+
+from ..base import Value
+from ..constant import Constant
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class ForwardMode(Value):
+    """torch.autograd.forward_ad._set_fwd_grad_enabled(mode). Not kept across a break, which is made before the level instead."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+
+    def python_type(self) -> type:
+        return forward_ad._set_fwd_grad_enabled
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("__enter__", "__exit__"):
+            return ForwardModeMethod(self, name)
+        raise self.unsupported(f"attribute {name}")
+
+
+class ForwardModeMethod(Value):
+    """Its __enter__, which does nothing, or __exit__."""
+
+    __slots__ = ("born", "name", "of")
+
+    def __init__(self, of: ForwardMode, name: str) -> None:
+        super().__init__()
+        self.of, self.born, self.name = of, of.born, name
+
+    def python_type(self) -> type:
+        return type(self.python_type)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name == "__exit__":
+            tx.modes.leave_level(tx, "forward")
+        return Constant(None)

@@ -1,0 +1,371 @@
+"""Context managers that change torch's modes: entered in the trace and in the graph, entered for real at a break."""
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._functorch import predispatch
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
+from ..base import Value
+from ..constant import Constant
+from ..mutable import Mutable
+from ..registry import wraps
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class ModeManager(Mutable):
+    """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an existing one (`real`).
+    `saved` is the state that entering it found, or the node that entered it, and the grad mode then (None before and after). `prev` is what
+    torch.set_grad_enabled, which switches when it is made, found then."""
+
+    __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
+
+    def __init__(self, cls: type, arguments: list[Any], keywords: dict[str, Any], source: Source | None = None, real: Any = None) -> None:
+        super().__init__(source)
+        self.cls, self.arguments, self.keywords, self.real = cls, arguments, keywords, real
+        self.saved: Any = None
+        self.prev: bool | None = None
+        self.last: bool | None = None  # what entering it last found, for an existing one: it shows as its `prev`
+
+    def python_type(self) -> type:
+        return self.cls if self.real is None else type(self.real)
+
+    def snapshot(self) -> Any:
+        return self.saved, self.last
+
+    def restore(self, state: Any) -> None:
+        self.saved, self.last = state
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("__enter__", "__exit__", "clone"):
+            return ManagerMethod(self, name)
+        if name == "__class__":
+            return tx.wrap(self.python_type(), None)
+        raise self.unsupported(f"attribute {name}")
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.source is not None or len(args) != 1 or args[0].python_type() is not types.FunctionType:
+            raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator")
+        return tx.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
+
+    def clone(self, tx: TraceContext) -> Value:
+        """manager.clone(): one like it, not entered."""
+        if self.cls in AUTOCASTS:
+            raise self.unsupported("method clone")
+        made = ModeManager(self.cls, self.arguments, self.keywords)
+        if self.cls is torch.set_grad_enabled:
+            made.switch(tx)
+        return made
+
+    def switch(self, tx: TraceContext) -> None:
+        """What making a torch.set_grad_enabled does."""
+        self.prev = torch.is_grad_enabled()
+        tx.modes.set_grad(tx, GRAD_MODES[self.cls](self.arguments, self.keywords))
+
+    def enter(self, tx: TraceContext) -> Value:
+        tx.effects.change(self)
+        grad = torch.is_grad_enabled()
+        found = tx.modes.enter(tx, self.cls, self.arguments, self.keywords)
+        self.saved = (found if self.prev is None else self.prev, grad)
+        self.last = found if self.cls in GRAD_MODES else None
+        tx.modes.open.append(self)
+        return Constant(None)
+
+    def exit(self, tx: TraceContext) -> Value:
+        if self.real is not None and self.saved is None and not tx.modes.open:  # entered before the frame, or before a break
+            tx.modes.leave_existing(tx, self)
+            return Constant(None)
+        if not tx.modes.open or tx.modes.open[-1] is not self:
+            raise GraphBreak("unsupported-value", f"{self.cls.__name__} left out of order")
+        tx.effects.change(self)
+        tx.modes.open.pop()
+        tx.modes.leave(tx, self.cls, self.saved[0])
+        self.saved = None
+        return Constant(None)
+
+
+class ManagerMethod(Value):
+    """manager.__enter__, manager.__exit__ or manager.clone."""
+
+    __slots__ = ("manager", "name")
+
+    def __init__(self, manager: ModeManager, name: str) -> None:
+        super().__init__()
+        self.manager, self.name = manager, name
+
+    def python_type(self) -> type:
+        return type(self.python_type)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        found = getattr(self.manager.cls, self.name)
+        if not hasattr(found, name):
+            raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+        return tx.wrap(getattr(found, name), None)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name == "clone":
+            return self.manager.clone(tx)
+        return self.manager.enter(tx) if self.name == "__enter__" else self.manager.exit(tx)
+
+
+class NullManager(Value):
+    """contextlib.nullcontext(result)."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Value) -> None:
+        super().__init__()
+        self.result = result
+
+    def python_type(self) -> type:
+        return contextlib.nullcontext
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("__enter__", "__exit__"):
+            return NullMethod(self, name)
+        raise self.unsupported(f"attribute {name}")
+
+
+class NullMethod(Value):
+    """nullcontext.__enter__ or .__exit__."""
+
+    __slots__ = ("manager", "name")
+
+    def __init__(self, manager: NullManager, name: str) -> None:
+        super().__init__()
+        self.manager, self.name = manager, name
+
+    def python_type(self) -> type:
+        return type(self.python_type)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.manager.result if self.name == "__enter__" else Constant(None)
+
+
+class Modes:
+    """torch's modes while a frame is traced: changed for real (fake tensors must see them), mirrored in the graph, put
+    back when the capture ends. `open` are the managers entered and not left, outermost first; `left` those that were
+    entered before the capture began and left in it."""
+
+    def __init__(self) -> None:
+        self.open: list[ModeManager] = []
+        self.left: list[ModeManager] = []
+        self.grad_at_start = torch.is_grad_enabled()
+        self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where that has to be said
+        self.places: list[int] = []  # of the levels of torch.func opened so far, outermost first
+        self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
+        self.cleanups: list[tuple[str, Any, Any]] = []  # what was entered for real while tracing: kind, object, node
+
+    def enter(self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        if cls in GRAD_MODES:
+            before = torch.is_grad_enabled()
+            self.set_grad(tx, GRAD_MODES[cls](arguments, keywords))
+            return before
+        if cls is torch.inference_mode:
+            enabled = bool({**dict(zip(("mode",), arguments, strict=False)), **keywords}.get("mode", True))
+            node = tx.graph.raw_call(grad_mode._enter_inference_mode, (enabled,))
+            real = grad_mode._enter_inference_mode(enabled)
+            self.cleanups.append(("inference", real, node))
+            return node
+        node = tx.graph.raw_call(autocast_mode._enter_autocast, autocast_arguments(cls, arguments, keywords))
+        real = autocast_mode._enter_autocast(*autocast_arguments(cls, arguments, keywords))
+        self.cleanups.append(("autocast", real, node))
+        return node
+
+    def leave(self, tx: TraceContext, cls: type, saved: Any) -> None:
+        if cls in GRAD_MODES:
+            self.set_grad(tx, saved)
+            return
+        self._undo(self.cleanups.pop(), tx)
+
+    def leave_existing(self, tx: TraceContext, manager: ModeManager) -> None:
+        """Leaves a manager that was entered before the capture began: the state that it found then comes back."""
+        source, real = manager.source, manager.real
+        names = FOUND[manager.cls]
+        if any(not hasattr(real, name) for name in names):
+            raise GraphBreak("unsupported-value", f"{manager.describe()} that was not entered")
+        found = [getattr(real, name) for name in names]
+        for name, value in zip(names, found, strict=True):
+            tx.guard(AttrSource(source, name), Kind.EQUALS, value)
+        if manager.cls in GRAD_MODES:
+            self.set_grad(tx, found[0])
+        elif manager.cls is torch.inference_mode:
+            self.enter(tx, torch.inference_mode, found[:1], {})
+            self.set_grad(tx, found[1])
+        else:
+            self.enter(tx, torch.autocast, [manager.arguments[0], *found], {})
+        self.left.append(manager)
+
+    def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
+        """Opens a level of torch.func (of LEVELS), here and in the graph; its number."""
+        del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
+        self.places.append(tx.root_place())
+        node = tx.graph.raw_call(LEVELS[what], arguments)
+        level = LEVELS[what](*arguments)
+        self.cleanups.append((what, level, node if what == "forward" else level))  # the graph may find another mode
+        return level
+
+    def place_outside(self) -> int | None:
+        """Where the root frame was when the outermost level that is open was opened: Python cannot go on inside of one."""
+        return self.places[0] if any(what in LEVELS for what, _, _ in self.cleanups) else None
+
+    def leave_level(self, tx: TraceContext, what: str) -> None:
+        if not self.cleanups or self.cleanups[-1][0] != what:
+            raise GraphBreak("unsupported-value", f"a level of torch.func.{what} left out of order")
+        self._undo(self.cleanups.pop(), tx)
+
+    def _undo(self, cleanup: tuple[str, Any, Any], tx: TraceContext | None) -> None:
+        """Leaves what was entered for real, in the graph too when a context is given."""
+        what, real, node = cleanup
+        UNDO[what](real)
+        if tx is not None:
+            tx.graph.raw_call(UNDO[what], (node,))
+
+    def set_grad(self, tx: TraceContext, enabled: bool) -> None:
+        if torch.is_grad_enabled() != enabled:
+            tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
+            torch._C._set_grad_enabled(enabled)
+
+    def mark(self) -> tuple[int, int, int, bool]:
+        """A point to roll back to."""
+        return len(self.open), len(self.left), len(self.cleanups), torch.is_grad_enabled()
+
+    def rollback(self, mark: tuple[int, int, int, bool]) -> None:
+        """Takes back what was entered since; what was left since cannot be entered again."""
+        opened, left, entered, grad = mark
+        if len(self.open) < opened or len(self.cleanups) < entered:
+            raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
+        del self.open[opened:]
+        del self.left[left:]
+        while len(self.cleanups) > entered:
+            self._undo(self.cleanups.pop(), None)
+        torch._C._set_grad_enabled(grad)
+
+    def close(self, tx: TraceContext | None) -> None:
+        """Ends the capture: leaves what is open, in the graph too when a context is given."""
+        grad = torch.is_grad_enabled()
+        self.lasting_grad = None if grad == self.grad_at_start and not self.open else grad
+        while self.cleanups:
+            self._undo(self.cleanups.pop(), tx)
+        if torch.is_grad_enabled() != self.grad_at_start:
+            if tx is not None:
+                tx.graph.raw_call(torch._C._set_grad_enabled, (self.grad_at_start,))
+            torch._C._set_grad_enabled(self.grad_at_start)
+
+
+def _leave_vmap(level: int) -> None:
+    predispatch._vmap_decrement_nesting()
+
+
+def _leave_grad(level: int) -> None:
+    torch._C._functorch._grad_decrement_nesting()
+
+
+def _leave_jvp(level: int) -> None:
+    torch._C._functorch._jvp_decrement_nesting()
+
+
+def _leave_dual(level: int) -> None:
+    torch._C._exit_dual_level(level=level)
+
+
+def enter_forward_mode(enabled: bool) -> bool:
+    """Switches derivatives in forward mode; what they were."""
+    before = torch._C._is_fwd_grad_enabled()
+    torch._C._set_fwd_grad_enabled(enabled)
+    return before
+
+
+LEVELS = {
+    "vmap": predispatch._vmap_increment_nesting, "grad": torch._C._functorch._grad_increment_nesting,
+    "jvp": torch._C._functorch._jvp_increment_nesting, "dual": torch._C._enter_dual_level, "forward": enter_forward_mode,
+}  # fmt: skip
+UNDO = {
+    "inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_vmap, "grad": _leave_grad,
+    "jvp": _leave_jvp, "dual": _leave_dual, "forward": torch._C._set_fwd_grad_enabled,
+}  # fmt: skip
+
+MODE_SWITCHES = frozenset({
+    torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode, autocast_mode._enter_autocast,
+    autocast_mode._exit_autocast,
+})  # fmt: skip
+OUTER = ("_framejit_outer", "_framejit_outer_grad")  # where an inference_mode entered at a break keeps that mode, and grad mode, outside
+AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
+
+GRAD_MODES = {
+    torch.no_grad: lambda arguments, keywords: False,
+    torch.enable_grad: lambda arguments, keywords: True,
+    torch.set_grad_enabled: lambda arguments, keywords: bool([*arguments, *keywords.values()][0]),
+}
+AUTOCASTS = {
+    torch.autocast: None,
+    torch.amp.autocast_mode.autocast: None,
+    torch.cuda.amp.autocast: "cuda",
+    torch.cpu.amp.autocast: "cpu",
+}
+
+
+# Where a manager that was entered keeps the state it found.
+FOUND: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys(GRAD_MODES, ("prev",)), torch.inference_mode: OUTER, **dict.fromkeys(AUTOCASTS, AUTOCAST_FOUND),
+}  # fmt: skip
+
+
+def autocast_arguments(cls: type, arguments: list[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """(device_type, dtype, enabled, cache_enabled), as _enter_autocast takes them."""
+    names = ["device_type", "dtype", "enabled", "cache_enabled"]
+    if AUTOCASTS[cls] is not None:
+        names = ["enabled", "dtype", "cache_enabled"]
+    given = {"device_type": AUTOCASTS[cls], "dtype": None, "enabled": True, "cache_enabled": None}
+    given |= dict(zip(names, arguments, strict=False)) | keywords
+    return given["device_type"], given["dtype"], given["enabled"], given["cache_enabled"]
+
+
+def enter_for_real(manager: Any, grad: bool) -> None:
+    """Enters, at the end of a capture, a manager that the trace had entered symbolically, in the grad mode that it found."""
+    torch._C._set_grad_enabled(grad)
+    if type(manager) is torch.inference_mode:
+        for name, mode in zip(OUTER, (torch.is_inference_mode_enabled(), torch.is_grad_enabled()), strict=True):
+            setattr(manager, name, mode)
+    manager.__enter__()
+
+
+def leave_for_real(manager: Any) -> None:
+    """Leaves a manager that the trace had left symbolically."""
+    manager.__exit__(None, None, None)
+
+
+def set_grad_manager(mode: bool, prev: bool) -> torch.set_grad_enabled:
+    """A torch.set_grad_enabled as it was made when the mode was `prev`; making this one switches nothing."""
+    manager = object.__new__(torch.set_grad_enabled)
+    manager.mode, manager.prev = mode, prev
+    return manager
+
+
+# The arguments that make managers like an existing one: names of its attributes.
+SETTINGS: dict[type, tuple[str, ...]] = {
+    torch.no_grad: (), torch.enable_grad: (), torch.set_grad_enabled: ("mode",), torch.inference_mode: ("mode",),
+    **dict.fromkeys(AUTOCASTS, ("device", "fast_dtype", "_enabled", "_cache_enabled")),
+}  # fmt: skip
+
+
+@wraps(*SETTINGS)
+def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guard(source, Kind.TYPE, type(obj))
+    settings = [tx.wrap(getattr(obj, name), AttrSource(source, name)).constant() for name in SETTINGS[type(obj)]]
+    cls = torch.autocast if type(obj) in AUTOCASTS else type(obj)
+    return tx.remember(obj, ModeManager(cls, settings, {}, source, obj))

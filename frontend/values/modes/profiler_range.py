@@ -1,0 +1,60 @@
+"""What torch.profiler.record_function opens: a named range that only a profiler sees."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..base import Value
+
+
+class Annotation(Value):
+    """An open range. Where a break comes before its end it is opened there for real."""
+
+    __slots__ = ("name", "arguments")
+
+    def __init__(self, name: Value, arguments: Value) -> None:
+        super().__init__()
+        self.name, self.arguments = name, arguments
+
+    def python_type(self) -> type:
+        return torch.ScriptObject  # type: ignore[attr-defined]
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+
+class DispatchWithoutSubclasses(Value):
+    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. Not kept across a break, which is made
+    before it instead."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+
+    def python_type(self) -> type:
+        return torch._C.DisableTorchFunctionSubclass
+
+    def attribute(self, tx: Any, name: str) -> Value:
+        if name in ("__enter__", "__exit__"):
+            return Switch(self, 1 if name == "__enter__" else -1)
+        raise self.unsupported(f"attribute {name}")
+
+
+class Switch(Value):
+    """Its __enter__ or __exit__."""
+
+    __slots__ = ("of", "born", "more")
+
+    def __init__(self, of: DispatchWithoutSubclasses, more: int) -> None:
+        super().__init__()
+        self.of, self.born, self.more = of, of.born, more
+
+    def python_type(self) -> type:
+        return type(self.python_type)
+
+    def call(self, tx: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        tx.modes.subclasses_off += self.more
+        return tx.wrap(None, None)

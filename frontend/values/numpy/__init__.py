@@ -1,0 +1,1 @@
+"""NumPy's scalars and functions of scalars."""

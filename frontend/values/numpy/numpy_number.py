@@ -1,0 +1,74 @@
+"""numpy's scalars are literals, and its functions of literals are folded where they give a number. Arrays are Python's."""
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....errors import GraphBreak
+from ..base import ObservedException, Value
+from ..constant import LITERAL_TYPES, fold
+from ..functions.function import BuiltinValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+# Functions that do nothing but give a result; numpy.ufuncs are as harmless.
+FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean median min ndim prod round size sqrt std
+    sum var""".split()
+# What torch makes of the type of a number, not only of its value.
+TYPED_BY_DATA = frozenset({
+    torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.full, torch.full_like, torch.result_type,
+})  # fmt: skip
+
+
+def is_numpys(obj: Any) -> bool:
+    """Whether an object is a scalar of numpy's, or a function that is folded on literals."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and (isinstance(obj, numpy.number | numpy.bool_) or is_function(obj))
+
+
+@functools.cache
+def functions() -> frozenset[int]:
+    numpy = sys.modules["numpy"]
+    return frozenset(id(getattr(numpy, name)) for name in FUNCTIONS if hasattr(numpy, name))
+
+
+def is_function(obj: Any) -> bool:
+    return type(obj).__module__ == "numpy" and (type(obj).__name__ == "ufunc" or id(obj) in functions())
+
+
+def operand(number: Any) -> Any:
+    """The number that torch takes a scalar of numpy's for."""
+    if type(number).__name__ in ("bool", "bool_"):
+        raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")  # a number to some, a truth value to others
+    return number.item()
+
+
+class NumpyFunction(BuiltinValue):
+    """A function of numpy's."""
+
+    __slots__ = ()
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        def quietly(*args: Any, **kwargs: Any) -> Any:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                result = self.real(*args, **kwargs)
+            if told or not (type(result) in LITERAL_TYPES or (type(result).__module__ == "numpy" and is_numpys(result))):
+                raise NotFolded
+            return result
+
+        try:
+            return fold(tx, quietly, args, kwargs)
+        except ObservedException as error:
+            if error.cls is not NotFolded:
+                raise
+            raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}") from None
+
+
+class NotFolded(Exception):  # noqa: N818 - it steers
+    """A result that is no number, or one that came with a warning."""

@@ -1,0 +1,1 @@
+"""Instances of classes, classes, modules, exceptions and enumeration members."""

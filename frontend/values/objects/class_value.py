@@ -1,0 +1,368 @@
+"""Classes: attribute look-up along the method resolution order, and construction."""
+from __future__ import annotations
+
+import enum
+import functools
+import numbers
+import sys
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.native import UNBOUND
+from ....guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf
+from ..base import Call, Value
+from ..constant import fold, foldable
+from ..containers.sequence import Sequence, TupleValue
+from ..functions.function import MethodValue
+from ..registry import accepts, model_of
+from ..tensor.tensor import Identity
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+MISSING = object()
+HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
+
+
+def lookup(cls: type, name: str) -> tuple[type | None, Any]:
+    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING) for nothing."""
+    if cls.__mro__ is None:
+        raise GraphBreak("unsupported-value", "a class that is being made")
+    for owner in cls.__mro__:
+        found = owner.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return owner, found
+    return None, MISSING
+
+
+def class_source(cls: type) -> Source | None:
+    """The path to a class by its qualified name, if that really leads to it."""
+    module = sys.modules.get(cls.__module__)
+    if module is None:
+        return None
+    source: Source = ModuleSource(cls.__module__)
+    place: Any = module
+    for depth, part in enumerate(cls.__qualname__.split(".")):
+        names = getattr(place, "__dict__", None)
+        if not isinstance(names, dict | types.MappingProxyType) or part not in names:
+            return None
+        source = DictItem(InstanceDict(source) if depth == 0 else ClassDict(source), part)
+        place = names[part]
+    return source if place is cls else None
+
+
+def has_plain_names(names: Any) -> bool:
+    """Whether looking a name up in a dictionary calls nothing that the program defines: its keys are strings, no others."""
+    return set(map(type, names)) <= {str}
+
+
+def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
+    """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
+    by_name = tx.class_paths.get(id(cls), MISSING)
+    if by_name is MISSING:
+        if not is_plainly_named(cls):
+            raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
+        by_name = tx.class_paths[id(cls)] = class_source(cls)
+        tx.guard(by_name, Kind.IS, cls)
+    return path if by_name is None else by_name
+
+
+def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
+    """Remembers how a class was met that its name does not lead to: its instances may be made without a path of their own."""
+    if path is not None and id(cls) not in tx.class_paths and is_plainly_named(cls) and class_source(cls) is None:
+        tx.class_paths[id(cls)] = path
+
+
+def is_plainly_named(cls: type) -> bool:
+    """Whether looking up a class's attributes calls nothing that the program defines."""
+    return all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ())
+
+
+def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None) -> Any:
+    """The value that the traced program stored under a name of a class, if that is what the class has there now; else MISSING. `path`:
+    one to the class, should its name not lead to it."""
+    if not tx.effects.globals:
+        return MISSING
+    deleted = False
+    for place, owner in enumerate(cls.__mro__):
+        stored = tx.effects.globals.get((id(owner), name))
+        if stored is not None and stored[1] is not None:
+            _rely_on_bases(tx, cls, name, path, place)
+            return stored[1]
+        deleted = deleted or stored is not None
+        if name in owner.__dict__:
+            break
+    else:
+        return MISSING
+    if deleted:
+        raise GraphBreak("unsupported-value", f"attribute {name} of a class that it was deleted from")
+    return MISSING
+
+
+def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, count: int) -> None:
+    """The first `count` classes of the method resolution order have nothing under a name."""
+    of = class_path(tx, cls, path) if count else None
+    for place, owner in enumerate(cls.__mro__[:count]):
+        if of is None:
+            raise GraphBreak("unsupported-value", f"attribute {name}, stored in a base of a class that no path leads to")
+        if (id(owner), name) not in tx.effects.globals:
+            tx.guard(ClassDict(MroItem(of, place) if place else of), Kind.ABSENT, name)
+
+
+def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
+    """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
+    of = class_path(tx, cls, path)
+    owner, raw = lookup(cls, name)
+    if stored_in_class(tx, cls, name, path) is not MISSING:
+        raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
+    source = of and ClassAttribute(of, name)
+    if owner is None:
+        tx.guard(source, Kind.IS, UNBOUND)
+        return MISSING, None
+    return raw, source
+
+
+CLASSMETHODS_BIND = classmethod(property(lambda cls: cls)).__get__(None, int) is int  # type: ignore[comparison-overlap] # 3.9 to 3.12
+
+
+def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:
+    """raw.__get__(receiver, cls) for an attribute found in a class, for methods and what is no descriptor."""
+    kind = type(raw)
+    if kind is types.FunctionType:
+        return MethodValue(receiver, tx.wrap(raw, source))
+    if kind is classmethod:
+        inner, path = raw.__func__, tx.attr_source(source, "__func__")
+        if CLASSMETHODS_BIND and type(inner) is not types.FunctionType and hasattr(type(inner), "__get__"):
+            return bind(tx, inner, cls, cls, path)
+        return MethodValue(cls, tx.wrap(inner, path))
+    if kind is staticmethod:
+        return tx.wrap(raw.__func__, tx.attr_source(source, "__func__"))
+    if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):
+        return MethodValue(receiver, tx.wrap(raw, source))
+    if kind is types.ClassMethodDescriptorType:
+        return MethodValue(cls, tx.wrap(raw, None))
+    if kind is property:
+        if raw.fget is None:
+            raise property_error(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
+        return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
+    if hasattr(kind, "__get__"):
+        if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
+            raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
+        return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
+    return tx.wrap_held(raw, source)
+
+
+def property_error(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
+    """What a property without the function that is asked for raises: said by itself, of an object whose class has the same name."""
+    if type(raw) is not property:
+        return GraphBreak("exception-leaves", "AttributeError of a property")
+    alike = type(cls.__name__, (), {"__qualname__": cls.__qualname__, "__module__": cls.__module__})
+    try:
+        use(alike())
+    except AttributeError as error:
+        return tx.throw(AttributeError, *error.args)
+    return GraphBreak("exception-leaves", "AttributeError of a property")
+
+
+def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:
+    """A property's fget, fset or fdel."""
+    if source is not None and type(raw) is property:
+        tx.guard(source, Kind.TYPE, property)
+    return tx.wrap(getattr(raw, part), tx.attr_source(source, part))
+
+
+class ClassValue(Value):
+    """A class."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return type(self.cls)
+
+    def describe(self) -> str:
+        return f"class {self.cls.__qualname__}"
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.cls
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.cls
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def same(self, other: Value) -> bool:
+        return isinstance(other, ClassValue) and self.cls is other.cls
+
+    def path(self, tx: TraceContext) -> Source | None:
+        return self.source if self.source is not None else class_source(self.cls)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
+            return tx.wrap(type.__getattribute__(self.cls, name), tx.attr_source(self.path(tx), name))
+        stored = stored_in_class(tx, self.cls, name, self.path(tx))
+        if stored is not MISSING:
+            return stored
+        meta, first = lookup(type(self.cls), name)
+        if meta is type and isinstance(first, types.GetSetDescriptorType) and name not in vars(self.cls):
+            raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
+        if meta not in (None, type) and hasattr(type(first), "__set__"):
+            raw, source = raw_attribute(tx, type(self.cls), name, None)
+            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+        raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
+        if raw is MISSING:
+            if meta is None:
+                raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+            raw, source = raw_attribute(tx, type(self.cls), name, None)
+            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+        if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
+            return tx.wrap(raw, source)
+        if isinstance(self.cls, enum.EnumMeta) and isinstance(getattr(self.cls, name, None), self.cls):
+            return tx.wrap(getattr(self.cls, name), None)
+        if isinstance(raw, classmethod | staticmethod):
+            return bind(tx, raw, self, self, source)
+        if isinstance(raw, types.ClassMethodDescriptorType) or (name == "__new__"):
+            return tx.wrap(getattr(self.cls, name), None)
+        if hasattr(type(raw), "__get__") and not isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType | property):
+            if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
+                raise self.unsupported(f"attribute {name}")
+            return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
+        return tx.wrap_held(raw, source)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if not self._holds_plainly(tx, name) or hasattr(value.python_type(), "__get__"):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        tx.effects.set_global(self.cls, name, value)
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        stored = tx.effects.globals.get((id(self.cls), name))
+        bound = stored[1] is not None if stored is not None else name in self.cls.__dict__
+        path = class_path(tx, self.cls, self.source)
+        if not bound or path is None or not self._holds_plainly(tx, name):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        tx.guard(ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name)
+        tx.effects.set_global(self.cls, name, None)
+
+    def _holds_plainly(self, tx: TraceContext, name: str) -> bool:
+        """Whether what the class has under a name, if anything, is just a value, and storing another one does no more than that."""
+        meta = type(self.cls)
+        if meta.__setattr__ is not type.__setattr__ or meta.__delattr__ is not type.__delattr__ or name.startswith("__"):
+            return False
+        if self.cls.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) != HEAP_TYPE or lookup(meta, name)[0] is not None:
+            return False
+        if (id(self.cls), name) in tx.effects.globals or stored_in_class(tx, self.cls, name, self.path(tx)) is not MISSING:
+            return True
+        raw, _ = raw_attribute(tx, self.cls, name, self.path(tx))
+        return raw is MISSING or not hasattr(type(raw), "__get__")
+
+    def of_metaclass(self, tx: TraceContext, name: str) -> Value | None:
+        """A special method that the class's own class defines in Python, bound."""
+        by_python = type(lookup(type(self.cls), name)[1]) is types.FunctionType and not isinstance(self.cls, enum.EnumMeta)
+        return tx.class_method(self, type(self.cls), name) if by_python else None
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        found = self.of_metaclass(tx, "__getitem__")
+        if found is not None:
+            return found.call(tx, [key], {})
+        if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
+            return fold(tx, lambda cls, name: cls[name], [self, key], {})
+        if hasattr(self.cls, "__class_getitem__"):
+            return tx.wrap(self.cls[python_object(tx, key)], None)  # an annotation: list[int], Callable[[int], int]
+        return super().item(tx, key)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        if isinstance(self.cls, enum.EnumMeta):
+            return tx.wrap(list(self.cls), None).iterator(tx)
+        found = self.of_metaclass(tx, "__iter__")
+        return super().iterator(tx) if found is None else found.call(tx, [], {})
+
+    def length(self, tx: TraceContext) -> Value:
+        if isinstance(self.cls, enum.EnumMeta):
+            return tx.wrap(len(self.cls), None)
+        found = self.of_metaclass(tx, "__len__")
+        return super().length(tx) if found is None else found.call(tx, [], {})
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        if isinstance(self.cls, enum.EnumMeta) and item.is_constant():
+            return fold(tx, lambda cls, other: other in cls, [self, item], {})
+        return super().contains(tx, item)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        model = model_of(self.cls)
+        if model is not None:
+            if not accepts(model, len(args) + 1, kwargs):
+                raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+            return model(tx, *args, **kwargs)
+        if isinstance(self.cls, enum.EnumMeta) or (is_number_of_numpys(self.cls) and foldable(args, kwargs)):
+            return fold(tx, self.cls, args, kwargs)
+        if is_named_tuple(self.cls):
+            return self._named_tuple(tx, args, kwargs)
+        if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
+            return tx.wrap(dict, None).call(tx, args, kwargs)
+        of_metaclass = self.of_metaclass(tx, "__call__")
+        if of_metaclass is not None and not tx.is_plain_metaclass(type(self.cls)):
+            return of_metaclass.call(tx, args, kwargs)
+        if not self.is_constructed(tx):
+            raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
+        return tx.construct(self, args, kwargs)
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+        if type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType or model_of(self.cls) is not None:
+            return None
+        found = None if tx.is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
+        return None if found is None else Call(found, args, kwargs)
+
+    def is_constructed(self, tx: TraceContext) -> bool:
+        """Whether a call of it is __new__, then __init__."""
+        if is_named_tuple(self.cls) or isinstance(self.cls, enum.EnumMeta):
+            return False
+        if model_of(self.cls) is not None or is_number_of_numpys(self.cls):
+            return False
+        return type(self.cls).__call__ is type.__call__ or tx.is_plain_metaclass(type(self.cls))
+
+    def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        fields = self.cls._fields  # type: ignore[attr-defined]
+        given = dict(zip(fields, args, strict=False)) | kwargs
+        for name, default in self.cls._field_defaults.items():  # type: ignore[attr-defined]
+            given.setdefault(name, tx.wrap(default, None))
+        if set(given) != set(fields) or len(args) > len(fields):
+            raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
+        return TupleValue([given[name] for name in fields], None, self.cls)
+
+
+def is_named_tuple(cls: type) -> bool:
+    """Whether its instances are made as collections.namedtuple() says, and hold nothing else."""
+    if not issubclass(cls, tuple) or not hasattr(cls, "_make") or cls.__dictoffset__ or lookup(cls, "__init__")[1] is not object.__init__:
+        return False
+    maker = next(base for base in cls.__mro__ if "__new__" in vars(base))
+    return "_fields" in vars(maker)
+
+
+def is_number_of_numpys(cls: type) -> bool:
+    return cls.__module__ == "numpy" and issubclass(cls, numbers.Number)
+
+
+def python_object(tx: TraceContext, value: Value) -> Any:
+    """The Python object of literals, classes and lists of such, as annotations hold them."""
+    value = tx.look(value)
+    if isinstance(value, Sequence):
+        return value.cls(python_object(tx, item) for item in value.items)
+    return value.constant()
+
+
+def type_path(tx: TraceContext, value: Value) -> Source | None:
+    """A path to type(value)."""
+    return None if value.source is None else TypeOf(value.source)
+
+
+__all__ = ["ClassValue", "Identity", "MISSING", "bind", "class_source", "lookup", "raw_attribute", "type_path"]

@@ -1,0 +1,46 @@
+"""functools.cmp_to_key(compare), and the keys that it makes: ordered by what a function of two objects says."""
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from ..base import Value
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+KEY = functools.cmp_to_key(lambda a, b: 0)
+
+
+class KeyMaker(Value):
+    """What functools.cmp_to_key returns."""
+
+    __slots__ = ("compare",)
+
+    def __init__(self, compare: Value) -> None:
+        super().__init__()
+        self.compare = compare
+
+    def python_type(self) -> type:
+        return type(KEY)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if len(args) != 1 or kwargs:
+            return super().call(tx, args, kwargs)
+        return ComparisonKey(self.compare, args[0])
+
+
+class ComparisonKey(Value):
+    """The key of one object."""
+
+    __slots__ = ("compare", "of")
+
+    def __init__(self, compare: Value, of: Value) -> None:
+        super().__init__()
+        self.compare, self.of = compare, of
+
+    def python_type(self) -> type:
+        return type(KEY(0))

@@ -1,0 +1,59 @@
+"""What CPython keeps on the stack for open exception handlers."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Source
+from ..base import Value
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class HandledException(Value):
+    """Pushed by PUSH_EXC_INFO: the exception handled before (None: none), under the one that is handled now."""
+
+    __slots__ = ("previous", "current")
+
+    def __init__(self, previous: Value | None, current: Value) -> None:
+        super().__init__()
+        self.previous, self.current = previous, current
+
+    def describe(self) -> str:
+        return "an open exception handler"
+
+
+class Traceback(Value):
+    """The traceback of an exception that no Python frame has raised: nothing can be asked of it."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+
+class LastInstruction(Value):
+    """The index of a raising instruction, as an existing frame pushed it."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, obj: int, source: Source | None) -> None:
+        super().__init__(source)
+        self.object = obj
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.object
+
+    def python_type(self) -> type:
+        return int

@@ -1,0 +1,78 @@
+"""Members of enumerations: objects that stay what they are, with attributes that may change."""
+from __future__ import annotations
+
+import enum
+import types
+from typing import TYPE_CHECKING, Any
+
+from ....guards.guard import Kind
+from ....guards.source import ClassAttribute, DictItem, InstanceDict, Source
+from ..base import Value
+from ..constant import Constant, ConstantMethod
+from .class_value import class_path, lookup
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class EnumMember(Constant):
+    """A member of an enumeration. What its methods in C say is evaluated at once."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        return f"member of {type(self.object).__qualname__}"
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        raw = lookup(type(self.object), name)[1]
+        if type(raw) is types.FunctionType:
+            return tx.class_method(self, type(self.object), name)
+        if type(raw) in (property, enum.property) and raw.fget is not None:
+            return tx.wrap(raw.fget, None).call(tx, [self], {})
+        if name == "__dict__":
+            return tx.namespace(self)
+        own = None if hasattr(type(raw), "__set__") else self.own_attribute(tx, name)
+        return super().attribute(tx, name) if own is None else own
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if hasattr(type(self.object)._member_type_, name):
+            return super().method(tx, name, args, kwargs)
+        found = self.attribute(tx, name)
+        if isinstance(found, ConstantMethod):
+            raise self.unsupported(f"method {name}")
+        return found.call(tx, args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        raw = lookup(type(self.object), "__iter__")[1]
+        if raw is vars(enum.Flag).get("__iter__"):
+            return tx.wrap(tuple(self.object), None).iterator(tx)
+        if type(raw) is types.FunctionType:
+            return self.attribute(tx, "__iter__").call(tx, [], {}).iterator(tx)
+        return super().iterator(tx)
+
+    def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
+        """What its own dictionary holds, or None."""
+        own, path = vars(self.object), self._dictionary(tx)
+        if name in own:
+            return tx.wrap_held(own[name], path and DictItem(path, name))
+        tx.guard(path, Kind.ABSENT, name)
+        return None
+
+    def names(self, tx: TraceContext) -> list[str]:
+        """The names in its own dictionary, in order."""
+        tx.guard(self._dictionary(tx), Kind.KEYS, tuple(vars(self.object)))
+        return list(vars(self.object))
+
+    def store(self, tx: TraceContext, name: str, value: Value) -> None:
+        raise self.unsupported(f"a store of attribute '{name}'")
+
+    def remove(self, tx: TraceContext, name: str) -> None:
+        raise self.unsupported(f"deleting attribute '{name}'")
+
+    def _dictionary(self, tx: TraceContext) -> Source | None:
+        """The path to its own dictionary: by where it was met, or by its name in its class."""
+        if self.source is not None:
+            return InstanceDict(self.source)
+        cls: Any = type(self.object)
+        path = class_path(tx, cls, None) if cls._member_map_.get(self.object._name_) is self.object else None
+        return path and InstanceDict(DictItem(ClassAttribute(path, "_member_map_"), self.object._name_))

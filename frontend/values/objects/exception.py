@@ -1,0 +1,165 @@
+"""Exceptions of the traced program, as symbolic objects."""
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.source import Source
+from ..base import Value
+from ..constant import Constant
+from .class_value import lookup
+from .current_exception import Traceback
+from .user_object import UserObject
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class ExceptionValue(UserObject):
+    """An exception made while tracing: its class, its arguments, its cause and context."""
+
+    __slots__ = ("args", "born", "again")
+
+    def __init__(self, cls: type, args: list[Value], real: Any = None, source: Source | None = None) -> None:
+        super().__init__(cls, real, source)
+        self.args = args
+        self.again = False  # raised by its name behind where it was caught, which its traceback shows
+        self.born: int | None = None  # the place that raised one made here: who keeps it finds a traceback, which is Python's to make
+
+    def snapshot(self) -> Any:
+        return super().snapshot(), list(self.args)
+
+    def restore(self, state: Any) -> None:
+        super().restore(state[0])
+        self.args = state[1]
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__traceback__" and self.real is None:
+            if self.born is None:
+                return Constant(None)
+            stop = GraphBreak("exception-leaves", f"the traceback of a {self.cls.__name__}")
+            stop.place = self.born
+            raise stop
+        if name == "args" and self.real is None:
+            return tx.build_tuple(self.args)
+        if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
+            return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
+        if name == "value" and issubclass(self.cls, StopIteration) and self.real is None and name not in self.attrs:
+            return self.args[0] if self.args else Constant(None)
+        if name == "__context__" and self.born is not None and name not in self.attrs:
+            return tx.handled_outside()
+        if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
+            return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
+        return super().generic_attribute(tx, name)
+
+    def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        is_none = value.is_constant() and value.constant() is None
+        if name == "__traceback__":
+            if self.source is None and (is_none or isinstance(value, Traceback)):
+                return
+            raise GraphBreak("unsupported-mutation", "of a traceback")
+        if name in ("__cause__", "__context__") and not is_none and not issubclass(value.python_type(), BaseException):
+            raise tx.throw(TypeError, f"exception {name[2:-2]} must be None or derive from BaseException")
+        if self._laid_out(name):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        super().generic_set_attribute(tx, name, value)
+        if name == "__cause__":
+            self.store(tx, "__suppress_context__", Constant(True))
+
+    def _laid_out(self, name: str) -> bool:
+        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows how to make and to show."""
+        owner, raw = lookup(self.cls, name)
+        return owner not in (None, BaseException) and isinstance(raw, types.MemberDescriptorType | types.GetSetDescriptorType)
+
+    def happens_during(self, tx: TraceContext, handled: Value | None) -> None:
+        """Being raised while another exception is handled: that is its context, and no chain of contexts leads back to it."""
+        if handled is None or handled is self:
+            return
+        self.store(tx, "__context__", handled)
+        link: Any = handled
+        while isinstance(link, ExceptionValue) and (after := link.attrs.get("__context__")) is not None:
+            if after is self:
+                link.store(tx, "__context__", Constant(None))
+            link = None if after is self else after
+
+    def members(self, tx: TraceContext) -> list[Value]:
+        """The exceptions in a group."""
+        if self.real is not None:
+            return tx.unpack(self.attribute(tx, "exceptions"))
+        return tx.unpack(self.args[1])
+
+    def split(self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]) -> tuple[Value | None, Value | None]:
+        """What is wanted of it, and the rest."""
+        if wanted(self):
+            return self, None
+        if not issubclass(self.cls, BaseExceptionGroup):
+            return None, self
+        if lookup(self.cls, "derive")[0] is not BaseExceptionGroup:
+            raise self.unsupported("except* of a group that derives its parts itself")
+        parts = [member.split(tx, wanted) for member in self.members(tx) if isinstance(member, ExceptionValue)]
+        taken, left = [part[0] for part in parts if part[0] is not None], [part[1] for part in parts if part[1] is not None]
+        return self.derive(tx, taken) if taken else None, self.derive(tx, left) if left else None
+
+    def leaves(self, tx: TraceContext) -> list[Value]:
+        """The exceptions in a group, and in the groups in it, that are none."""
+        if not issubclass(self.cls, BaseExceptionGroup):
+            return [self]
+        return [leaf for member in self.members(tx) if isinstance(member, ExceptionValue) for leaf in member.leaves(tx)]
+
+    def derive(self, tx: TraceContext, members: list[Value]) -> Value:
+        """A group like this one of some of its exceptions."""
+        cls = ExceptionGroup if all(issubclass(member.python_type(), Exception) for member in members) else BaseExceptionGroup
+        made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.build_list(members)])
+        if self.real is not None:
+            raise self.unsupported("except* of a group made elsewhere")
+        for name in ("__cause__", "__context__"):
+            made.attrs[name] = self.attribute(tx, name)
+        made.attrs["__suppress_context__"] = Constant(True)  # C gives it a cause, be it None
+        notes = self.own_attribute(tx, "__notes__")
+        if notes is not None:
+            if not issubclass(notes.python_type(), list):
+                raise self.unsupported("except* of a group whose notes are no list")
+            made.attrs["__notes__"] = tx.build_list(tx.unpack(notes))
+        made.born = self.born
+        return made
+
+    def add_note(self, tx: TraceContext, note: Value) -> None:
+        if not issubclass(note.python_type(), str):
+            raise tx.throw(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+        notes = self.own_attribute(tx, "__notes__")
+        if notes is not None and not issubclass(notes.python_type(), list):
+            raise tx.throw(TypeError, "Cannot add note: __notes__ is not a list")
+        if notes is None:
+            notes = tx.build_list([])
+            self.store(tx, "__notes__", notes)
+        notes.method(tx, "append", [note], {})
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "with_traceback" and self.source is None and args[0].is_constant():
+            return self
+        return super().method(tx, name, args, kwargs)
+
+    def text(self, tx: TraceContext) -> Value:
+        """str(exception), where its class leaves that to the builtin ones."""
+        owner = lookup(self.cls, "__str__")[0]
+        owner = BaseException if owner in (NameError, AttributeError) else owner  # they have it from BaseException
+        if owner not in TEXTS:
+            raise self.unsupported("text")
+        args = tx.look(self.attribute(tx, "args"))
+        return tx.wrap(TEXTS[owner](args.constant()), None)
+
+
+    def representation(self, tx: TraceContext) -> Value:
+        """repr(exception), where its class leaves that to the builtin ones."""
+        if lookup(self.cls, "__repr__")[0] is not BaseException:
+            raise self.unsupported("repr()")
+        args = tx.look(self.attribute(tx, "args")).literal(tx)
+        return Constant(f"{self.cls.__name__}({args[0]!r})" if len(args) == 1 else f"{self.cls.__name__}{args!r}")
+
+
+TEXTS = {
+    BaseException: lambda args: "" if not args else str(args[0] if len(args) == 1 else args),
+    KeyError: lambda args: repr(args[0]) if len(args) == 1 else TEXTS[BaseException](args),
+}

@@ -1,0 +1,82 @@
+"""Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.proxies import mapping_behind
+from ..base import Value
+from ..constant import LITERAL_TYPES, Constant, fold
+from ..containers.mapping import DictValue
+from ..containers.mapping_proxy import MappingProxyValue
+from ..tensor.tensor import Identity
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class FrozenObject(Value):
+    """An immutable object of the standard library's; its attributes are literals, classes or further facts."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: Any) -> None:
+        super().__init__()
+        self.real = real
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.real
+
+    def key(self, tx: TraceContext) -> Any:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.real)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if not hasattr(self.real, name):
+            raise tx.throw(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
+        found = getattr(self.real, name)
+        if isinstance(found, types.MappingProxyType):
+            if not isinstance(self.real, inspect.Signature):  # what it shows may change
+                raise GraphBreak("unsupported-value", "a mappingproxy")
+            parameters = {key: (Constant(key), FrozenObject(item)) for key, item in found.items()}
+            return MappingProxyValue(DictValue(parameters, cls=type(mapping_behind(found))))
+        if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
+            return tx.wrap(found, None)
+        return FrozenObject(found)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        origin = getattr(self.real, "__origin__", None)
+        if isinstance(origin, type):  # Generic[int](...): the class makes the object
+            made = tx.wrap(origin, None).call(tx, args, kwargs)
+            if issubclass(made.python_type(), typing.Generic):  # type: ignore[arg-type]
+                made.set_attribute(tx, "__orig_class__", self)
+            return made
+        return fold(tx, self.real, args, kwargs)  # a bound method of such an object
+
+    def length(self, tx: TraceContext) -> Value:
+        return fold(tx, len, [self], {})
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return fold(tx, lambda obj, other: other in obj, [self, item], {})
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        try:
+            found = self.real[key.literal(tx)]
+        except Exception as error:
+            raise GraphBreak("exception-leaves", type(error).__name__) from error
+        return tx.wrap(found, None) if type(found) in LITERAL_TYPES or isinstance(found, type) else FrozenObject(found)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        items = [tx.wrap(item, None) if type(item) in LITERAL_TYPES else FrozenObject(item) for item in self.real]
+        return tx.build_list(items).iterator(tx)

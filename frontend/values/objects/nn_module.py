@@ -1,0 +1,122 @@
+"""torch.nn.Module instances: their three tables, calls with and without hooks."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
+from ...pycode.passthrough import PassthroughFrame
+from ..base import Call, Value
+from ..containers.mapping import DictValue
+from .class_value import MISSING, ClassValue, lookup, raw_attribute, stored_in_class
+from .user_object import UserObject, instance_dict
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+# What a call of a module runs before it comes to forward.
+BETWEEN = (PassthroughFrame(torch.nn.Module._wrapped_call_impl, -1), PassthroughFrame(torch.nn.Module._call_impl, 0))
+TABLES = ("_parameters", "_buffers", "_modules")
+OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
+
+
+def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> bool:
+    """Whether a class has a name, in the program's eyes."""
+    return lookup(cls, name)[0] is not None or stored_in_class(tx, cls, name, path) is not MISSING
+
+
+class ModuleValue(UserObject):
+    """A module that existed before the frame, or one made in it (then everything lives in its overlay)."""
+
+    __slots__ = ()
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        own = instance_dict(self.real)
+        if own is None or name in own or name in self.attrs or has_attribute(tx, self.cls, name, self.source and TypeOf(self.source)):
+            return super().generic_attribute(tx, name)
+        for table in TABLES:
+            if name in own.get(table, ()):
+                known = self.seen.get(name)
+                if known is None or table in self.attrs:
+                    known = self._from_table(tx, table, name)
+                return known
+        return super().generic_attribute(tx, name)
+
+    def _from_table(self, tx: TraceContext, table: str, name: str) -> Value:
+        path = InstanceDict(self.source) if self.source is not None else None
+        tx.guard(path, Kind.ABSENT, name)
+        entries = tx.table(self, table)
+        value = entries.get(tx, tx.wrap(name, None))
+        if value is None:
+            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        return value
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType
+        if plain and lookup(self.cls, "__getattr__")[1] is torch.nn.Module.__getattr__:
+            if name == "__class__":
+                return ClassValue(self.cls, self.source and TypeOf(self.source))
+            if name == "__dict__":
+                return self.dictionary(tx)
+            return self.generic_attribute(tx, name)
+        return super().attribute(tx, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if lookup(self.cls, "__setattr__")[1] is not torch.nn.Module.__setattr__ or self.real is None:
+            super().set_attribute(tx, name, value)
+            return
+        own = instance_dict(self.real) or {}
+        if any(table not in own for table in TABLES):
+            raise GraphBreak("unsupported-mutation", f"of {self.describe()}, which is being made,")
+        is_module = issubclass(value.python_type(), torch.nn.Module)
+        is_parameter = issubclass(value.python_type(), torch.nn.Parameter)
+        if is_module or is_parameter or self._holds(tx, "_parameters", name) or self._holds(tx, "_modules", name):
+            raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
+        if self._holds(tx, "_buffers", name):
+            tx.table(self, "_buffers").put(tx, tx.wrap(name, None), value)
+            return
+        self.generic_set_attribute(tx, name, value)
+
+    def _holds(self, tx: TraceContext, table: str, name: str) -> bool:
+        """Whether a table has a name, as the traced program has left it."""
+        real = (instance_dict(self.real) or {})[table]
+        known = tx.known(real)
+        if table in self.attrs or known in tx.effects.changed:
+            return tx.table(self, table).get(tx, tx.wrap(name, None)) is not None
+        return name in real
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
+            return super().tail(tx, args, kwargs)
+        own_call = lookup(self.cls, "_call_impl")[1] is not torch.nn.Module._call_impl
+        if self.real is None or own_call or self._has_hooks(tx):
+            raw, source = raw_attribute(tx, self.cls, "_call_impl", self.source and TypeOf(self.source))
+            return Call(tx.wrap(raw, source), [self, *args], kwargs, BETWEEN[:1])
+        return Call(self.attribute(tx, "forward"), args, kwargs, BETWEEN)
+
+    def _has_hooks(self, tx: TraceContext) -> bool:
+        """Whether a call must go through _call_impl; guarded either way."""
+        own = instance_dict(self.real)
+        for name in GLOBAL_HOOKS:
+            path = DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
+            if self._is_filled(tx, getattr(torch_module, name), path):
+                return True
+        for name in OWN_HOOKS:
+            path = self.source and DictItem(InstanceDict(self.source), name)
+            if name in self.attrs or (own.get(name) is not None and self._is_filled(tx, own[name], path)):
+                return True
+        return False
+
+    def _is_filled(self, tx: TraceContext, hooks: dict, path: Source | None) -> bool:
+        """Whether there are hooks in an existing table, as the traced program has left it."""
+        known = tx.known(hooks)
+        if isinstance(known, DictValue):
+            return known.truth(tx)
+        tx.guard(path, Kind.LENGTH, len(hooks))
+        return bool(hooks)

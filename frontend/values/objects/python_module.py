@@ -1,0 +1,83 @@
+"""Python modules: their attributes are paths by name."""
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, Source
+from ..base import Value
+from ..tensor.tensor import Identity
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+def lookup_in_module_type(name: str) -> object:
+    """What module objects have under a name besides their own dictionary."""
+    return vars(types.ModuleType).get(name, vars(object).get(name))
+
+
+class PythonModule(Value):
+    """A module object."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: types.ModuleType, source: Source | None = None) -> None:
+        name = vars(real).get("__name__")
+        if isinstance(name, str) and sys.modules.get(name) is real:
+            source = ModuleSource(name)
+        super().__init__(source)
+        self.real = real
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def describe(self) -> str:
+        return f"module {vars(self.real).get('__name__')}"
+
+    def key(self, tx: TraceContext) -> Identity:
+        return Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def same(self, other: Value) -> bool:
+        return isinstance(other, PythonModule) and self.real is other.real
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        own = vars(self.real)
+        if (id(own), name) in tx.effects.globals:
+            value = tx.effects.globals[id(own), name][1]
+            if value is None:
+                raise tx.throw(AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'")
+            return value
+        if name in own:
+            return tx.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
+        if name == "__dict__":
+            return tx.wrap(own, self.source and InstanceDict(self.source))
+        tx.guard(self.source, Kind.TYPE, type(self.real))
+        try:
+            found = getattr(self.real, name)  # a lazy module imports on demand, once
+        except AttributeError as error:
+            tx.guard(self.source and InstanceDict(self.source), Kind.ABSENT, name)
+            raise tx.throw(AttributeError, *error.args) from None
+        if name in vars(self.real):
+            return tx.wrap_global(found, self.source and DictItem(InstanceDict(self.source), name))
+        return tx.wrap(found, self.source and AttrSource(self.source, name))
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if type(self.real) is not types.ModuleType or hasattr(lookup_in_module_type(name), "__set__"):
+            raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
+        tx.effects.set_global(vars(self.real), name, value)
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        if type(self.real) is not types.ModuleType:
+            raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
+        if name not in vars(self.real) or (id(vars(self.real)), name) in tx.effects.globals:
+            self.attribute(tx, name)  # raises what a missing name does
+        else:
+            tx.guard(self.source and InstanceDict(self.source), Kind.PRESENT, name)
+        tx.effects.set_global(vars(self.real), name, None)

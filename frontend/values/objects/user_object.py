@@ -1,0 +1,456 @@
+"""Instances of user classes: attribute protocol, special methods, subclasses of builtin containers, super()."""
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
+from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
+from ..base import Call, ObservedException, Value, check_result_type, unless_stopped
+from ..constant import Constant
+from ..containers.object_key import key_of
+from ..containers.sequence import FIELD, BoundBuiltin, BuiltinContainer
+from ..iterators.iterator import ItemIterator
+from ..mutable import Mutable
+from .class_value import (
+    HEAP_TYPE,
+    MISSING,
+    ClassValue,
+    bind,
+    has_plain_names,
+    lookup,
+    property_error,
+    property_function,
+    raw_attribute,
+    stored_in_class,
+)
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
+
+
+class UserObject(Mutable):
+    """An instance of a class written in Python. `real` is the object when it existed before the frame. `attrs` overlays
+    its instance dictionary: what the traced program stored (None: deleted). `base` holds the builtin container inside
+    an instance of a subclass of one."""
+
+    __slots__ = ("cls", "real", "attrs", "renewed", "seen", "base", "namespace")
+
+    def __init__(self, cls: type, real: Any = None, source: Source | None = None, base: BuiltinContainer | None = None) -> None:
+        super().__init__(source)
+        self.cls, self.real, self.base = cls, real, base
+        if base is not None:
+            base.outer = self
+        self.attrs: dict[str, Value | None] = {}
+        self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
+        self.namespace: Value | None = None  # the instance dictionary as an object, once somebody asked for it
+        self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def snapshot(self) -> Any:
+        return dict(self.attrs), set(self.renewed)
+
+    def restore(self, state: Any) -> None:
+        self.attrs, self.renewed = state
+
+    def key(self, tx: TraceContext) -> Any:
+        found = lookup(self.cls, "__hash__")[1]
+        if found is None:
+            raise tx.throw(TypeError, f"unhashable type: '{self.cls.__name__}'")
+        if found is object.__hash__:
+            return tx.identity(self, self.real)
+        method = self.special(tx, "__hash__")
+        if type(found) is not types.FunctionType or method is None:
+            raise self.unsupported("as a dictionary key")
+        return key_of(tx, self, method)
+
+    # attributes
+
+    def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
+        """What the instance dictionary holds, or None."""
+        tx.effects.note_read(self, name)
+        if name in self.attrs:
+            return self.attrs[name]
+        if name in self.seen:
+            return self.seen[name]
+        own = instance_dict(self.real)
+        if own is None:
+            return None
+        if not self.seen and not has_plain_names(own):
+            raise self.unsupported("its dictionary has keys that are no names")
+        path = self.source and InstanceDict(self.source)
+        if name not in own:
+            tx.guard(path, Kind.ABSENT, name)
+            return None
+        value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
+        return value
+
+    def of_class(self, tx: TraceContext, name: str) -> Value:
+        """What the class has under a name, unbound."""
+        return tx.wrap(*raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source)))
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
+            return ClassValue(self.cls, self.source and TypeOf(self.source))
+        if name == "__dict__":
+            return self.dictionary(tx)
+        getter = lookup(self.cls, "__getattribute__")[1]
+        if type(getter) is types.FunctionType:
+            return self._guarded_by_getattr(tx, name, lambda: self.of_class(tx, "__getattribute__").call(tx, [self, Constant(name)], {}))
+        return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
+
+    def getter(self, tx: TraceContext, name: str) -> Call | None:
+        """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
+        if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
+            return None
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
+        if not plain or type(raw) is not property or raw.fget is None:
+            return None
+        return Call(tx.wrap(raw.fget, tx.attr_source(source, "fget")), [self], {})
+
+    def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
+        """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
+        method = lookup(self.cls, "__setattr__")[1]
+        if type(method) is types.FunctionType:
+            return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if type(raw) is not property or raw.fset is None:
+            return None
+        return Call(tx.wrap(raw.fset, tx.attr_source(source, "fset")), [self, value], {})
+
+    def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
+        fallback, source = raw_attribute(tx, self.cls, "__getattr__", self.source and TypeOf(self.source))
+        if fallback is MISSING:
+            return get()
+        try:
+            return get()
+        except ObservedException as error:
+            if not issubclass(error.cls, AttributeError):
+                raise
+        return tx.wrap(fallback, source).call(tx, [self, Constant(name)], {})
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        """object.__getattribute__."""
+        stored = stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source))
+        if stored is not MISSING:  # no descriptor
+            own = self.own_attribute(tx, name)
+            return stored if own is None else own
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if raw is not MISSING:
+            if isinstance(raw, property) and type(raw).__get__ is property.__get__:
+                if raw.fget is None:
+                    raise property_error(tx, raw, self.cls, lambda obj: raw.__get__(obj))
+                return property_function(tx, raw, source, "fget").call(tx, [self], {})
+            if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
+                return self.dictionary(tx)
+            if isinstance(raw, types.MemberDescriptorType):
+                return self.base.attribute(tx, name) if self._of_base(raw) else self._slot(tx, name)
+            if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
+                return self._descriptor(tx, raw, name, source)
+        own = self.own_attribute(tx, name)
+        if own is not None:
+            return own
+        if raw is MISSING:
+            raise tx.throw(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
+        if isinstance(raw, functools.cached_property):
+            value = tx.wrap(raw.func, tx.attr_source(source, "func")).call(tx, [self], {})
+            tx.effects.change(self)
+            self.attrs[name] = value
+            return value
+        if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+            if issubclass(self.base.python_type(), raw.__objclass__) and raw.__objclass__ is not object:
+                return BoundBuiltin(self.base, name)
+        return bind(tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source)
+
+    def _of_base(self, raw: types.MemberDescriptorType) -> bool:
+        """Whether a slot is one of the builtin container inside."""
+        return self.base is not None and raw.__objclass__ is self.base.python_type()
+
+    def _slot(self, tx: TraceContext, name: str) -> Value:
+        tx.effects.note_read(self, name)
+        if name in self.attrs:
+            value = self.attrs[name]
+        elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
+            value = self.seen.get(name)
+            if value is None:
+                value = self.seen[name] = tx.wrap(held, self.source and AttrSource(self.source, name))
+        else:
+            value = None
+            self._was_bound(tx, name)
+        if value is None:
+            raise tx.throw(AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'")
+        return value
+
+    def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
+        if type(raw) is FIELD and self.base is not None:
+            return self.base.item(tx, Constant(raw.__reduce__()[1][0]))
+        getter = lookup(type(raw), "__get__")[1]
+        if type(getter) is not types.FunctionType:
+            in_c = isinstance(getter, types.WrapperDescriptorType)
+            if in_c and self.real is not None and name not in self.attrs:  # it reads the object itself
+                return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+            raise self.unsupported(f"attribute {name}")
+        return tx.wrap(raw, source).method(tx, "__get__", [self, ClassValue(self.cls)], {})
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        setter = lookup(self.cls, "__setattr__")[1]
+        if type(setter) is types.FunctionType or getattr(setter, "__name__", "__setattr__") != "__setattr__":
+            self.of_class(tx, "__setattr__").call(tx, [self, Constant(name), value], {})
+        else:
+            self.generic_set_attribute(tx, name, value)
+
+    def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        """object.__setattr__."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if isinstance(raw, property) and type(raw).__set__ is property.__set__:
+            if raw.fset is None:
+                raise property_error(tx, raw, self.cls, lambda obj: raw.__set__(obj, None))
+            property_function(tx, raw, source, "fset").call(tx, [self, value], {})
+            return
+        if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, types.MemberDescriptorType):
+            if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
+                raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+            tx.wrap(raw, source).method(tx, "__set__", [self, value], {})
+            return
+        if name in ("__class__", "__dict__") or (isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
+            raise GraphBreak("exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'")
+        self.store(tx, name, value)
+
+    def store(self, tx: TraceContext, name: str, value: Value) -> None:
+        """Binds a name in the instance dictionary (or a slot)."""
+        tx.effects.note_store(self, name)
+        tx.effects.change(self)
+        if name in self.attrs and self.attrs[name] is None:
+            del self.attrs[name]
+            self.renewed.add(name)
+        self.attrs[name] = value
+
+    def remove(self, tx: TraceContext, name: str) -> None:
+        """Unbinds a name that is bound."""
+        tx.effects.note_store(self, name)
+        tx.effects.change(self)
+        self.renewed.discard(name)
+        if self._was_bound(tx, name):
+            self.attrs[name] = None
+        else:
+            del self.attrs[name]
+
+    def _was_bound(self, tx: TraceContext, name: str) -> bool:
+        """Whether the real object has the name; guarded where nobody has looked at what it holds."""
+        slot = lookup(self.cls, name)[1]
+        if isinstance(slot, types.MemberDescriptorType):
+            bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
+            tx.guard(self.source, Kind.PYTHON, (said if bound else said + " nothing", slot_is_bound(slot, bound)))
+            return bound
+        own = instance_dict(self.real)
+        if own is None:
+            return False
+        if name not in self.seen:
+            tx.guard(self.source and InstanceDict(self.source), Kind.PRESENT if name in own else Kind.ABSENT, name)
+        return name in own
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        deleter = lookup(self.cls, "__delattr__")[1]
+        if type(deleter) is types.FunctionType:
+            self.of_class(tx, "__delattr__").call(tx, [self, Constant(name)], {})
+        else:
+            self.generic_del_attribute(tx, name)
+
+    def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
+        """object.__delattr__."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
+            if raw.fdel is None:
+                raise property_error(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
+            property_function(tx, raw, source, "fdel").call(tx, [self], {})
+            return
+        if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
+            raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
+        slot = isinstance(raw, types.MemberDescriptorType)
+        if not self._is_bound(tx, name):
+            raise tx.throw(AttributeError, name if slot else f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
+        self.remove(tx, name)
+
+    def _is_bound(self, tx: TraceContext, name: str) -> bool:
+        """Whether the object has the name by now, in its dictionary or a slot."""
+        tx.effects.note_read(self, name)
+        return self.attrs[name] is not None if name in self.attrs else self._was_bound(tx, name)
+
+    def names(self, tx: TraceContext) -> list[str]:
+        """The names in the instance dictionary, in order."""
+        own = instance_dict(self.real) or {}
+        if instance_dict(self.real) is not None:
+            tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
+        kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
+        set_ = [name for name, value in self.attrs.items() if value is not None]
+        stored = [name for name in set_ if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)]
+        return kept + [name for name in stored if name not in kept]
+
+    def dictionary(self, tx: TraceContext) -> Value:
+        """object.__dict__."""
+        if self.namespace is None:
+            if self.real is not None and instance_dict(self.real) is None:
+                raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'")
+            self.namespace = tx.namespace(self)
+        return self.namespace
+
+    # special methods
+
+    def special(self, tx: TraceContext, name: str) -> Value | None:
+        """The method that Python looks up on the class for an operation, bound; None if there is none."""
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        if raw is MISSING:
+            return None
+        if raw is None:  # so that the operation is refused
+            raise GraphBreak("exception-leaves", f"TypeError: {self.describe()} has no {name}")
+        if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+            if raw.__objclass__ is not object:
+                return BoundBuiltin(self.base, name)
+        return bind(tx, raw, self, ClassValue(self.cls), source)
+
+    def _call_special(self, tx: TraceContext, name: str, args: list[Value], what: str) -> Value:
+        found = self.special(tx, name)
+        if found is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object {what}")
+        return found.call(tx, args, {})
+
+    def truth(self, tx: TraceContext) -> bool:
+        as_bool = self.special(tx, "__bool__")
+        if as_bool is not None:
+            return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
+        return True if self.special(tx, "__len__") is None else self.length(tx).truth(tx)
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        found = self.special(tx, "__call__")
+        if found is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
+        return Call(found, args, kwargs)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        function, args, kwargs, _ = self.tail(tx, args, kwargs)
+        return function.call(tx, args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        if self.cls is types.GeneratorType or (self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")):
+            return self  # made in C, it is its own iterator
+        found = self.special(tx, "__iter__")
+        if found is not None:
+            made = found.call(tx, [], {})
+            if lookup(made.python_type(), "__next__")[0] is None:
+                raise tx.throw(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
+            return made
+        if self.special(tx, "__getitem__") is None:
+            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not iterable")
+        return ItemIterator(self)
+
+    def next(self, tx: TraceContext) -> Value | None:
+        return unless_stopped(lambda: self.advance(tx))
+
+    def advance(self, tx: TraceContext) -> Value:
+        return self._call_special(tx, "__next__", [], "is not an iterator")
+
+    def length(self, tx: TraceContext) -> Value:
+        found = self.special(tx, "__len__")
+        if found is None:
+            raise tx.throw(TypeError, f"object of type '{self.cls.__name__}' has no len()")
+        return check_result_type(found.call(tx, [], {}), int, "__len__")
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return self._call_special(tx, "__getitem__", [key], "is not subscriptable")
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self._call_special(tx, "__setitem__", [key, value], "does not support item assignment")
+
+    def del_item(self, tx: TraceContext, key: Value) -> None:
+        self._call_special(tx, "__delitem__", [key], "does not support item deletion")
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        found = self.special(tx, "__contains__")
+        if found is not None:
+            return Constant(found.call(tx, [item], {}).truth(tx))
+        if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
+            raise tx.throw(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
+        return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
+
+
+def name_in_c(cls: type) -> str:
+    """A class as C's sentences name it: one of C itself with its module."""
+    return cls.__name__ if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+
+
+def name_for_slots(cls: type) -> str:
+    """A class as the sentence about an empty slot names it."""
+    if not SLOT_ERRORS_NAME_THE_MODULE:
+        return cls.__name__
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def instance_dict(obj: Any) -> dict[str, Any] | None:
+    """The real instance dictionary, past any __dict__ of the class's own; None when the object has none."""
+    if obj is None:
+        return None
+    try:
+        return object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+
+
+def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[Any], bool]:
+    return lambda obj: (slot_of(obj, slot) is not MISSING) is bound
+
+
+def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
+    """What a slot of a real object holds; MISSING when it is empty."""
+    try:
+        return MISSING if obj is None else slot.__get__(obj)
+    except AttributeError:
+        return MISSING
+
+
+class SuperValue(Value):
+    """super(cls, receiver)."""
+
+    __slots__ = ("cls", "receiver")
+
+    def __init__(self, cls: type, receiver: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls, self.receiver = cls, receiver
+
+    def python_type(self) -> type:
+        return super
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        of_class = isinstance(self.receiver, ClassValue) and self.cls in (self.receiver.cls.__mro__ or ())
+        start = self.receiver.constant() if of_class else self.receiver.python_type()
+        order = start.__mro__
+        if order is None or self.cls not in order:
+            raise GraphBreak("exception-leaves", "TypeError: super(type, obj): obj must be an instance or subtype of type")
+        if name == "__class__":
+            return tx.wrap(super, None)
+        for owner in order[order.index(self.cls) + 1 :]:
+            if name in owner.__dict__:
+                return self._found(tx, owner, name, start, of_class)
+        raise tx.throw(AttributeError, f"'super' object has no attribute '{name}'")
+
+    def _found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
+        raw, source = raw_attribute(tx, owner, name, None)
+        if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
+            return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
+        if name == "__new__":
+            return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
+        if of_class and isinstance(raw, types.FunctionType | property | types.WrapperDescriptorType | types.MethodDescriptorType):
+            return tx.wrap(raw, source)
+        return bind(tx, raw, self.receiver, tx.wrap(start, None), source)

@@ -1,0 +1,35 @@
+"""Weak references that existed before the frame: called, they give what they lead to."""
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Referent, Source
+from ..base import Value
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class WeakReference(Value):
+    """An existing weakref.ref."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: weakref.ReferenceType[Any], source: Source) -> None:
+        super().__init__(source)
+        self.real = real
+
+    def python_type(self) -> type:
+        return weakref.ReferenceType
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if args or kwargs or self.source is None:
+            return super().call(tx, args, kwargs)
+        referent = self.real()
+        if referent is not None and tx.may_be_gone(referent):
+            raise self.unsupported("called where its object may be gone")
+        return tx.wrap(referent, Referent(self.source))

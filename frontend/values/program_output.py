@@ -1,0 +1,97 @@
+"""What a program tells the outside world through warnings and loggers: calls that are made again, in order, behind the graph.
+
+They are kept where nobody can tell that they come later: what shows them is the standard library's own code, or a stream in C.
+"""
+from __future__ import annotations
+
+import logging
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .base import Value
+
+
+@dataclass(frozen=True)
+class Output:
+    """function(*args), to be called once. `place`: where a break instead of it would come (tracing/outcome.py). `listed`: whether
+    it may end in a list of the program's."""
+
+    function: Callable[..., None]
+    args: tuple[Value, ...]
+    place: int
+    listed: bool = False
+
+
+# warnings
+
+
+def warn_from(text: str, category: type[Warning], filename: str, line: int, namespace: dict[str, Any]) -> None:
+    """warnings.warn(text, category) in a frame at that line, with those globals."""
+    registry = namespace.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, filename, line, namespace.get("__name__") or "<string>", registry)
+
+
+def shown_by() -> str:
+    """Who shows warnings: "python" itself, a "list" that records them, or "others"."""
+    if warnings.showwarning is not warnings._showwarning_orig or not written_in_c(sys.stderr):  # type: ignore[attr-defined]
+        return "others"
+    show = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
+    if isinstance(show, types.FunctionType) and show.__globals__ is vars(warnings):
+        return "python"
+    return "list" if type(getattr(show, "__self__", None)) is list else "others"
+
+
+def raises(text: str, category: type[Warning], module: str, line: int) -> bool:
+    """Whether the filters make an exception of a warning."""
+    for action, message, of, where, at in warnings.filters:
+        fits = issubclass(category, of) and at in (0, line)
+        if fits and (message is None or matches(message, text)) and (where is None or matches(where, module)):
+            return action == "error"
+    return warnings.defaultaction == "error"  # type: ignore[attr-defined]
+
+
+def matches(pattern: Any, text: str) -> bool:
+    return bool(pattern == text if isinstance(pattern, str) else pattern.match(text))
+
+
+# loggers
+
+
+def write_record(logger: logging.Logger, level: int, filename: str, line: int, function: str, message: Any, *args: Any) -> None:
+    """logger.log(level, message, *args) in a function at that line."""
+    logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function))
+
+
+HANDLERS = ("logging", "_pytest.logging")  # modules whose handlers do nothing but write, and keep records for a test
+
+
+def written_by_handlers(logger: logging.Logger) -> bool:
+    """Whether what a logger is told goes through the standard library's own code only, to streams in C."""
+    if type(logger) not in (logging.Logger, logging.RootLogger) or logging.getLogRecordFactory() is not logging.LogRecord:
+        return False
+    at: logging.Logger | None = logger
+    handlers: list[logging.Handler] = []
+    while at is not None:
+        if at.filters:
+            return False
+        handlers += at.handlers
+        at = at.parent if at.propagate else None
+    if not handlers and logging.lastResort is not None:
+        handlers = [logging.lastResort]
+    return all(map(_plain_handler, handlers))
+
+
+def _plain_handler(handler: logging.Handler) -> bool:
+    plain = type(handler).__module__ in HANDLERS and not handler.filters and not {"emit", "handle", "format"} & vars(handler).keys()
+    formatter = handler.formatter
+    known = formatter is None or type(formatter).__module__ in HANDLERS
+    return plain and known and written_in_c(getattr(handler, "stream", None))
+
+
+def written_in_c(stream: Any) -> bool:
+    """Whether writing to a stream runs no Python."""
+    return stream is None or not isinstance(getattr(type(stream), "write", None), types.FunctionType)

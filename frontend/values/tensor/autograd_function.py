@@ -1,0 +1,248 @@
+"""torch.autograd.Function: forward and backward are interpreted where apply() is called, cut out of the graph, and stand in
+it as one node that is differentiated as the class says."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+from torch._C._functorch import TransformType
+from torch._functorch.autograd_function import VmapInfo, unwrap_batched
+from torch._functorch.pyfunctorch import VmapInterpreter
+from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
+
+from ....backends.graph.extracted_calls import CustomFunction, TransformedFunction, extract_subgraph
+from ....backends.graph.runtime_errors import draws_random_numbers
+from ....errors import GraphBreak
+from ..base import ObservedException, Value
+from ..constant import Constant
+from ..containers.sequence import TupleValue
+from ..functions.function import FunctionValue
+from ..objects.class_value import ClassValue
+from ..objects.user_object import UserObject
+from .graph_piece import TracedCall, interpret_without_effects, tensors_of
+from .tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+class ContextValue(UserObject):
+    """The `ctx` of a custom function: attributes of its own, what was saved, which inputs want gradients."""
+
+    __slots__ = ("needs", "saved")
+
+    def __init__(self, needs: Sequence[bool] | None) -> None:
+        super().__init__(FunctionCtx)
+        self.needs = None if needs is None else tuple(needs)  # None: that may differ from call to call
+        self.saved: list[Value] | None = None  # known when backward is interpreted
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "needs_input_grad" and self.needs is not None:
+            return tx.wrap(self.needs, None)
+        if name == "saved_tensors" and self.saved is not None:
+            return TupleValue(self.saved)
+        if name not in self.attrs and hasattr(torch._C._FunctionBase, name) and not hasattr(FunctionCtx, name):
+            raise self.unsupported(f"attribute {name}")
+        return super().generic_attribute(tx, name)
+
+    def stated(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
+        """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
+        value = self.attrs.get(name)
+        return otherwise if value is None else tx.unpack(value)
+
+
+ONCE = once_differentiable(print).__code__  # of every backward under that decorator
+
+
+def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
+    """cls.apply(*args)."""
+    function = cls.cls
+    split = function.setup_context is not _SingleLevelFunction.setup_context
+    args = [tx.look(arg) for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)]
+    tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+    if not tensors:
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors")
+    if torch._C._functorch.maybe_current_level() is not None:
+        return apply_under_transform(tx, cls, args)
+    ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
+    differentiable = torch.is_grad_enabled() and any(ctx.needs)
+    versions = [version(tensor) for tensor in tensors]
+    start = tx.graph.mark()
+    forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
+    results = forward.results(tx, f"{function.__qualname__}.forward")
+    written = [tensor for tensor, before in zip(tensors, versions, strict=True) if version(tensor) != before]
+    if not declares_all_writes(written, ctx.stated(tx, "dirty_tensors", []), tensors, results):
+        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
+    backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
+    return forward.wrap(results, call_node(tx, function, ctx, tensors, forward, results, backward, start))
+
+
+def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
+    """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it depends on the levels around it.
+    Its Python is interpreted for what it relies on, and to see that running it, when and as often as torch likes, does nothing else."""
+    function, where = cls.cls, f"{cls.cls.__qualname__}, inside a torch.func transform,"
+    levels = {interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()}
+    if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {TransformType.Grad, TransformType.Vmap}:
+        raise GraphBreak("unknown-call", f"{where} as torch refuses it, or with a jvp")
+    if tx.effects.may_be_seen():
+        raise GraphBreak("unknown-call", f"{where} after changes that it could see")
+    start = tx.graph.mark()
+    look_through(tx, cls, args, where)
+    if draws_random_numbers(tx.graph.nodes[start:]):
+        raise GraphBreak("unknown-call", f"{where} with random numbers")
+    tx.graph.rollback(start)
+    if TransformType.Grad in levels:
+        tx.effects.watched_by = f"the backward pass of {function.__qualname__}"
+    return tx.graph.call("call_function", TransformedFunction(function), args, {})
+
+
+def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
+    """Interprets what torch may call for cls.apply(*args)."""
+    stack = torch._C._functorch.get_interpreter_stack()
+    generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
+    maps = [place for place, level in enumerate(stack) if level.key() == TransformType.Vmap]
+    try:
+        if maps and not generated:
+            if len(maps) > 1:
+                raise GraphBreak("unknown-call", f"{where} with a rule for vmap, mapped over twice")
+            follow_rule(tx, cls, args, VmapInterpreter(stack[maps[0]]), stack[maps[0] + 1 :])
+        ctx = ContextValue(None)
+        tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+        versions = [version(tensor) for tensor in tensors]
+        forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, True))
+        if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
+            raise GraphBreak("unsupported-mutation", f"of an input by {where}")
+        trace_backward(tx, cls, ctx, args, forward.results(tx, where))
+    except ObservedException as error:
+        raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {where}") from None
+
+
+def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: VmapInterpreter, above: Sequence[Any]) -> None:
+    """Interprets the rule for vmap of the one level that maps, as it is called below that level; nothing, where it is not."""
+    inner: list[Value] = []
+    dims: list[Value] = []
+    for arg in args:
+        fake, dim = arg.fake if isinstance(arg, TensorValue) else None, None
+        for interpreter in reversed(above):
+            fake = fake if fake is None else torch._C._functorch._unwrap_for_grad(fake, interpreter.level())
+        if fake is not None:
+            (fake,), (dim,) = unwrap_batched((fake,), level.level())
+        inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
+        dims.append(Constant(dim))
+    if all(dim.constant() is None for dim in dims):
+        return
+    info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
+    rule = cls.attribute(tx, "vmap")
+    interpret_without_effects(tx, args, True, lambda: rule.call(tx, [info, tx.build_tuple(dims), *inner], {}))
+
+
+def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
+    """Arguments as setup_context sees them: those left out too."""
+    if not isinstance(forward, FunctionValue) or forward.code.co_kwonlyargcount:
+        raise forward.unsupported("forward of a function with setup_context")
+    missing = forward.code.co_argcount - len(args)
+    return args + forward.defaults[len(forward.defaults) - missing :] if missing > 0 else args
+
+
+def version(tensor: TensorValue) -> int:
+    return -1 if tensor.fake.is_inference() else tensor.fake._version
+
+
+def declares_all_writes(written: list[TensorValue], dirty: list[Value], tensors: list[TensorValue], results: list[Value]) -> bool:
+    """Whether what forward writes into is what it marks as dirty, and torch takes that: tensors of their own, which are returned."""
+    if not written and not dirty:
+        return True
+    nodes = [tensor.node for tensor in tensors]
+    returned = {result.node for result in tensors_of(results)}
+    alone = all(tensor.fake._base is None and nodes.count(tensor.node) == 1 and tensor.node in returned for tensor in written)
+    return alone and len(set(nodes)) == len(nodes) and {tensor.node for tensor in tensors_of(dirty)} == {tensor.node for tensor in written}
+
+
+def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool) -> Value:
+    if not split:
+        return cls.attribute(tx, "forward").call(tx, [ctx, *args], {})
+    result = tx.look(cls.attribute(tx, "forward").call(tx, args, {}))
+    cls.attribute(tx, "setup_context").call(tx, [ctx, TupleValue(args), result], {})
+    return result
+
+
+@dataclass
+class Backward:
+    """The backward pass: placeholders of the gradients, its nodes, a gradient (or None) for each tensor argument."""
+
+    incoming: list[torch.fx.Node]
+    strides: list[tuple[int, ...]]
+    nodes: list[torch.fx.Node]
+    gradients: list[torch.fx.Node | None]
+
+
+def incoming_gradient(position: int) -> None:
+    """Stands for a gradient while backward is interpreted; cut() makes it an input."""
+
+
+def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]) -> Backward:
+    name = "vjp" if cls.cls.vjp is not Function.vjp else "backward"
+    materialize = ctx.attrs.get("materialize_grads")
+    if materialize is not None and not materialize.truth(tx) and len(results) > 1:
+        raise GraphBreak("unsupported-value", f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)")
+    ctx.saved = ctx.stated(tx, "to_save", [])
+    incoming, grads, strides = [], [], []
+    for position, result in enumerate(results):
+        if isinstance(result, TensorValue):
+            grad = tx.graph.stand_in(incoming_gradient, position, result.fake)
+            incoming.append(grad.node)
+            strides.append(tuple(grad.fake.stride()))
+            grads.append(grad)
+        else:
+            grads.append(Constant(None))
+    try:
+        traced = interpret_without_effects(tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {}))
+    except ObservedException as error:
+        raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward") from None
+    returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
+    extra = returned[len(args) :]
+    if len(returned) < len(args) or any(not value.is_constant() or value.constant() is not None for value in extra):
+        raise GraphBreak("exception-leaves", f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs")
+    gradients = []
+    for arg, value in zip(args, returned, strict=False):
+        if not isinstance(value, TensorValue) and not (value.is_constant() and value.constant() is None):
+            raise GraphBreak("unsupported-value", f"{value.describe()} as a gradient")
+        if isinstance(arg, TensorValue):
+            gradients.append(value.node if isinstance(value, TensorValue) else None)
+        elif isinstance(value, TensorValue):
+            raise GraphBreak("exception-leaves", "RuntimeError: a gradient for what is no tensor")
+    return Backward(incoming, strides, traced.nodes, gradients)
+
+
+def call_node(
+    tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue], forward: TracedCall, results: list[Value],
+    backward: Backward | None, start: int,
+) -> list[Value]:  # fmt: skip
+    """Puts one node in the place of the nodes of both passes; its outputs."""
+    outputs = [result.node for result in tensors_of(results)]
+    inputs = [tensor.node for tensor in tensors]
+    kept: list[torch.fx.Node] = []  # what backward uses, besides gradients
+    behind = None
+    if backward is not None:
+        behind = extract_subgraph(backward.nodes, backward.incoming, backward.gradients)
+        kept = list(behind.inputs[len(backward.incoming) :])
+    inside = set(forward.nodes)
+    intermediates = [node for node in kept if node in inside and node not in outputs]
+    outside = [node for node in kept if node not in inside and node not in inputs]
+    front = extract_subgraph(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
+    everything = [*front.inputs, *outputs, *intermediates]
+    fixed = [value.node for value in ctx.stated(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
+    fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
+    materialize = ctx.attrs.get("materialize_grads")
+    target = CustomFunction(
+        function.__name__, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
+        fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
+        getattr(function.backward, "__code__", None) is ONCE,
+        [inputs.index(value.node) for value in tensors_of(ctx.stated(tx, "dirty_tensors", []))],
+    )  # fmt: skip
+    arguments = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
+    tx.graph.rollback(start)
+    return tx.unpack(tx.graph.call("call_function", target, arguments, {}))

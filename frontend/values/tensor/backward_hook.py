@@ -1,0 +1,127 @@
+"""torch.utils.hooks.BackwardHook, which a module with full backward hooks makes for each of its calls: nodes around the module's."""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.hooks import BackwardHook
+
+from ....backends.graph.backward_hooks import BackwardHooks, HookEntry, HookExit, TensorPositions
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ..base import Lazy, Value
+from ..constant import Constant
+from ..containers.sequence import ListValue, TupleValue
+from ..objects.user_object import UserObject
+from .graph_piece import NoEffects
+from .tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+ENTERED = "input_tensors_index"  # the attribute that a BackwardHook gets when it is set up
+
+
+class HookSetUp(Value):
+    """That the hook is set up for the module's arguments: known to the graph alone, so that a break behind is made before it instead.
+    `given`: a tensor that the module was given and that requires a gradient."""
+
+    __slots__ = ("arguments", "given", "hooks")
+
+    def __init__(self, hooks: BackwardHooks, given: TensorValue | None, arguments: int) -> None:
+        super().__init__()
+        self.hooks, self.given, self.arguments = hooks, given, arguments
+
+    @property
+    def born(self) -> int:
+        return self.hooks.born
+
+    def python_type(self) -> type:
+        return BackwardHook
+
+
+def break_here() -> GraphBreak:
+    return GraphBreak("unknown-call", "a backward hook being set up")
+
+
+def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
+    """hook.setup_input_hook(args)."""
+    if not isinstance(hook, UserObject) or hook.source is not None or not isinstance(args, TupleValue) or hooks_are_odd(tx):
+        raise break_here()
+    hooks, items = hooks_of(tx, hook), args.all(tx)
+    entered = HookSetUp(hooks, None, len(items))
+    hook.set_attribute(tx, ENTERED, entered)
+    if not wants_gradient(items):
+        return args
+    place, tensors = tensor_places(items)
+    given = tx.unpack(tx.graph.call("call_function", HookEntry(hooks, place), tensors, {}))
+    entered.given = next(tensor for tensor in given if isinstance(tensor, TensorValue) and tensor.fake.requires_grad)
+    return TupleValue(replace_tensors(items, place, given))
+
+
+def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
+    """hook.setup_output_hook(result)."""
+    entered = hook.attrs.get(ENTERED) if isinstance(hook, UserObject) else None
+    if not isinstance(entered, HookSetUp):
+        raise break_here()  # one that Python has set up
+    items = result.all(tx) if isinstance(result, TupleValue) else [result]
+    if not wants_gradient(items):
+        return result
+    kind = result.python_type() if isinstance(result, TupleValue) else tuple
+    if kind is not tuple and not hasattr(kind, "_fields"):
+        raise break_here()
+    place, tensors = tensor_places(items)
+    link = Constant(None) if entered.given is None else entered.given
+    made = tx.unpack(tx.graph.call("call_function", HookExit(entered.hooks, place, entered.arguments), [link, *tensors], {}))
+    new = replace_tensors(items, place, made)
+    return TupleValue(new, None, kind) if isinstance(result, TupleValue) else new[0]
+
+
+def hooks_are_odd(tx: TraceContext) -> bool:
+    """Whether they are set up where a node for each would not do: under a transform, in a piece that is run again."""
+    return torch._C._functorch.maybe_current_level() is not None or isinstance(tx.effects, NoEffects)
+
+
+def wants_gradient(items: list[Value]) -> bool:
+    """Whether torch sets hooks up for these. Raises GraphBreak where one is a tensor that is more than its numbers."""
+    if any(issubclass(item.python_type(), torch.Tensor) and not isinstance(item, TensorValue) for item in items):
+        raise break_here()
+    return torch.is_grad_enabled() and any(isinstance(item, TensorValue) and item.fake.requires_grad for item in items)
+
+
+def tensor_places(items: list[Value]) -> tuple[TensorPositions, list[Value]]:
+    at = [position for position, item in enumerate(items) if isinstance(item, TensorValue)]
+    return TensorPositions(len(items), at), [items[position] for position in at]
+
+
+def replace_tensors(items: list[Value], place: TensorPositions, new: list[Value]) -> list[Value]:
+    others = dict(zip(place.at, new, strict=True))
+    return [others.get(position, item) for position, item in enumerate(items)]
+
+
+def hooks_of(tx: TraceContext, hook: UserObject) -> BackwardHooks:
+    """The module and the functions that existed before, relied on as they are."""
+    module, *lists = (tx.look(hook.attribute(tx, name)) for name in ("module", "user_hooks", "user_pre_hooks"))
+    if not all(isinstance(functions, ListValue) for functions in lists):
+        raise break_here()
+    try:
+        hooks, pre_hooks = ([existing(tx, function) for function in functions.parts(tx)] for functions in lists)
+        return BackwardHooks(existing(tx, module), hooks, pre_hooks, tx.place())
+    except TypeError:  # something without weak references
+        raise break_here() from None
+
+
+def existing(tx: TraceContext, value: Value) -> Any:
+    found = value.object if isinstance(value, Lazy) else tx.real(value)
+    if found is None or value.source is None:
+        raise break_here()
+    tx.guard(value.source, Kind.PYTHON, ("is the same object", is_still(found)))
+    return found
+
+
+def is_still(known: Any) -> Callable[[Any], bool]:
+    """Whether an object is this one, which is not kept alive, as Kind.IS would."""
+    reference = weakref.ref(known)
+    return lambda obj: obj is reference()

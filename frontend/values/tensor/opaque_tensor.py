@@ -1,0 +1,65 @@
+"""Tensors that no graph takes: kept and passed on as they are; what is asked of one is asked in Python."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import Source
+from ..base import Value
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def why_opaque(real: torch.Tensor) -> str | None:
+    """What keeps a tensor out of graphs; None for those that they take."""
+    if type(real) not in PLAIN_TENSORS:
+        return type(real).__name__  # asking it anything may run its own code
+    if real.layout is not torch.strided:
+        return f"{type(real).__name__}, {real.layout}"
+    if real._is_view() and (base := real._base) is not None and base.layout is not torch.strided:
+        return f"{type(real).__name__}, part of a tensor of {base.layout}"
+    if real.is_quantized or real.is_nested or torch._is_functional_tensor(real):
+        return f"{type(real).__name__}, {'quantized' if real.is_quantized else 'nested' if real.is_nested else 'functional'}"
+    return None
+
+
+class OpaqueTensor(Value):
+    """A tensor that existed before the frame: a subclass, sparse, quantized, nested."""
+
+    __slots__ = ("real", "why")
+
+    def __init__(self, real: torch.Tensor, source: Source, why: str) -> None:
+        super().__init__(source)
+        self.real, self.why = real, why
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def key(self, tx: TraceContext) -> Any:
+        return tx.identity(self, self.real)
+
+    def unsupported(self, what: str) -> GraphBreak:
+        return GraphBreak("subclass", f"{self.why} ({what})")
+
+    def constant(self) -> Any:
+        raise self.unsupported("its contents")
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        raise self.unsupported("a call of it")
+
+
+def is_opaque(real: Any) -> bool:
+    return type(real) not in PLAIN_TENSORS or why_opaque(real) is not None
+
+
+def wrap_opaque(tx: TraceContext, real: torch.Tensor, source: Source, why: str) -> Value:
+    tx.guard(source, Kind.TYPE, type(real))
+    if type(real) in PLAIN_TENSORS:  # one that graphs take deserves an entry of its own
+        tx.guard(source, Kind.PYTHON, ("no graph takes it", is_opaque))
+    return tx.remember(real, OpaqueTensor(real, source, why))

@@ -1,0 +1,194 @@
+"""Numbers that vary between calls: a symbol of torch's for the number, and how the program came by it.
+
+Where Python needs the number itself (a key, the length of a loop), it is specialised: compiled code is then for that number only.
+"""
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+import torch.fx
+
+from ....guards.source import Source
+from ..base import Value
+from ..constant import Constant, fold
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+Symbol = torch.SymInt | torch.SymFloat | torch.SymBool
+CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+
+class Owner(Protocol):
+    """What a symbolic number asks of the symbols it is one of (tracing/shapes.py)."""
+
+    def decide(self, sym: Symbol) -> bool:
+        """bool(sym) for this call, relied on."""
+
+    def specialise(self, sym: Symbol) -> Any:
+        """The number in this call, relied on."""
+
+    def rely_on_sign(self, sym: Symbol) -> None:
+        """That sizes in `sym` are not zero may have answered a question."""
+
+
+class SymbolicNumber(Value):
+    """An int, float or bool. It has a source (the program was given it), or is `function(*operands)` of other numbers,
+    or follows from the sizes of tensors by its symbol's expression."""
+
+    __slots__ = ("owner", "sym", "function", "operands", "node")
+
+    def __init__(
+        self, owner: Owner, sym: Symbol, source: Source | None = None, function: Callable[..., Any] | None = None,
+        operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(source)
+        self.owner, self.sym, self.function, self.operands, self.node = owner, sym, function, operands, node
+
+    def python_type(self) -> type:
+        return CLASSES[type(self.sym)]
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.owner.specialise(self.sym)
+
+    def describe(self) -> str:
+        where = f" '{self.source.name}'" if self.source is not None else ""
+        return f"a symbolic {self.python_type().__name__}{where} ({self.sym})"
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.constant()
+
+    def truth(self, tx: TraceContext) -> bool:
+        self.owner.rely_on_sign(self.sym)
+        return self.owner.decide(self.sym if isinstance(self.sym, torch.SymBool) else self.sym != 0)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.constant()).attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return Constant(self.constant()).method(tx, name, args, kwargs)
+
+    def same(self, other: Value) -> bool:
+        return self is other or (isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant())
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, SymbolicNumber) or (isinstance(value, Constant) and type(value.object) in (int, float, bool))
+
+
+def calculate(
+    tx: TraceContext, function: Callable[..., Any], *operands: Value, written: Callable[..., Any] | None = None
+) -> Value | None:
+    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has no symbol is specialised.
+    `written`: the operator that the program has, which an error names."""
+    if not all(map(is_number, operands)):
+        return None
+    allowed = ALLOWED.get(function)
+    if allowed is None or any(o.python_type() is bool for o in operands) or not allowed(tx, *operands):
+        return fold(tx, written or function, list(operands), {})
+    result = SYMBOLIC.get(function, function)(*map(raw, operands))
+    if function in (max, min) or not (type(result) in CLASSES and result.node.expr.free_symbols):
+        for operand in operands:
+            if isinstance(operand, SymbolicNumber):
+                operand.owner.rely_on_sign(operand.sym)
+    return tx.shapes.number(result, function, operands)
+
+
+def raw(value: Value) -> Any:
+    return value.sym if isinstance(value, SymbolicNumber) else value.constant()
+
+
+# When the symbol of a result says what Python's number would be, and making the number cannot raise.
+
+
+def always(tx: TraceContext, *operands: Value) -> bool:
+    return True
+
+
+def ints_by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
+    return left.python_type() is right.python_type() is int and right.truth(tx)
+
+
+def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
+    return right.truth(tx)
+
+
+def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
+    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and neither is negative; or what makes
+    a number of at least one smaller."""
+    if base.python_type() is int:
+        return isinstance(exponent, Constant) and type(exponent.object) is int and 0 <= exponent.object <= 8
+    if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
+        return isinstance(base, SymbolicNumber) and base.owner.decide(base.sym >= 1)
+    positive = lies(tx, operator.ge, base) and lies(tx, operator.ge, exponent)
+    unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (isinstance(exponent, Constant) and 0 <= exponent.object <= 1)
+    return unit and positive
+
+
+def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
+    """Whether a number is so related to zero."""
+    if isinstance(value, SymbolicNumber):
+        value.owner.rely_on_sign(value.sym)
+        return value.owner.decide(relation(value.sym, 0))
+    return bool(relation(value.constant(), 0))
+
+
+def within(low: float, high: float) -> Callable[..., bool]:
+    """Where a function of one number is defined: what is outside, or no number at all, is specialised."""
+
+    def lies_within(tx: TraceContext, value: Value) -> bool:
+        assert isinstance(value, SymbolicNumber)
+        return value.owner.decide(value.sym >= low) and value.owner.decide(value.sym <= high)
+
+    return lies_within
+
+
+def is_int(tx: TraceContext, value: Value) -> bool:
+    return value.python_type() is int
+
+
+def identity(number: Any) -> Any:
+    return number
+
+
+FINITE = within(-sys.float_info.max, sys.float_info.max)
+# Functions of math's that cannot raise within some bounds, and torch's form of them, which takes symbols too.
+FUNCTIONS: dict[Callable[[float], float], tuple[Callable[..., bool], Callable[..., Any]]] = {
+    math.sqrt: (within(0.0, sys.float_info.max), torch._sym_sqrt),  # type: ignore[attr-defined]
+    math.cos: (FINITE, torch._sym_cos),  # type: ignore[attr-defined]
+    math.sin: (FINITE, torch._sym_sin),  # type: ignore[attr-defined]
+    math.tan: (FINITE, torch._sym_tan),  # type: ignore[attr-defined]
+    math.tanh: (FINITE, torch._sym_tanh),  # type: ignore[attr-defined]
+    math.atan: (FINITE, torch._sym_atan),  # type: ignore[attr-defined]
+    math.cosh: (within(-700.0, 700.0), torch._sym_cosh),  # type: ignore[attr-defined]
+    math.sinh: (within(-700.0, 700.0), torch._sym_sinh),  # type: ignore[attr-defined]
+    math.acos: (within(-1.0, 1.0), torch._sym_acos),  # type: ignore[attr-defined]
+    math.asin: (within(-1.0, 1.0), torch._sym_asin),  # type: ignore[attr-defined]
+    math.log2: (within(sys.float_info.min, sys.float_info.max), torch._sym_log2),  # type: ignore[attr-defined]
+}
+ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
+    **dict.fromkeys((operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs), always),
+    **dict.fromkeys((operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge), always),
+    operator.floordiv: ints_by_nonzero,
+    operator.mod: ints_by_nonzero,
+    operator.truediv: by_nonzero,
+    operator.pow: tame_power,
+    float: always,
+    int: is_int,
+    **{function: allowed for function, (allowed, _) in FUNCTIONS.items()},
+}
+# What takes symbols in a function's place, in the capture and in a graph that a compiler runs on them.
+SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
+    float: torch.sym_float,
+    int: identity,
+    torch.Tensor.size: torch.ops.aten.sym_size.int,
+    **{function: form for function, (_, form) in FUNCTIONS.items()},
+}

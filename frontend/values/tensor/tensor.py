@@ -1,0 +1,234 @@
+"""Tensors: a node of the graph with a fake tensor that says everything but the numbers."""
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, DictItem, InstanceDict, Source
+from ..base import Value
+from ..constant import Constant
+from ..mutable import Mutable
+from ..registry import accepts, method_of
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+CONSTANT_ATTRIBUTES = frozenset(
+    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu is_leaf "
+    "itemsize names output_nr is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan retains_grad".split()
+)
+GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
+
+
+class Identity:
+    """A dictionary key that is equal only for one object."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.of is other.of
+
+
+class TensorValue(Value):
+    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient`: what was stored as its .grad."""
+
+    __slots__ = ("node", "fake", "cls", "real", "gradient")
+
+    def __init__(
+        self,
+        node: torch.fx.Node,
+        fake: torch.Tensor,
+        source: Source | None = None,
+        cls: type = torch.Tensor,
+        real: torch.Tensor | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.node, self.fake, self.cls, self.real = node, fake, cls, real
+        self.gradient: Gradient | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        where = f" '{self.source.name}'" if self.source is not None else ""
+        return f"a tensor{where}"
+
+    def key(self, tx: TraceContext) -> Any:
+        if self.real is not None:
+            tx.identity(self, self.real)
+        return Identity(self)
+
+    def truth(self, tx: TraceContext) -> bool:
+        raise GraphBreak("data-dependent-branch", f": {self.describe()}")
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        handler = ATTRIBUTES.get(name)
+        if handler is not None:
+            return handler(tx, self)
+        if name in CONSTANT_ATTRIBUTES:
+            return tx.wrap(getattr(self.fake, name), None)
+        if name in GRAPH_ATTRIBUTES:
+            return tx.graph.call("call_function", getattr, [self, Constant(name)], {})
+        if not hasattr(self.cls, name):
+            return self._own_attribute(tx, name)
+        if name.startswith("__") or not callable(getattr(self.cls, name)):
+            raise self.unsupported(f"attribute {name}")
+        return TensorMethod(self, name)
+
+    def _own_attribute(self, tx: TraceContext, name: str) -> Value:
+        """What the program has stored under a name, which no class knows."""
+        path = self.source and InstanceDict(self.source)
+        own = {} if self.real is None else self.real.__dict__
+        if name in own:
+            return tx.wrap(own[name], path and DictItem(path, name))
+        tx.guard(path, Kind.ABSENT, name)
+        raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if name != "grad" or not self._takes_gradient(tx, value):
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        if self.gradient is None:
+            self.gradient = Gradient(self)
+        tx.effects.change(self.gradient)
+        self.gradient.stored = value
+
+    def del_attribute(self, tx: TraceContext, name: str) -> None:
+        if name != "grad":
+            super().del_attribute(tx, name)
+        self.set_attribute(tx, name, Constant(None))  # as torch does
+
+    def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
+        """Whether a tensor that existed before takes this as its .grad."""
+        if self.source is None or not self.fake.is_leaf or self.fake.is_inference():
+            return False
+        if not isinstance(value, TensorValue):
+            return value.is_constant() and value.constant() is None
+        if not self._plain_gradient(tx):
+            return False
+        mine, its = ((fake.dtype, fake.device, *fake.shape) for fake in (self.fake, value.fake))
+        plain = not any(isinstance(size, torch.SymInt) for size in (*mine, *its)) and not is_functorch_wrapped_tensor(value.fake)
+        return plain and mine == its and not self.same(value)
+
+    def _plain_gradient(self, tx: TraceContext) -> bool:
+        """Whether the dtype of a gradient is to be the tensor's own; relied on."""
+        asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
+        return not hasattr(self.real, "grad_dtype") or tx.wrap(self.real.grad_dtype, asked).constant() == self.fake.dtype
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        handler = method_of(torch.Tensor, name)
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(tx, self, *args, **kwargs)
+        if not hasattr(self.cls, name):
+            return self._own_attribute(tx, name).call(tx, args, kwargs)
+        return tx.graph.call("call_method", name, [self, *args], kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return self.method(tx, "unbind", [], {}).iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        if self.fake.dim() == 0:
+            raise tx.throw(TypeError, "len() of a 0-d tensor")
+        return tx.wrap(self.fake.shape[0], None)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        self._check_rows(tx, key)
+        return tx.graph.call("call_function", operator.getitem, [self, key], {})
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        self._check_rows(tx, key)
+        tx.graph.call("call_function", operator.setitem, [self, key, value], {})
+
+    def _check_rows(self, tx: TraceContext, key: Value) -> None:
+        """A list of numbers as index: a fake does not look at what is in it, and a graph that raises may have changed inputs before."""
+        if key.python_type() is not list or self.fake.device.type != "cpu" or not self.fake.dim():
+            return
+        rows = [item.constant() if item.is_constant() else None for item in tx.unpack(key)]
+        if rows and all(type(row) is int for row in rows) and not -self.fake.shape[0] <= min(rows) <= max(rows) < self.fake.shape[0]:
+            size = int(self.fake.shape[0])
+            wrong = next(row for row in rows if not -size <= row < size)
+            sentence = f"index {wrong} is out of bounds for dimension 0 with size {size}"
+            raise tx.throw(IndexError, sentence if size else "index is out of bounds for dimension with size 0")
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return tx.graph.call("call_method", "__contains__", [self, item], {})
+
+    def same(self, other: Value) -> bool:
+        # Two values of one node are one object: in-place methods return the node they were called on.
+        return isinstance(other, TensorValue) and self.node is other.node
+
+
+class Gradient(Mutable):
+    """The .grad of a tensor that existed before the frame; `stored` is what the program put there, None while it is as it was."""
+
+    __slots__ = ("of", "stored")
+
+    def __init__(self, of: TensorValue) -> None:
+        super().__init__(of.source)
+        self.of = of
+        self.stored: Value | None = None
+
+    def python_type(self) -> type:
+        return self.of.cls  # of the two objects it is the tensor that must be no other
+
+    def snapshot(self) -> Any:
+        return self.stored
+
+    def restore(self, state: Any) -> None:
+        self.stored = state
+
+
+class TensorMethod(Value):
+    """A method of a tensor, not called yet."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: TensorValue, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def python_type(self) -> type:
+        return type(getattr(torch.empty(0), self.name))
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.receiver.method(tx, self.name, args, kwargs)
+
+
+def _shape(tx: TraceContext, tensor: TensorValue) -> Value:
+    return tx.wrap(tensor.fake.shape, None)
+
+
+def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
+    if tensor.gradient is not None and tensor.gradient.stored is not None:
+        return tensor.gradient.stored
+    if tensor.source is None:
+        if tensor.fake.is_leaf and not tensor.fake.requires_grad:
+            return Constant(None)
+        raise tensor.unsupported("attribute grad of a tensor made inside")
+    if not (tensor.fake.is_leaf or tensor.real.retains_grad):
+        raise tensor.unsupported("attribute grad of a tensor that is no leaf, at which torch warns,")
+    return tx.wrap(tensor.real.grad, AttrSource(tensor.source, "grad"))
+
+
+def _grad_fn(tx: TraceContext, tensor: TensorValue) -> Value:
+    if tensor.fake.grad_fn is None:
+        return Constant(None)
+    raise tensor.unsupported("attribute grad_fn")
+
+
+def _class(tx: TraceContext, tensor: TensorValue) -> Value:
+    return tx.wrap(tensor.cls, None)
+
+
+ATTRIBUTES = {"shape": _shape, "grad": _grad, "grad_fn": _grad_fn, "__class__": _class}

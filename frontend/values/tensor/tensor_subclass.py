@@ -1,0 +1,272 @@
+"""Instances of Tensor subclasses written in Python: a plain tensor in the graph, and the class's own __torch_function__, interpreted.
+
+How an operation reaches __torch_function__ (by which function, with which arguments) is torch's to say: it is done once on
+stand-ins that note it down.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.overrides
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.reference import without_class
+from ....guards.source import ClassAttribute, PlainTensor, Source, TypeOf
+from ..base import Value
+from ..constant import Constant
+from ..containers.mapping import DictValue
+from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..objects.class_value import ClassValue, lookup, raw_attribute
+from ..objects.user_object import UserObject
+from .tensor import Identity, TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+TORCHS = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
+DISABLED = torch._C._disabled_torch_function_impl
+
+
+def is_captured(cls: type) -> bool:
+    """Whether instances of a class are looked into: a plain tensor with Python around it, nothing below torch's dispatcher."""
+    ours = all(base in TORCHS or base.__module__.partition(".")[0] != "torch" for base in cls.__mro__)
+    owner, function = lookup(cls, "__torch_function__")
+    known = owner in (torch.Tensor, torch.nn.Parameter) or isinstance(function, classmethod)
+    return ours and known and lookup(cls, "__torch_dispatch__")[0] in TORCHS and lookup(cls, "__getattribute__")[0] in TORCHS
+
+
+def wrap_as_instance(tensor: torch.Tensor, cls: type) -> torch.Tensor:
+    """A tensor as one of a class."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(cls)
+
+
+class InstanceMet(Exception):  # noqa: N818 - it steers
+    """An instance of a subclass among the arguments of an operation."""
+
+
+class TensorObject(UserObject):
+    """An instance of a subclass. `plain` is the tensor."""
+
+    __slots__ = ("plain",)
+
+    def __init__(self, cls: type, plain: TensorValue, real: Any = None, source: Source | None = None) -> None:
+        super().__init__(cls, real, source)
+        self.plain = plain
+
+    def key(self, tx: TraceContext) -> Any:
+        return Identity(self)
+
+    def literal(self, tx: TraceContext) -> Any:
+        raise self.unsupported("where a literal is needed")
+
+    def truth(self, tx: TraceContext) -> bool:
+        return self.plain.truth(tx)
+
+    def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        owner, raw = lookup(self.cls, name)
+        if owner not in TORCHS or owner is object:
+            return super().generic_attribute(tx, name)
+        if callable(raw):
+            return SubclassMethod(self, name)
+        if tx.subclasses_off:
+            return self.plain.attribute(tx, name)
+        return dispatch_operation(tx, lambda stand_in: getattr(stand_in, name), [self], {})
+
+    def special(self, tx: TraceContext, name: str) -> Value | None:
+        owner = lookup(self.cls, name)[0]
+        return SubclassMethod(self, name) if owner in TORCHS and owner is not object else super().special(tx, name)
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if lookup(self.cls, name)[0] in TORCHS:
+            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+        super().set_attribute(tx, name, value)
+
+
+class SubclassMethod(Value):
+    """A method that such an object has from torch, not called yet."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: TensorObject, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name == "as_subclass":  # the one that no __torch_function__ hears of
+            return self.receiver.plain.method(tx, self.name, args, kwargs)
+        name, raw, given = self.name, lookup(self.receiver.cls, self.name)[1], [self.receiver, *args]
+        if type(raw) is types.FunctionType:  # it asks itself, or only what it calls does
+            return tx.wrap(raw, None).call(tx, given, kwargs)
+        if tx.subclasses_off:
+            return call_unwrapped(tx, lambda tx, first, *rest, **named: first.method(tx, name, list(rest), named), given, kwargs)
+        return dispatch_operation(tx, lambda first, *rest, **named: getattr(first, name)(*rest, **named), given, kwargs)
+
+
+def wrap_subclass(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
+    tx.guard(source, Kind.TYPE, type(real))
+    for name in ("__torch_function__", "__torch_dispatch__", "__getattribute__"):
+        tx.guard(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(type(real), name)[1])
+    inner = tx.graph.input(tx, without_class(real), PlainTensor(source))
+    return tx.remember(real, TensorObject(type(real), inner, real, source))
+
+
+# finding them
+
+
+def found_in(tx: TraceContext, values: Any) -> list[TensorObject]:
+    """The instances among arguments, and in lists and tuples of them."""
+    found: list[TensorObject] = []
+    for value in values:
+        value = tx.look(value)
+        if type(value) is TensorObject:
+            found.append(value)
+        elif isinstance(value, Sequence) and not value.is_constant():
+            found += found_in(tx, value.all(tx))
+    return found
+
+
+# what torch would do
+
+
+class StandInCalled(BaseException):  # noqa: N818 - it steers, past handlers of Exception
+    """What __torch_function__ was called with."""
+
+
+class StandIn(torch.Tensor):
+    """Notes how it is asked."""
+
+    @classmethod
+    def __torch_function__(cls, *given: Any) -> Any:
+        raise StandInCalled(*given)
+
+
+class StandIns:
+    """Arguments as torch is to see them, and the way back."""
+
+    def __init__(self, tx: TraceContext) -> None:
+        self.tx = tx
+        self.values: dict[int, Value] = {}
+        self.kept: list[Any] = []
+
+    def of(self, value: Value) -> Any:
+        value = self.tx.look(value)
+        if isinstance(value, TensorObject):
+            return self.keep(torch.empty(2).as_subclass(StandIn), value)
+        if isinstance(value, TensorValue):
+            return self.keep(torch.empty(2), value)
+        if isinstance(value, ListValue | TupleValue) and value.cls in (list, tuple, torch.Size):
+            return value.cls(map(self.of, value.items))
+        if isinstance(value, SliceValue):
+            return slice(*map(self.of, value.parts))
+        if value.is_constant():
+            return value.constant()
+        raise value.unsupported("beside a tensor subclass")
+
+    def keep(self, stand_in: Any, value: Value) -> Any:
+        self.kept.append(stand_in)
+        self.values[id(stand_in)] = value
+        return stand_in
+
+    def back(self, obj: Any) -> Value:
+        if id(obj) in self.values:
+            return self.values[id(obj)]
+        if type(obj) is tuple:
+            return TupleValue(list(map(self.back, obj)))
+        if type(obj) is list:
+            return ListValue(list(map(self.back, obj)))
+        if type(obj) is dict:
+            return self.tx.build_dict([(Constant(name), self.back(value)) for name, value in obj.items()])
+        if type(obj) is slice:
+            return SliceValue([self.back(part) for part in (obj.start, obj.stop, obj.step)])
+        return self.tx.wrap(obj, None)
+
+
+def dispatch_operation(tx: TraceContext, operation: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """An operation of torch's with instances among its arguments."""
+    stand_ins = StandIns(tx)
+    given, named = [stand_ins.of(arg) for arg in args], {name: stand_ins.of(arg) for name, arg in kwargs.items()}
+    try:
+        operation(*given, **named)
+    except StandInCalled as noted:
+        function, _, *rest = noted.args
+    except Exception as error:
+        raise GraphBreak("subclass", f"an operation that torch refuses ({type(error).__name__})") from error
+    else:
+        raise GraphBreak("subclass", "an operation that does not ask its __torch_function__")
+    return call_torch_function(
+        tx, tx.wrap(function, None), found_in(tx, args) + found_in(tx, kwargs.values()), [stand_ins.back(part) for part in rest]
+    )
+
+
+def call_unwrapped(tx: TraceContext, operation: Callable[..., Value], args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """An operation on values, on plain tensors; an instance that it works on in place is what it gives."""
+    result = operation(tx, *(unwrap_instance(tx, arg) for arg in args), **{name: unwrap_instance(tx, arg) for name, arg in kwargs.items()})
+    same = [arg for arg in found_in(tx, args) if isinstance(result, TensorValue) and arg.plain.same(result)]
+    return same[0] if same else result
+
+
+def call_torch_function(tx: TraceContext, function: Value, instances: list[TensorObject], rest: list[Value]) -> Value:
+    """type(instance).__torch_function__(function, types, *rest), unless that is switched off."""
+    classes = {instance.cls for instance in instances}
+    if tx.subclasses_off:
+        return call_on_plain_tensors(tx, function, rest)
+    if len(classes) > 1:
+        raise GraphBreak("subclass", " and ".join(sorted(cls.__name__ for cls in classes)))
+    (cls,) = classes
+    owner, raw = lookup(cls, "__torch_function__")
+    tx.guard(raw_attribute(tx, cls, "__torch_function__", None)[1], Kind.IS, raw)
+    if owner in (torch.Tensor, torch.nn.Parameter):
+        return (
+            by_default(tx, cls, function, rest)
+            if raw is not DISABLED and owner is torch.Tensor
+            else call_on_plain_tensors(tx, function, rest)
+        )
+    result = ClassValue(cls).attribute(tx, "__torch_function__").call(tx, [function, TupleValue([ClassValue(cls)]), *rest], {})
+    if result.is_constant() and result.constant() is NotImplemented:
+        raise GraphBreak("subclass", f"{cls.__name__}, which does not implement an operation")
+    return result
+
+
+def by_default(tx: TraceContext, cls: type, function: Value, rest: list[Value]) -> Value:
+    """torch.Tensor.__torch_function__: the operation on plain tensors, and what it gives as instances of the class."""
+    result = call_on_plain_tensors(tx, function, rest)
+    real = getattr(function, "real", None)
+    return result if real in torch.overrides.get_default_nowrap_functions() else convert_results(tx, result, cls)
+
+
+def call_on_plain_tensors(tx: TraceContext, function: Value, rest: list[Value]) -> Value:
+    """The operation on plain tensors."""
+    args = tx.unpack(rest[0])
+    kwargs = rest[1] if len(rest) > 1 else Constant(None)
+    named = {key.constant(): unwrap_instance(tx, value) for key, value in kwargs.pairs(tx)} if isinstance(kwargs, DictValue) else {}
+    real = getattr(function, "real", None)
+    if isinstance(real, types.MethodWrapperType):  # an attribute: Tensor.shape.__get__
+        if real.__name__ != "__get__":
+            raise GraphBreak("subclass", f"{real.__name__} of an attribute")
+        return tx.look(unwrap_instance(tx, args[0])).attribute(tx, real.__self__.__name__)
+    return call_unwrapped(tx, lambda tx, *args, **kwargs: function.call(tx, list(args), kwargs), args, named)
+
+
+def unwrap_instance(tx: TraceContext, value: Value) -> Value:
+    value = tx.look(value)
+    if isinstance(value, TensorObject):
+        return value.plain
+    if type(value) in (ListValue, TupleValue) and found_in(tx, [value]):
+        return type(value)([unwrap_instance(tx, item) for item in value.items], None, value.cls)  # type: ignore[attr-defined]
+    return value
+
+
+def convert_results(tx: TraceContext, result: Value, cls: type) -> Value:
+    if isinstance(result, TensorValue):
+        return TensorObject(cls, result)
+    if type(result) in (ListValue, TupleValue):
+        return type(result)([convert_results(tx, item, cls) for item in tx.unpack(result)], None, result.cls)  # type: ignore[attr-defined]
+    return result

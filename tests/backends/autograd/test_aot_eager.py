@@ -1,0 +1,61 @@
+"""What aot_autograd is told while it traces for us."""
+import framejit
+import pytest
+import torch
+from framejit.backends.autograd.aot_eager import TENSORIFY, numbers_kept
+from framejit.backends.native import backend as native
+from framejit.backends.native.lower import fractions
+
+AS_IT_IS = native.as_it_is
+
+
+@pytest.mark.parametrize("before", [None, "1"])
+def test_the_switch_is_the_users_again_when_the_last_thread_is_out(before, monkeypatch):
+    environment = {} if before is None else {TENSORIFY: before}
+    monkeypatch.setattr("os.environ", environment)
+    enter, leave = numbers_kept.__enter__, numbers_kept.__exit__
+    enter()
+    enter()  # another thread
+    leave()
+    assert environment[TENSORIFY] == "0"
+    leave()
+    assert environment.get(TENSORIFY) == before
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_results_whose_sizes_vary_carry_no_attribute(grad):
+    handle = framejit.compile(lambda x: (x * 2, x.sum(0), x.t(), x.sin().exp()), backend="aot_eager", dynamic=True)
+    for rows in (3, 5):
+        x = torch.ones(rows, 4, requires_grad=grad)
+        results = handle(x)
+        assert [vars(tensor) for tensor in (*results, x)] == [{}] * 5
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
+    """Where there are no kernels for a backward part, known when it is first called, torch's operators run."""
+
+    class Norm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.count = torch.nn.BatchNorm1d(4), torch.nn.Buffer(torch.zeros(()))
+
+        def forward(self, x):
+            self.count += 1
+            y = self.norm(x)
+            y[:, 0] = 0
+            return y.relu()
+
+    def gradients(f):
+        inputs = [torch.arange(4.0 * rows).sin().reshape(rows, 4).requires_grad_() for rows in (2, 3, 5)]
+        return [torch.autograd.grad(f(x).sum(), x) for x in inputs]
+
+    without = []
+    monkeypatch.setattr(native, "as_it_is", lambda part, boxed: without.append(part) or AS_IT_IS(part, boxed))
+    if not kernels:
+        monkeypatch.setattr(fractions, "OPERATIONS", {})
+    expected = gradients(Norm())
+    with framejit.config.patch(strict=True):
+        found = gradients(framejit.compile(Norm(), backend="native"))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert bool(without) != kernels

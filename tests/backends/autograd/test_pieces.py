@@ -1,0 +1,370 @@
+"""Results of one graph that are differentiated one by one: what eager's autograd allows, hooks see and frees is the same."""
+from __future__ import annotations
+
+import copy
+
+import framejit
+import pytest
+import torch
+import torch.nn.functional as F
+from framejit.backends.autograd import split_graph as pieces
+from torch import nn
+
+BACKENDS = ("aot_eager", "native")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request, monkeypatch):
+    monkeypatch.setattr(pieces, "FEW", 0)  # the smallest piece is compiled, too
+    return request.param
+
+
+def leaf(*shape):
+    return torch.randn(*(shape or (4,)), requires_grad=True)
+
+
+def outcome(use, fn, args):
+    torch.manual_seed(1)
+    try:
+        return use(fn, *args)
+    except RuntimeError as error:
+        return type(error), str(error)[:40]
+
+
+def check(fn, use, *args, backend, cuts):
+    """use(fn, *args) returns what there is to see; `cuts`: how many pieces there have to be."""
+    counts = []
+    real = pieces.make_subgraphs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "make_subgraphs", lambda *given: counts.append(len(given[1])) or real(*given))
+        copies = copy.deepcopy(args)
+        wanted = outcome(use, fn, args)
+        got = outcome(use, framejit.compile(fn, backend=backend), copies)
+    torch.testing.assert_close(got, wanted) if not isinstance(wanted[0], type) else None
+    assert isinstance(wanted[0], type) == isinstance(got[0], type) and (not isinstance(wanted[0], type) or got == wanted)
+    assert counts[:1] == ([cuts] if cuts > 1 else [])
+
+
+def nested(x):
+    h = x.sin() * x
+    return h, (h.exp() + h * x).sum()
+
+
+def apart(x, w):
+    h = x.sin() * x
+    return h, (h.detach() * w).exp().sum()
+
+
+def forked(x):
+    h = (x * x).cos()
+    return h.exp().sum(), h.sin().sum()
+
+
+def test_a_gradient_ends_at_a_result(backend):
+    check(nested, lambda f, x: torch.autograd.grad(*reversed(f(x))), leaf(), backend=backend, cuts=2)
+
+
+def test_a_result_retains_its_gradient(backend):
+    def use(f, x):
+        h, loss = f(x)
+        h.retain_grad()
+        loss.backward()
+        return h.grad, x.grad
+
+    check(nested, use, leaf(), backend=backend, cuts=2)
+
+
+def test_a_hook_changes_the_gradient_of_a_result(backend):
+    def use(f, x):
+        h, loss = f(x)
+        h.register_hook(lambda gradient: gradient * 2)
+        loss.backward()
+        return (x.grad,)
+
+    check(nested, use, leaf(), backend=backend, cuts=2)
+
+
+def test_one_backward_pass_after_another(backend):
+    def use(f, x, w):
+        h, loss = f(x, w)
+        loss.backward()
+        with torch.no_grad():
+            w.sub_(w.grad)
+        (h * 2).sum().backward()
+        return x.grad, w.grad, w
+
+    check(apart, use, leaf(), leaf(), backend=backend, cuts=2)
+
+
+def test_what_is_shared_is_freed_by_the_first(backend):
+    def use(f, x):
+        one, other = f(x)
+        one.backward()
+        other.backward()
+        return (x.grad,)
+
+    check(forked, use, leaf(), backend=backend, cuts=3)
+
+
+def test_what_is_shared_is_kept_where_asked(backend):
+    def use(f, x):
+        one, other = f(x)
+        one.backward(retain_graph=True)
+        other.backward()
+        return one, other, x.grad
+
+    check(forked, use, leaf(), backend=backend, cuts=3)
+
+
+def test_all_at_once(backend):
+    def use(f, x):
+        one, other = f(x)
+        (one + other * 2).backward()
+        return one, other, x.grad
+
+    check(forked, use, leaf(), backend=backend, cuts=3)
+
+
+def test_second_derivatives(backend):
+    def use(f, x):
+        h, loss = f(x)
+        (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+        return first.detach(), second
+
+    check(nested, use, leaf(), backend=backend, cuts=2)
+
+
+def test_second_derivatives_through_inputs_that_are_made_of_each_other(backend):
+    inner, outer = (framejit.compile(fn, backend=backend) for fn in (lambda x: x.sin() * x, lambda h, x: (h.exp() + h * x).sum()))
+    x = leaf()
+    seen = []
+    for loss in (nested(x)[1], outer(inner(x), x)):
+        (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        seen.append((first, *torch.autograd.grad(first.sum(), x)))
+    torch.testing.assert_close(*seen)
+
+
+def test_an_adversary(backend):
+    torch.manual_seed(0)
+    maker, judge = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Linear(8, 4)), nn.Linear(4, 1)
+
+    def step(maker, judge, real, noise):
+        made = maker(noise)
+        loss = F.softplus(-judge(real)).mean() + F.softplus(judge(made.detach())).mean()
+        return made, loss
+
+    def use(step, maker, judge, real, noise):
+        made, loss = step(maker, judge, real, noise)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in judge.parameters():
+                parameter -= parameter.grad
+        (-judge(made).mean()).backward()
+        return made, loss, [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())], list(maker.buffers())
+
+    check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), backend=backend, cuts=2)
+
+
+PENALIZED = {
+    "a new leaf": lambda share, real, made: (share * real + (1 - share) * made.detach()).requires_grad_(),
+    "detached": lambda share, real, made: (share * real + (1 - share) * made).detach().requires_grad_(),
+    "with a history": lambda share, real, made: share * real.sin() + (1 - share) * made,
+}
+
+
+@pytest.mark.parametrize("between", PENALIZED.values(), ids=PENALIZED)
+def test_an_adversary_with_a_penalty_on_gradients(backend, between):
+    torch.manual_seed(0)
+    maker = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 4))
+    judge = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def step(maker, judge, real, noise, share):
+        made = maker(noise)
+        mixed = between(share, real, made)
+        (slope,) = torch.autograd.grad(judge(mixed).sum(), mixed, create_graph=True)
+        penalty = (slope.norm(2, 1) - 1).square().mean()
+        return made, judge(made.detach()).mean() - judge(real).mean() + 10 * penalty
+
+    def use(step, maker, judge, *tensors):
+        made, loss = step(maker, judge, *tensors)
+        loss.backward()
+        gradients = [parameter.grad.clone() for parameter in judge.parameters()]
+        if between is not PENALIZED["with a history"]:  # there loss.backward() went through the maker, and freed it
+            (-judge(made).mean()).backward()
+        return made, loss, gradients, [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())]
+
+    check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), torch.rand(5, 1), backend=backend, cuts=2)
+
+
+def test_gradients_taken_inside_stay_with_what_they_are_of(backend):
+    def fn(x, w):
+        y = (x * w).sin()
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return y * 2, slope, (slope * slope).sum()
+
+    def use(f, x, w):
+        y, slope, loss = f(x, w)
+        slope.retain_grad()
+        first = torch.autograd.grad(loss, x, retain_graph=True)
+        y.sum().backward(retain_graph=True)
+        loss.backward()
+        return first, y, slope, loss, slope.grad, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=3)
+
+
+def test_a_graph_that_differentiates_and_cannot_be_cut_is_left_to_eager(backend, monkeypatch):
+    monkeypatch.setattr(pieces, "MOST", 1)
+
+    def fn(x, w):
+        (slope,) = torch.autograd.grad((x * w).sin().sum(), x, create_graph=True)
+        return x.exp() * w, slope * slope * w
+
+    def use(f, x, w):
+        y, other = f(x, w)
+        other.sum().backward()
+        y.sum().backward()
+        return y, other, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=1)
+
+
+def test_autocast_is_what_it_was(backend):
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = x @ w
+            with torch.no_grad():
+                scale = (w @ w).float().abs().max()
+            with torch.autocast("cpu", enabled=False):
+                other = (h.detach().float() @ w).tanh()
+            return h, other, (h.detach() @ w).float().sum() / scale
+
+    def use(f, x, w):
+        h, other, loss = f(x, w)
+        h.retain_grad()
+        loss.backward()
+        other.sum().backward()
+        h.float().sum().backward()
+        return h, other, loss, h.grad, x.grad, w.grad
+
+    torch.manual_seed(0)
+    check(fn, use, leaf(4, 4), leaf(4, 4), backend=backend, cuts=3)
+
+
+def test_an_attribute_that_others_are_made_of(backend):
+    """A parametrized weight is stored in its module, and so a result."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 8)), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+
+    def loss(model, one, other):
+        return F.softplus(model(one)).mean() + F.softplus(-model(other)).mean() + model(one + other).square().mean()
+
+    def use(loss, model, one, other):
+        value = loss(model, one, other)
+        value.backward()
+        return value, [parameter.grad for parameter in model.parameters()], list(model.buffers())
+
+    check(loss, use, model, torch.randn(6, 4), torch.randn(6, 4), backend=backend, cuts=4)
+
+
+def test_grad_mode_is_what_it_was(backend):
+    def fn(x, w):
+        h = x.sin() * x
+        with torch.no_grad():
+            scale = w.abs().sum() + h.max()
+        loss = (h * w / scale).exp().sum()
+        with torch.no_grad():
+            return h, loss, (loss * w).sin()
+
+    def use(f, x, w):
+        h, loss, other = f(x, w)
+        h.retain_grad()
+        loss.backward()
+        return h, loss, other, other.requires_grad, h.grad, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=2)
+
+
+def test_random_numbers_keep_their_order(backend):
+    def fn(x, w):
+        h = F.dropout(x, 0.5) * torch.rand(4)
+        loss = (F.dropout(w, 0.5) * h.detach()).sum()
+        return h, loss, torch.rand(4)
+
+    def use(f, x, w):
+        h, loss, drawn = f(x, w)
+        loss.backward()
+        h.sum().backward()
+        return h, loss, drawn, x.grad, w.grad, torch.rand(2)
+
+    check(fn, use, leaf(), leaf(), backend=backend, cuts=2)
+
+
+def test_items_of_a_tuple_stay_with_it(backend):
+    def fn(x):
+        one, other = (x * x).chunk(2)
+        return one.exp(), (one.exp() * other.sin()).sum()
+
+    def use(f, x):
+        one, loss = f(x)
+        one.retain_grad()
+        (loss + one.sum()).backward()
+        return one, loss, one.grad, x.grad
+
+    check(fn, use, leaf(), backend=backend, cuts=3)
+
+
+def test_all_on_memory_that_is_written_to_lies_in_one_piece(backend):
+    def fn(x):
+        h = x * 2
+        loss = h.exp().sum()
+        h[0] = x[2] * 3
+        return h, loss
+
+    def use(f, x):
+        h, loss = f(x)
+        (h.sum() + loss).backward()
+        return h, loss, x.grad
+
+    check(fn, use, leaf(), backend=backend, cuts=2)
+
+
+def test_sizes_that_vary(backend):
+    def fn(x, w):
+        h = x.view(-1, x.shape[-1] // 2).sin() * x.shape[0]
+        return h, (h @ w).exp().mean() / x.shape[0]
+
+    compiled = framejit.compile(fn, backend=backend, dynamic=True)
+    for rows in (3, 5):
+        x, w = leaf(rows, 4), leaf(2, 2)
+        twins = copy.deepcopy((x, w))
+        seen = []
+        for call, given in ((fn, (x, w)), (compiled, twins)):
+            h, loss = call(*given)
+            h.retain_grad()
+            loss.backward()
+            seen.append((h, loss, h.grad, *(tensor.grad for tensor in given)))
+        torch.testing.assert_close(*seen)
+
+
+def test_a_loss_and_what_it_is_made_of():
+    """One piece more than results that lead to each other, and none for a result alone."""
+    found = []
+
+    def backend(gm, inputs):
+        found.append(pieces.split_graph(gm))
+        return gm.forward
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
+
+    def training(x, target):
+        logits = model(x)
+        return F.cross_entropy(logits, target), logits
+
+    x, target = torch.randn(3, 4), torch.tensor([0, 1, 2])
+    framejit.compile(training, backend=backend)(x, target)
+    framejit.compile(lambda x, target: training(x, target)[0], backend=backend)(x, target)
+    made, results = found[0]
+    assert [len(piece.gives) for piece in made] == [1, 1] and results == [made[1].gives[0], made[0].gives[0]]
+    assert found[1] is None

@@ -1,0 +1,162 @@
+"""Graphs put together operator by operator: results, writes and random numbers are eager's; equal operators are looked at once."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends.graph.passes import by_operator, functional
+from framejit.backends.native import backend as native
+from framejit.backends.native.fuse import fuse
+from torch import nn
+from torch.nn import functional as F
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """For each graph compiled, the operators that were traced for it; None where the whole was traced."""
+    found = []
+
+    def told(gm, trace):
+        traced = []
+        result = by_operator.by_operator(gm, lambda run, inputs: traced.append(len(run.__self__.different)) or trace(run, inputs))
+        found.append(None if result is None else traced[0])
+        return result
+
+    monkeypatch.setattr(functional, "by_operator", told)
+    return found
+
+
+def in_place(x, y):
+    x = x * 2
+    x += 1
+    z = x.relu_()
+    return x + z, x.view(-1)
+
+
+def into_inputs(x, y):
+    y[1] = 3
+    y.add_(1)
+    values, places = torch.max(x, 0)
+    return values + y, places
+
+
+def pieces(x, y):
+    first, second = x.chunk(2)
+    return torch.stack([second, first]).sum(0) + y
+
+
+def random(x, y):
+    return F.dropout(x, 0.5) + F.dropout(x, 0.5) * torch.rand(4) + torch.rand(4)
+
+
+def shifted(x, y):
+    return x[1:, 1:].t().contiguous() + torch.zeros(3, 3).fill_(y.shape[0])
+
+
+def the_same_again(x, y):
+    return (x + x, x + x.clone(), x.contiguous(), x * True, x * 1, x * 1.0, x - 0.0, x * -0.0)
+
+
+def through_a_view(x, y):
+    x = x * 2
+    flat = x.view(-1)
+    x.add_(1)
+    return flat
+
+
+def switching_modes(x, y):
+    with torch.enable_grad():
+        z = x * 2
+    with torch.autocast("cpu", torch.bfloat16):
+        return z @ x, z.add_(1)
+
+
+def half_of_an_input(x, y):
+    first, second = x.chunk(2)
+    first.relu_()
+    return first + second
+
+
+def equal_results(x, y):
+    first, second = (x * y).abs(), (x * y).abs()
+    return first, second, second[1:], (x * y).amax() + (x * y).amax()
+
+
+def equal_until_written(x, y):
+    first, second, third = x * y, x * y, x * y
+    first.add_(1)
+    return first + second, third
+
+
+ONE_BY_ONE = (in_place, into_inputs, pieces, random, shifted, the_same_again, equal_results, equal_until_written)
+AS_A_WHOLE = (through_a_view, half_of_an_input, switching_modes)
+
+
+@pytest.mark.parametrize("function", ONE_BY_ONE + AS_A_WHOLE, ids=lambda function: function.__name__)
+def test_equals_eager(function, taken):
+    calls = []
+    for run in (function, framejit.compile(function, backend="native")):
+        torch.manual_seed(0)
+        inputs = [torch.randn(4, 4), torch.randn(4)]
+        with torch.no_grad():
+            calls.append((run(*inputs), inputs, torch.rand(1)))
+    torch.testing.assert_close(calls[1], calls[0], rtol=0, atol=0, check_stride=True)
+    assert (taken[0] is None) == (function in AS_A_WHOLE)
+
+
+def test_equal_results_share_no_memory():
+    with torch.no_grad():
+        first, second, part, _ = framejit.compile(equal_results, backend="native")(torch.ones(4, 4), torch.ones(4))
+    first.zero_()
+    assert second.min() > 0
+    part.zero_()
+    assert second[1:].max() == 0
+
+
+def test_what_equal_operators_make_of_one_input_is_made_once(monkeypatch):
+    made = []
+    kept = native.compile_aten
+    monkeypatch.setattr(native, "compile_aten", lambda gm, *given, **how: made.append(gm) or kept(gm, *given, **how))
+
+    def attentions(q, mask):
+        for _ in range(3):
+            q = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+        return q
+
+    inputs = torch.randn(1, 2, 8, 4), torch.ones(8, 8).tril() > 0
+    with torch.no_grad():
+        torch.testing.assert_close(framejit.compile(attentions, backend="native")(*inputs), attentions(*inputs))
+    targets = [node.target for node in made[0].graph.nodes]
+    assert targets.count(torch.ops.aten.where.self) == 1
+
+
+def test_sizes_that_vary_are_traced_as_a_whole(taken):
+    compiled = framejit.compile(lambda x: x * 2 + 1, backend="native", dynamic=True)
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    assert taken == [None]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+def test_many_equal_blocks_are_looked_at_once(taken, monkeypatch):
+    looked = []
+    for module, name in ((fuse, "merge_or_inline"), (fuse, "simplify"), (native, "print_c")):
+        kept = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, kept=kept, name=name: looked.append(name) or kept(*given))
+    counts = []
+    for blocks in (3, 9):
+        looked.clear()
+        model, x = nn.Sequential(*(Block() for _ in range(blocks))), torch.randn(5, 8)
+        with torch.no_grad():
+            want = model(x)
+            torch.testing.assert_close(framejit.compile(model, backend="native")(x), want)
+        counts.append(sorted(looked))
+    assert taken[0] == taken[1] > 3
+    assert counts[0] == counts[1] != []

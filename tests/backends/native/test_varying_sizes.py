@@ -1,0 +1,51 @@
+"""Graphs with sizes that vary: what native makes of operators whose arguments are such sizes."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from torch.nn import functional as F
+
+SLICES = {
+    "the whole": lambda x, n: x[:, : x.shape[1]] * 2,
+    "from the start": lambda x, n: x[:, :3].sin(),
+    "to a size": lambda x, n: x[:, :n].sin(),
+    "from a size": lambda x, n: x[:, n:].sin(),
+    "a step": lambda x, n: x[:, 1::2].sin(),
+    "from the end": lambda x, n: x[:, -2:].sin(),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_gradients_of_slices(name):
+    """The backward pass of a slice writes a window of zeros."""
+    compiled = framejit.compile(SLICES[name], backend="native")
+    for rows, columns in ((3, 8), (4, 10), (5, 12), (7, 14)):
+        one, other = (torch.arange(float(rows * columns)).reshape(rows, columns).requires_grad_() for _ in "xy")
+        SLICES[name](one, columns // 2).sum().backward()
+        compiled(other, columns // 2).sum().backward()
+        torch.testing.assert_close(other.grad, one.grad)
+    assert compiled.framejit.compiles == 2
+
+
+def test_the_gradient_of_a_whole_slice_is_no_call():
+    def f(x, y):
+        return (x[:, : x.shape[1]].sin() * y).sum()
+
+    compiled = framejit.compile(f, backend="native", dynamic=True)
+    compiled(torch.ones(3, 4, requires_grad=True), torch.ones(3, 4)).backward()
+    assert not any("slice_scatter" in note.text for note in compiled.framejit.explain().notes)
+
+
+def test_padding_by_nothing_around():
+    """A kernel of no rows is among those that are fused."""
+
+    def f(x):
+        return F.pad(x, (0, 0, 0, 2), mode="circular").sin()
+
+    compiled = framejit.compile(f, backend="native", dynamic=True)
+    for size in (5, 6):
+        one, other = (torch.ones(2, 3, size, size, requires_grad=True) for _ in "xy")
+        f(one).sum().backward()
+        compiled(other).sum().backward()
+        torch.testing.assert_close(other.grad, one.grad)

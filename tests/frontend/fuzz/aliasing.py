@@ -1,0 +1,393 @@
+"""Random programs over tensors that share memory, compiled against eager: results, every byte of the memory they came from, strides,
+what is a view of what, and gradients must be the same.
+
+Each program is called through one handle with several patterns of inputs: views of the same sizes and strides that are disjoint,
+overlap, interleave, are one memory, are one object. A long run: `python tests/frontend/fuzz/aliasing.py --programs 20000 [--first SEED]
+[--backend native] [--seconds N]`. `--show` prints the program of the first seed.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import linecache
+import re
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import framejit
+import torch
+
+SIZE = 96  # elements of a base
+LAYOUTS = {  # sizes and strides of an input
+    "rows": ((2, 4), (4, 1)), "columns": ((4, 2), (4, 1)), "transposed": ((4, 2), (1, 4)), "row": ((4,), (1,)), "steps": ((4,), (2,)),
+    "column": ((3,), (6,)), "cube": ((2, 2, 2), (8, 2, 1)), "number": ((), ()), "expanded": ((3, 4), (0, 1)), "windows": ((3, 4), (2, 1)),
+    "strided": ((2, 3), (1, 1)), "spread": ((2, 2), (12, 3)),
+}  # fmt: skip
+COMMON = ("rows", "columns", "transposed", "row", "steps", "column", "cube", "number", "spread")
+PATTERNS = ("separate", "disjoint", "near", "same", "one object", "interleaved", "detached", "other storage", "any")
+DTYPES = (torch.float32,) * 6 + (torch.float64, torch.int32, torch.int64)
+NAMES = "abcd"
+
+WRITES = (
+    "{v}.add_({k})", "{v}.mul_({k})", "{v}.sub_({w})", "{v}.mul_({w})", "{v}.copy_({w})", "{v}.zero_()", "{v}.fill_({k})",
+    "{v}[0] = {k}", "{v}[..., 1:] = {k}", "{v}[...] = {w}", "{v}[..., :2] = {w}[..., 1:3]", "{v} += {w}", "{v} *= {k}", "{v} -= {k}",
+    "{v}.data.add_({k})", "{v}.detach().mul_({k})", "{v}.relu_()", "{v}.clamp_(min={k})", "{v}.masked_fill_({v} > {k}, {k})",
+    "torch.add({v}, {k}, out={v})", "torch._foreach_add_([{v}, {w}], {k})", "torch._foreach_mul_([{v}, {w}], [{k}, 2])",
+    "{v}[torch.tensor([0, 1])] += {k}", "{v}.index_fill_(0, torch.tensor([1]), {k})", "{v}[{w} > {k}] = {k}",
+    "{v}.add_({w}, alpha=2)", "{v}.addcmul_({w}, {w})", "{v}.neg_()", "{v}.index_add_(0, torch.tensor([0]), {w}[:1])", "{v}.cumsum_(0)",
+    "torch.relu_({v})", "torch.nn.functional.relu({v}, inplace=True)", "{v}.set_({w})", "{v}.unsqueeze_(0)", "{v}.t_()",
+    "{v}.lerp_({w}, 0.5)", "{v}.view(-1).add_({k})", "{v}.flatten()[1:].mul_({k})", "{v}.swapaxes(0, -1).add_({w})",
+)  # fmt: skip
+VIEWS = (
+    "{v}[1:]", "{v}[:-1]", "{v}[..., 1:]", "{v}[..., 0]", "{v}[::2]", "{v}.t()", "{v}.unsqueeze(0)", "{v}.expand(2, *{v}.shape)",
+    "{v}.unfold(-1, 2, 1)", "{v}.as_strided((2, 2), (1, 1))", "{v}.view(-1)", "{v}.reshape(-1)", "{v}.detach()", "{v}.data",
+    "{v}.chunk(2)[0]", "{v}.chunk(2, -1)[1]", "{v}.split(1)[0]", "{v}.diagonal()", "{v}.narrow(0, 0, 1)", "{v}.transpose(0, -1)",
+    "{v}.view(torch.int32)", "{v}.view_as({v})", "{v}[None]", "{v}.movedim(0, -1)", "{v}.squeeze()", "{v}.unbind(0)[0]", "{v}.T", "{v}",
+)  # fmt: skip
+VALUES = (
+    "{v} + {k}", "{v} * {w}", "{v}.sum()", "{v}.clone()", "{v} - {w}", "torch.cat([{v}.reshape(-1), {w}.reshape(-1)])",
+    "torch.where({v} > {k}, {v}, {w})", "{v}.contiguous()", "{v}.float()", "{v}.sum(0)", "torch.stack([{v}, {v}])", "{v}.abs().max()",
+    "torch.empty_like({v}).fill_({k})", "{v}.to(torch.float64)", "{v}.flip(0)",
+)  # fmt: skip
+BREAK = "print(end='')"
+# Backends with options. The default tries nothing on graphs as small as these; `tuned` always does.
+VARIANTS = {
+    "default": ("autotune", None),
+    "tuned": ("autotune", {"candidates": ("native", "torchscript", "aot_eager"), "remember": False, "isolate": False, "tune_budget_s": 0.2}),
+}
+
+
+@dataclass
+class Program:
+    """Text of a function of an object whose attributes a, b, ... are the inputs, or of these; the layouts and the dtype of its inputs;
+    the patterns of each call."""
+
+    source: str
+    layouts: list[str]
+    dtype: torch.dtype
+    mode: str  # "inference", "leaves", "history"
+    by_attribute: bool
+    calls: list[tuple[str, int]] = field(default_factory=list)
+
+
+def span(layout: str) -> int:
+    sizes, strides = LAYOUTS[layout]
+    return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+
+
+def offsets(pattern: str, layouts: list[str], random: Random) -> list[tuple[int, int]]:
+    """(base, offset) of each input."""
+    if pattern == "separate":
+        return [(index, random.randrange(SIZE - span(layout))) for index, layout in enumerate(layouts)]
+    places, start = [], random.randrange(4)
+    if pattern == "disjoint":
+        order = random.sample(range(len(layouts)), len(layouts))
+        found = {}
+        for index in order:
+            found[index] = (0, start)
+            start += span(layouts[index]) + random.choice((0, 0, 1, 3))
+        return [found[index] for index in range(len(layouts))]
+    for index, layout in enumerate(layouts):
+        if pattern == "near":
+            places.append((0, start + random.randrange(4)))
+        elif pattern == "interleaved":
+            places.append((0, start + index))
+        elif pattern == "any":
+            places.append((random.randrange(2), random.randrange(SIZE - span(layout))))
+        else:
+            places.append((0, start))
+    return places
+
+
+class Inputs:
+    """The bases of one call, and the views of them that it is given."""
+
+    def __init__(self, program: Program, pattern: str, seed: int) -> None:
+        random = Random(seed)
+        count = len(program.layouts)
+        numbers = [torch.arange(SIZE, dtype=torch.int64).add(7 * number).remainder(9).sub(3).to(program.dtype) for number in range(count)]
+        self.leaves: list[torch.Tensor] = []
+        bases = [self.base(made, program.mode) for made in numbers]
+        places = offsets(pattern, program.layouts, random)
+        self.views = []
+        for index, (layout, (base, offset)) in enumerate(zip(program.layouts, places, strict=True)):
+            same = program.layouts.index(layout)
+            if pattern == "one object" and same < index:
+                self.views.append(self.views[same])
+            else:
+                self.views.append(self.view(bases[base], layout, offset, pattern, index, random))
+        self.bases = bases
+        if program.mode == "leaves":
+            self.leaves = [view for view in self.views if view.requires_grad]
+
+    def base(self, numbers: torch.Tensor, mode: str) -> torch.Tensor:
+        if mode != "history":
+            return numbers
+        self.leaves.append(numbers.requires_grad_())
+        return numbers * 1
+
+    def view(self, base: torch.Tensor, layout: str, offset: int, pattern: str, index: int, random: Random) -> torch.Tensor:
+        sizes, strides = LAYOUTS[layout]
+        if pattern == "other storage":
+            memory = base.detach().numpy()
+            made = torch.from_numpy(memory[offset:] if index % 2 else memory).as_strided(sizes, strides, 0 if index % 2 else offset)
+        else:
+            made = base.as_strided(sizes, strides, offset)
+            if pattern == "detached" and index % 2:
+                made = made.detach() if random.random() < 0.5 else made.data
+            elif layout == "row" and random.random() < 0.3:
+                made = base[offset : offset + 4]
+        return made
+
+    def snapshot(self) -> list[torch.Tensor]:
+        """All memory there is, and the inputs as they are now."""
+        return [item.detach().clone() for item in (*self.bases, *self.views)]
+
+
+# --- writing programs
+
+
+def write(random: Random) -> Program:
+    count = random.choice((2, 2, 2, 3, 4))
+    usual = [random.choice(COMMON if random.random() < 0.85 else tuple(LAYOUTS)) for _ in range(count)]
+    layouts = [usual[0] if random.random() < 0.5 else layout for layout in usual]
+    dtype = random.choice(DTYPES)
+    mode = random.choice(("inference", "inference", "leaves", "history")) if dtype.is_floating_point else "inference"
+    program = Program("", layouts, dtype, mode, random.random() < 0.25)
+    names = list(NAMES[:count])
+    lines = [f"{name} = m.{name}" for name in names] if program.by_attribute else []
+    sample = Inputs(program, random.choice(("separate", "disjoint")), 0)
+    known: dict[str, Any] = {"torch": torch, "m": SimpleNamespace(**dict(zip(names, sample.views, strict=True)))}
+    known.update(zip(names, sample.views, strict=True))
+    frozen = False
+    for _ in range(random.randint(2, 7)):
+        line = statement(random, names, mode, random.random() < 0.5)
+        for _ in range(8):
+            if tried(line, known) or random.random() < 0.05:
+                break
+            line = statement(random, names, mode, random.random() < 0.5)
+        else:
+            continue
+        target = line.partition(" = ")[0]
+        if target.isidentifier() and target not in names and target in known:
+            names.append(target)
+        lines.append(line)
+        frozen = frozen or line == BREAK
+    results = [random.choice(names) if random.random() < 0.6 else expression(random, VIEWS + VALUES, names) for _ in range(random.randint(1, 3))]
+    results = [result if result in names or tried(f"_ = {result}", known) else names[0] for result in results]
+    lines.append(f"return {', '.join(results)},")
+    parameters = "m" if program.by_attribute else ", ".join(NAMES[:count])
+    program.source = f"def program({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+    patterns = random.sample(PATTERNS, 4)
+    program.calls = [(pattern, random.getrandbits(16)) for pattern in (*patterns, patterns[0])]
+    return program
+
+
+def statement(random: Random, names: list[str], mode: str, writes: bool) -> str:
+    if random.random() < 0.1:
+        return BREAK
+    if not writes:
+        made = f"v{len(names)}"
+        return f"{made} = {expression(random, VIEWS if random.random() < 0.6 else VALUES, names)}"
+    line = expression(random, WRITES, names)
+    if mode == "leaves" or (mode == "history" and random.random() < 0.2):
+        return f"with torch.no_grad(): {line}"
+    return line
+
+
+def expression(random: Random, forms: tuple[str, ...], names: list[str]) -> str:
+    return random.choice(forms).format(v=random.choice(names), w=random.choice(names), k=random.choice((1, 2, 3, -1)))
+
+
+def tried(line: str, known: dict[str, Any]) -> bool:
+    """Whether a statement runs on the sample."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # of results that out= has to resize
+            exec(line, known)
+    except Exception:
+        return False
+    return True
+
+
+# --- running them
+
+
+@dataclass
+class Outcome:
+    """What can be seen of a call. `kinds`: dtypes, sizes, strides, flags of results, and which are inputs. gradients: of the leaves;
+    None where the backward pass raises."""
+
+    error: str | None
+    kinds: list[Any]
+    values: list[torch.Tensor]
+    gradients: list[torch.Tensor | None] | None = None
+
+
+def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -> Outcome:
+    """One call on fresh inputs, gradients, and what writing into its results changes."""
+    inputs = Inputs(program, pattern, seed)
+    if program.mode == "leaves":
+        for number, view in enumerate(inputs.views):
+            if number % 2 == seed % 2 and view.is_leaf and not view._is_view():
+                view.requires_grad_()
+        inputs.leaves = [view for view in inputs.views if view.requires_grad]
+    names = NAMES[: len(inputs.views)]
+    given = [SimpleNamespace(**dict(zip(names, inputs.views, strict=True)))] if program.by_attribute else inputs.views
+    try:
+        results = fn(*given)
+    except Exception as error:
+        return Outcome(type(error).__name__, [], inputs.snapshot())
+    kinds = [kind(item, inputs.views) for item in results] + [kind(item, inputs.views) for item in inputs.views]
+    values = inputs.snapshot() + [item.detach().clone() for item in results]
+    grads = gradients(results, inputs.leaves) if program.mode != "inference" and inputs.leaves else []
+    with torch.no_grad():
+        for item in results:
+            try:
+                item.detach().fill_(77)
+            except RuntimeError as error:
+                kinds.append(str(error)[:60])
+            values += inputs.snapshot() + [other.detach().clone() for other in results]
+    return Outcome(None, kinds, values, grads)
+
+
+def kind(item: torch.Tensor, views: list[torch.Tensor]) -> Any:
+    strides = tuple(stride for stride, size in zip(item.stride(), item.shape, strict=True) if size > 1) if item.numel() else ()
+    same = next((number for number, view in enumerate(views) if view is item), -1)
+    return item.dtype, tuple(item.shape), strides, item.requires_grad, same
+
+
+def gradients(results: Any, leaves: list[torch.Tensor]) -> list[torch.Tensor | None] | None:
+    ends = [item for item in results if item.requires_grad and item.is_floating_point()]
+    if not ends:
+        return []
+    try:
+        weights = [torch.arange(1, item.numel() + 1, dtype=item.dtype).reshape(item.shape) for item in ends]
+        total = sum((item * weight).sum().double() for item, weight in zip(ends, weights, strict=True))
+        return [None if grad is None else grad.clone() for grad in torch.autograd.grad(total, leaves, allow_unused=True)]
+    except RuntimeError:
+        return None
+
+
+def difference(one: Outcome, other: Outcome, exact: bool) -> str | None:
+    """How a compiled call differs from eager's. Which of two tensors a backward pass keeps, so that writing into it later is an error,
+    is a compiler's choice: gradients are compared where both can be had."""
+    if one.error != other.error:
+        return f"raises {one.error}, eager {other.error}"
+    if one.kinds != other.kinds:
+        return f"{one.kinds}, eager {other.kinds}"
+    if exact and (one.gradients is None) != (other.gradients is None):
+        return "only one backward pass raises"
+    mine, eagers = list(one.values), list(other.values)
+    if one.gradients is not None and other.gradients is not None:
+        if [grad is None for grad in one.gradients] != [grad is None for grad in other.gradients]:
+            return "gradients that are None differ"
+        mine += [grad for grad in one.gradients if grad is not None]
+        eagers += [grad for grad in other.gradients if grad is not None]
+    for number, (left, right) in enumerate(zip(mine, eagers, strict=True)):
+        if not torch.equal(left, right) and not torch.allclose(left.double(), right.double(), 0.0 if exact else 1e-5, 0.0, equal_nan=True):
+            apart = (left != right).reshape(-1).nonzero().reshape(-1)[:8].tolist()
+            return f"value {number} at {apart}: {left.reshape(-1)[apart].tolist()}, eager {right.reshape(-1)[apart].tolist()}"
+    return None
+
+
+def examine(program: Program, backend: str, dynamic: bool | None = None) -> str | None:
+    """A difference between eager and the backend, in words."""
+    name = f"<aliasing {hash(program.source)}>"
+    linecache.cache[name] = (len(program.source), None, program.source.splitlines(keepends=True), name)
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(compile(program.source, name, "exec"), namespace)
+    function = namespace["program"]
+    try:
+        with framejit.config.patch(strict=True, recompile_limit=64):
+            name, options = VARIANTS.get(backend, (backend, None))
+            handle = framejit.compile(function, backend=name, options=options, dynamic=dynamic)
+        for pattern, seed in program.calls:
+            expected = outcome(function, program, pattern, seed)
+            found = difference(outcome(handle, program, pattern, seed), expected, backend == "eager")
+            if found is not None:
+                return f"{pattern} ({seed}): {found}"
+    finally:
+        linecache.cache.pop(name, None)
+    return None
+
+
+def one(seed: int, backend: str, dynamic: bool | None = None) -> tuple[Program, str | None]:
+    """The program of a seed, and a difference."""
+    program = write(Random(seed))
+    try:
+        return program, examine(program, backend, dynamic)
+    except Exception:
+        return program, traceback.format_exc()[-1500:]
+
+
+def reduced(program: Program, backend: str) -> Program:
+    """The same with lines and calls left out as long as it still differs."""
+
+    def sort(candidate: Program) -> str:
+        try:
+            return re.sub(r".*: |[^a-z]", "", (examine(candidate, backend) or "")[:40])
+        except Exception as error:
+            return type(error).__name__
+
+    sought = sort(program)
+
+    def differs(candidate: Program) -> bool:
+        return sort(candidate) == sought
+
+    def smaller(now: Program) -> Iterator[Program]:
+        head, *lines = now.source.splitlines()
+        for number in range(len(lines) - 1):
+            yield Program("\n".join([head, *lines[:number], *lines[number + 1 :]]) + "\n", now.layouts, now.dtype, now.mode,
+                          now.by_attribute, now.calls)
+        for number in range(len(now.calls)):
+            if len(now.calls) > 1:
+                yield Program(now.source, now.layouts, now.dtype, now.mode, now.by_attribute, now.calls[:number] + now.calls[number + 1 :])
+
+    while True:
+        found = next(filter(differs, smaller(program)), None)
+        if found is None:
+            return program
+        program = found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--backend", default="eager")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--dynamic", action="store_true", default=None, help="sizes are symbols from the first call")
+    parser.add_argument("--show", action="store_true", help="print the program of the first seed")
+    parser.add_argument("--reduce", action="store_true", help="make programs that differ smaller")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    if chosen.show:
+        print(write(Random(chosen.first)))
+    started, different, done = time.perf_counter(), 0, 0
+    for done, seed in enumerate(range(chosen.first, chosen.first + chosen.programs), 1):
+        program, found = one(seed, chosen.backend, chosen.dynamic)
+        if found is not None:
+            different += 1
+            shown = reduced(program, chosen.backend) if chosen.reduce else program
+            print(f"seed {seed}: {found[-900:]}\n{shown.layouts} {shown.dtype} {shown.mode} {shown.calls}\n{shown.source}", flush=True)
+        if done % 200 == 0:
+            print(f"{done} programs, {different} different, {time.perf_counter() - started:.0f} s", flush=True)
+            framejit.reset()
+        if time.perf_counter() - started > chosen.seconds:
+            break
+    print(f"end: {chosen.backend}: {done} programs from seed {chosen.first}, {different} different", flush=True)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

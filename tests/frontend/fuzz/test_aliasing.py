@@ -1,0 +1,52 @@
+"""Random programs over tensors that share memory: the part that runs each time. aliasing.py is the long run."""
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from random import Random
+
+import framejit
+import pytest
+
+from . import aliasing
+
+PROGRAMS = int(os.environ.get("FRAMEJIT_ALIASING_PROGRAMS", 150))
+BACKENDS = {"eager": 1.0, "aot_eager": 0.5, "native": 0.3, "torchscript": 0.5, "tuned": 0.2}  # and the share of the programs
+OTHERS = 10**6 * sys.version_info.minor  # each Python has programs of its own
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_programs_over_shared_memory_do_compiled_what_they_do_in_eager(backend):
+    overlapping = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(OTHERS, OTHERS + int(PROGRAMS * BACKENDS[backend])):
+            program, found = aliasing.one(seed, backend)
+            assert found is None, f"seed {seed}: {found}\n{program}"
+            overlapping += any(pattern in ("near", "same", "detached") for pattern, _ in program.calls)
+    assert overlapping > 0
+
+
+def test_a_wrong_backend_is_found():
+    """Copies of its inputs instead of these: what they share is lost."""
+
+    def copies(gm, examples):
+        return lambda *args: gm.forward(*(arg.detach().clone() for arg in args))
+
+    framejit.register_backend("copies_inputs", copies, overlaps=True)
+    found = [aliasing.one(seed, "copies_inputs")[1] for seed in range(20)]
+    assert sum(one is not None for one in found) > 5
+
+
+def test_patterns_are_what_they_are_called():
+    program = aliasing.Program("", ["rows", "rows"], aliasing.DTYPES[0], "inference", False)
+    for pattern in aliasing.PATTERNS:
+        one, other = aliasing.Inputs(program, pattern, 3).views
+        share = {number.data_ptr() for number in one.flatten().unbind()} & {number.data_ptr() for number in other.flatten().unbind()}
+        assert (one is other) is (pattern == "one object")
+        if pattern in ("separate", "disjoint"):
+            assert not share
+        if pattern in ("same", "one object", "other storage", "detached"):
+            assert share, pattern
+    assert aliasing.write(Random(1)) == aliasing.write(Random(1))
