@@ -49,6 +49,8 @@ def no_device(monkeypatch):
     for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
                          ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, answer)
+    every_thread, before = threading.enumerate, threading.enumerate()  # a pool that another test left, say
+    monkeypatch.setattr(threading, "enumerate", lambda: [thread for thread in every_thread() if thread not in before])
     monkeypatch.setattr(Recorded, "made", [])
     monkeypatch.setattr(Recorded, "refuse", "")
 
