@@ -305,8 +305,8 @@ def disable(function: T | None = None, recursive: bool = True) -> Any:
     def disabled(*args: Any, **kwargs: Any) -> Any:
         return _hook.disable_call(inner, args, kwargs)
 
-    made = disabled if recursive else leave_alone(inner)
-    made._framejit_disable = True  # type: ignore[attr-defined]
+    made: Any = disabled if recursive else leave_alone(inner)
+    made._framejit_disable = True
     return made
 
 

@@ -135,6 +135,11 @@ class AttrSource(Source):
         return f"{self.of.name}.{self.attr}"
 
 
+def attribute_path(source: Source | None, name: str) -> Source | None:
+    """The path to an attribute of the object at `source`, if that has a path."""
+    return source and AttrSource(source, name)
+
+
 @path
 class InstanceDict(Source):
     """The object's own `__dict__`, whatever its class says of attributes."""

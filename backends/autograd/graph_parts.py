@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ class GraphPart:
 
     captured: torch.fx.GraphModule
     graph: torch.fx.GraphModule | Copies
-    examples: list[Any]
+    examples: Sequence[Any]
     backward: bool
     results: int | None = None
 

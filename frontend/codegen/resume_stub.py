@@ -139,7 +139,7 @@ class BreakEmission:
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
         if inner is None and self.instr.op is Op.DICT_MERGE:  # of the callee's two places one is NULL, and stays so
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
-        self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
+        self.handled = [value for position, value in enumerate(self.kept) if position in self.open and isinstance(value, HandledException)]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
         self.marks = marks if inner is None else None
         self.quiet = quiet  # nobody can look at this frame while the group runs, so that anything may lie in temporaries
@@ -190,7 +190,7 @@ class BreakEmission:
                 self._make(value)
         method = self._method()
         for value in (*self.kept, *self.operands):
-            self._make(value.receiver if value is method else value)
+            self._make(method.receiver if method is not None and value is method else value)
         if self.inner is not None:
             self._make(self.inner.state)
 
@@ -217,8 +217,8 @@ class BreakEmission:
     def _stack(self) -> None:
         """Under the operands: the open handlers, entered again, and one tuple of all that is kept, last item first."""
         b = self.b
-        for value in self.handled:
-            self.r.reload(value.current)
+        for handled in self.handled:
+            self.r.reload(handled.current)
             b.push_exc_info()
             b.pop_top()
         if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
@@ -230,7 +230,7 @@ class BreakEmission:
             self.pushed = len(self.handled) + 1
         method = self._method()
         for value in self.operands:
-            if value is method:
+            if method is not None and value is method:
                 self.r.method(method)
             elif method is None or not isinstance(value, Null):
                 self.r.reload(value)
@@ -281,8 +281,9 @@ class BreakEmission:
         """What rebuilt code held for itself is gone while the user's code runs."""
         if self.quiet:
             return
-        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
-            self.b.delete_slot(temp)
+        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot}:
+            if temp is not None:
+                self.b.delete_slot(temp)
 
     def _group(self, jumped: Label) -> None:
         if self.inner is not None:

@@ -106,7 +106,8 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
     instrs = decoded.instrs
     starts, end = with_tail(decoded, index)
     stack: list[str] = []  # what the group has put on top of what was there
-    operands, target, jumped = 0, -1, ()
+    operands, target = 0, -1
+    jumped: tuple[str, ...] = ()
     for instr in instrs[index:end]:
         if instr.op is Op.PUSH_NULL:
             stack.append("null")

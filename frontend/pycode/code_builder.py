@@ -215,6 +215,16 @@ class CodeBuilder:
         """Push what a slot holds; UnboundLocalError if it is unbound."""
         self._emit_local(self.dialect.checked_load, slot)
 
+    def load_state(self) -> None:
+        """Push the state tuple that state-entered code is given."""
+        assert self.state_slot is not None
+        self.load_slot(self.state_slot)
+
+    def load_lifted(self) -> None:
+        """Push the tuple of lifted objects."""
+        assert self.lifted_slot is not None
+        self.load_slot(self.lifted_slot)
+
     def store_slot(self, slot: int) -> None:
         """Store into any slot; into a cell's or free variable's slot: the cell itself."""
         self._emit_local("STORE_FAST", slot)

@@ -25,7 +25,7 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame, make_resume_function
 from ..tracing.capture import Break, Capture
 from ..tracing.expectations import expect
-from ..tracing.trace import Loops
+from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance

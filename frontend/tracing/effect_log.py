@@ -149,6 +149,13 @@ class EffectLog:
         self._refuse()
         self.expected.append(Expectation(fact, place, branch))
 
+    def forget(self) -> None:
+        """Drops the program's objects."""
+        self.changed.clear()
+        self.outputs.clear()
+        self.expected.clear()
+        self.globals.clear()
+
     def next_epoch(self) -> None:
         """What has happened so far will not be taken back."""
         self._kept_outputs = len(self.outputs)

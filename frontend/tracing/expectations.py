@@ -21,7 +21,7 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
     exit_ = capture.exit
     if not isinstance(exit_, Break):
         return
-    known = capture.trace.variation.by_beginning()
+    known = capture.trace.symbols.variation.by_beginning()
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
         values = state_values(suspended.point, frame)

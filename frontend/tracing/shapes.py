@@ -232,7 +232,7 @@ class Shapes:
             if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol) and size.node.expr not in self.homes:
                 self.homes[size.node.expr] = SymbolicNumber(self, size, None, torch.Tensor.size, (tensor, Constant(dim)))
 
-    def decide(self, sym: Symbol) -> bool:
+    def decide(self, sym: Symbol | bool) -> bool:
         return bool(self._ask(sym, bool))
 
     def specialise(self, sym: Symbol) -> Any:

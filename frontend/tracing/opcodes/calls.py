@@ -59,7 +59,7 @@ def call_value(
         if steps > sys.getrecursionlimit():  # what calls itself has no end
             raise GraphBreak("too-deep", "more than Python's stack allows,")
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
-        return tx.inline(callee, args, kwargs, through, completion)
+        return tx.calls.inline(callee, args, kwargs, through, completion)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
         return construct_instance(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)
@@ -81,10 +81,10 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     kwargs: dict[str, Value] = {}
     if instr.arg:
-        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
+        kwargs = {key.constant(): tx.look(value) for key, value in frame.pop().mapping_pairs(tx)}
         if not all(type(name) is str for name in kwargs):
             raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
-    callee, args = callee_of(frame, [tx.look(item) for item in tx.listed(frame.pop())])
+    callee, args = callee_of(frame, [tx.look(item) for item in frame.pop().list_items(tx)])
     frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 
@@ -109,14 +109,14 @@ def set_function_attribute(frame: Interpreter, instr: Instr) -> None:
 def set_part(frame: Interpreter, function: FunctionValue, part: str, value: Value) -> None:
     """One of the things that a function is made with."""
     if part == "defaults":
-        function.defaults = frame.tx.unpack(value)
+        function.defaults = value.unpack(frame.tx)
     elif part == "kwdefaults":
         assert isinstance(value, DictValue)
         function.kwdefaults = {key.constant(): item for key, item in value.pairs(frame.tx)}
     elif part == "annotations":
         function.annotations = value
     else:
-        cells = frame.tx.unpack(value)
+        cells = value.unpack(frame.tx)
         function.closure = [cell for cell in cells if isinstance(cell, CellValue)]
         assert len(function.closure) == len(cells)
 

@@ -30,7 +30,7 @@ def load_fast(frame: Interpreter, instr: Instr) -> None:
 
 def _unbound(frame: Interpreter, slot: int) -> Exception:
     name = frame.decoded.slots[slot]
-    return frame.tx.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+    return frame.tx.exceptions.new(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 @handles(Op.LOAD_FAST_AND_CLEAR)
@@ -80,7 +80,7 @@ def load_deref(frame: Interpreter, instr: Instr) -> None:
         name = frame.decoded.slots[instr.arg]
         if instr.arg in frame.decoded.frees:
             sentence = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-            raise frame.tx.throw(NameError, sentence)
+            raise frame.tx.exceptions.new(NameError, sentence)
         raise _unbound(frame, instr.arg)
     frame.push(value)
 
@@ -113,11 +113,11 @@ def global_value(frame: Interpreter, name: str) -> Value:
     if stored is MISSING and name in frame.globals:
         return tx.wrap(frame.globals[name], path and DictItem(path, name))
     if stored is MISSING:
-        tx.guard(path, Kind.ABSENT, name)
+        tx.guards.add(path, Kind.ABSENT, name)
     builtins = frame.globals.get("__builtins__", __builtins__)
     builtins = builtins if isinstance(builtins, dict) else vars(builtins)
     if name not in builtins:
-        raise tx.throw(NameError, f"name '{name}' is not defined")
+        raise tx.exceptions.new(NameError, f"name '{name}' is not defined")
     return tx.wrap(builtins[name], DictItem(BuiltinsSource(), name))
 
 
@@ -134,10 +134,10 @@ def delete_global(frame: Interpreter, instr: Instr) -> None:
     tx, name = frame.tx, instr.arg
     stored = tx.effects.globals.get((id(frame.globals), name))
     if stored is None and name in frame.globals:
-        tx.guard(frame.globals_path, Kind.PRESENT, name)
+        tx.guards.add(frame.globals_path, Kind.PRESENT, name)
     elif stored is None or stored[1] is None:
-        tx.guard(frame.globals_path, Kind.ABSENT, name) if stored is None else None
-        raise tx.throw(NameError, f"name '{name}' is not defined")
+        tx.guards.add(frame.globals_path, Kind.ABSENT, name) if stored is None else None
+        raise tx.exceptions.new(NameError, f"name '{name}' is not defined")
     tx.effects.set_global(frame.globals, name, None)
 
 

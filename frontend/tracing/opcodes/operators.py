@@ -60,7 +60,7 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
     if left is not right and may_be_another_float(left, right):
         raise GraphBreak("unsupported-operator", "whether two equal floats are one object")
-    frame.push(Constant(frame.tx.same(left, right) != instr.arg))
+    frame.push(Constant(frame.tx.objects.same(left, right) != instr.arg))
 
 
 def may_be_another_float(left: Value, right: Value) -> bool:

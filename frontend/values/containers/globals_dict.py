@@ -47,10 +47,10 @@ class GlobalsDict(DictValue):
         assert self.real is not None
         if not all(type(name) is str for name in self.real):
             raise self.unsupported("a key that is no string")
-        tx.guard(self.source, Kind.KEYS, tuple(self.real))
+        tx.guards.add(self.source, Kind.KEYS, tuple(self.real))
         self.entries = {}
         for name, obj in self.real.items():
-            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.source, name)))
+            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.known_source, name)))
         for name, value in self._stored(tx).items():
             if value is None:
                 raise self.unsupported("all of its items, some of which are deleted")
@@ -66,12 +66,14 @@ class GlobalsDict(DictValue):
         return super().get(tx, key)
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
+        assert self.real is not None
         tx.effects.set_global(self.real, self._name(key), value)
 
     def drop(self, tx: TraceContext, key: Value) -> Value | None:
         value = self.get(tx, key)
+        assert self.real is not None
         if value is not None:
-            tx.guard(self.source, Kind.PRESENT, self._name(key))
+            tx.guards.add(self.source, Kind.PRESENT, self._name(key))
             tx.effects.set_global(self.real, self._name(key), None)
             self.deletions += 1
         return value

@@ -41,7 +41,7 @@ class Hashed:
         else:
             raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key that another object may be equal to")
         with self.tx.effects.unchanged("__eq__ of a key"):
-            if not self.tx.equal(self.value, compared):  # rebuilt code would ask again, when what it goes by may be another
+            if not self.tx.objects.equal(self.value, compared):  # rebuilt code would ask again, when what it goes by may be another
                 raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key beside another that hashes alike")
         return True
 
@@ -100,4 +100,4 @@ def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[
         raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that hash alike")
     if any(type(key) is Hashed and key.number != number for key, number in zip(keys, stored, strict=True)):
         raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that have changed since they were stored")
-    tx.guard(source, Kind.PYTHON, (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored))
+    tx.guards.add(source, Kind.PYTHON, (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored))

@@ -87,7 +87,7 @@ class SetValue(BuiltinContainer):
             if not self.has_order():
                 raise self.unsupported("iteration in an order that depends on addresses")
             if self.is_known():
-                tx.guard(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
+                tx.guards.add(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -121,7 +121,7 @@ class SetIterator(ListedIterator):
         if self.over:
             return None
         if len(self.of.members) != len(self.members):
-            raise tx.throw(RuntimeError, "Set changed size during iteration")
+            raise tx.exceptions.new(RuntimeError, "Set changed size during iteration")
         if self.of in tx.effects.changed and not self.is_current:
             raise self.unsupported("next() after members were exchanged")
         tx.effects.change(self)
@@ -172,14 +172,14 @@ def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
 @method(set, "remove")
 def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
     if item.key(tx) not in self.members:
-        raise tx.throw_value(KeyError, [item])
+        raise tx.exceptions.new_of_values(KeyError, [item])
     return set_discard(tx, self, item)
 
 
 @method(set, "pop")
 def set_pop(tx: TraceContext, self: SetValue) -> Value:
     if not self.members:
-        raise tx.throw(KeyError, "pop from an empty set")
+        raise tx.exceptions.new(KeyError, "pop from an empty set")
     if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
         raise self.unsupported("pop()")
     self.ordered(tx)

@@ -8,7 +8,7 @@ from ....errors import GraphBreak
 from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
-from ....guards.source import CachedResult, Source
+from ....guards.source import CachedResult, Source, attribute_path
 from ..base import ObservedException, Value
 from ..constant import foldable, is_literal
 from ..containers.mapping import DictValue
@@ -52,13 +52,13 @@ class CachedFunction(Value):
         if name == "__wrapped__":
             return self.inner
         if name == "__get__":
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         if name in vars(self.real):
-            return tx.wrap(getattr(self.real, name), tx.attr_source(self.source, name))
+            return tx.wrap(getattr(self.real, name), attribute_path(self.source, name))
         try:
             getattr(self.real, name)
         except AttributeError as error:
-            raise tx.throw(AttributeError, *error.args) from None
+            raise tx.exceptions.new(AttributeError, *error.args) from None
         raise self.unsupported(f"attribute {name}")
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -104,7 +104,7 @@ class CachedFunction(Value):
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
         """The path to what it gives for known arguments."""
         known, named = tuple(real(tx, a) for a in args), tuple((name, real(tx, a)) for name, a in kwargs.items())
-        return CachedResult(self.source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
+        return CachedResult(self.known_source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
 
     def _interpreted(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """What the function gives now. It may do nothing but that."""
@@ -165,7 +165,7 @@ def is_known(tx: TraceContext, arg: Value) -> bool:
         return arg.cls is tuple and all(is_known(tx, item) for item in arg.items)
     cls = arg.python_type()
     alone = lookup(cls, "__hash__")[1] is object.__hash__ and lookup(cls, "__eq__")[1] is object.__eq__
-    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.real(arg) is not None
+    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.objects.real_object(arg) is not None
 
 
 def real(tx: TraceContext, arg: Value) -> Any:
@@ -174,8 +174,8 @@ def real(tx: TraceContext, arg: Value) -> Any:
         return arg.constant()
     if isinstance(arg, TupleValue):
         return tuple(real(tx, item) for item in arg.items)
-    found = tx.real(arg)
-    tx.guard(arg.source, Kind.IS, found)
+    found = tx.objects.real_object(arg)
+    tx.guards.add(arg.source, Kind.IS, found)
     return found
 
 
@@ -202,7 +202,8 @@ def kept_back(tx: TraceContext, result: Value) -> Value | None:
 def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
     """Whether a new value is of the same class and content as an object, all the way down."""
     value = tx.look(value)
-    if varies(value) or value.python_type() is not type(found):
+    cls: object = type(found)
+    if varies(value) or value.python_type() is not cls:
         return False
     if value.is_constant():
         return same_constant(value.constant(), found)

@@ -1,7 +1,7 @@
 """torch.autograd."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 
-@models(torch.autograd.Function.apply.__func__)
+APPLY: Any = torch.autograd.Function.apply
+
+
+@models(APPLY.__func__)
 def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(cls, ClassValue):
         raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")

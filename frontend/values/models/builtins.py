@@ -71,7 +71,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     except TypeError as error:
         if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
             return Constant(any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx)))
-        raise tx.throw(TypeError, *error.args) from None
+        raise tx.exceptions.new(TypeError, *error.args) from None
     if any(_is_protocol(cls) and not _follows(obj.python_type(), cls) for cls in _flat(classes)):
         raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,")
     if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
@@ -123,7 +123,7 @@ def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) 
         return (builtin_isinstance if name == "__instancecheck__" else builtin_issubclass)(tx, obj, spec)
     if name == "__instancecheck__" and obj.python_type() is spec.cls:
         return Constant(True)
-    return Constant(tx.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
+    return Constant(tx.calls.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
 
 
 def says_another_class(cls: type) -> bool:
@@ -152,7 +152,7 @@ def _is_subclass(cls: type, classes: Any) -> bool:
 @models(issubclass)
 def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     if not isinstance(cls, ClassValue):
-        raise tx.throw(TypeError, "issubclass() arg 1 must be a class")
+        raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
     classes = _classes(tx, spec)
     if any(asks_in_python(of, "__subclasscheck__") for of in _flat(classes)):
         return _asked_of_metaclasses(tx, "__subclasscheck__", cls, spec)
@@ -160,7 +160,7 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     try:
         return Constant(issubclass(cls.cls, classes))
     except TypeError as error:
-        raise tx.throw(TypeError, *error.args) from None
+        raise tx.exceptions.new(TypeError, *error.args) from None
 
 
 @models(callable)
@@ -177,7 +177,7 @@ def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
 
 @models(id)
 def builtin_id(tx: TraceContext, obj: Value) -> Value:
-    real = None if obj.source is None else tx.real(obj)
+    real = None if obj.source is None else tx.objects.real_object(obj)
     if obj.source is None or real is None:
         raise GraphBreak("unknown-call", f"id() of {obj.describe()}, which the frame makes")
     return tx.wrap(id(real), AddressOf(obj.source))
@@ -242,7 +242,7 @@ def builtin_delattr(tx: TraceContext, obj: Value, name: Value) -> Value:
 @models(vars)
 def builtin_vars(tx: TraceContext, obj: Value) -> Value:
     if obj.is_constant() and not hasattr(obj.constant(), "__dict__"):
-        raise tx.throw(TypeError, "vars() argument must have __dict__ attribute")
+        raise tx.exceptions.new(TypeError, "vars() argument must have __dict__ attribute")
     return obj.attribute(tx, "__dict__")
 
 
@@ -283,7 +283,7 @@ def builtin_zip(tx: TraceContext, *iterables: Value, strict: Value | None = None
 @models(map)
 def builtin_map(tx: TraceContext, function: Value, *iterables: Value) -> Value:
     if not iterables:
-        raise tx.throw(TypeError, "map() must have at least two arguments.")
+        raise tx.exceptions.new(TypeError, "map() must have at least two arguments.")
     return Map(function, [i.iterator(tx) for i in iterables])
 
 
@@ -309,13 +309,13 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
             raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
         return BackwardItems(tx, obj)
     if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
-        raise tx.throw(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
+        raise tx.exceptions.new(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
     return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
 
 @models(sorted)
 def builtin_sorted(tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    return ListValue(tx.sort(tx.listed(iterable), key, reverse))
+    return ListValue(tx.calls.sort(iterable.list_items(tx), key, reverse))
 
 
 # reductions over iterables
@@ -344,22 +344,22 @@ def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -
     total: Value = Constant(0) if start is None else start
     if issubclass(total.python_type(), str | bytes | bytearray):
         raise GraphBreak("exception-leaves", "TypeError: sum() can't sum strings")
-    for item in tx.unpack(iterable):
+    for item in iterable.unpack(tx):
         total = binary(tx, "+", total, item)
     return total
 
 
 def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None) -> Value:
-    items = tx.unpack(args[0]) if len(args) == 1 else list(args)
+    items = args[0].unpack(tx) if len(args) == 1 else list(args)
     if not items:
         if default is None:
             return fold(tx, max if op == ">" else min, [TupleValue([])], {})  # raises what this Python says
         return default
     by_value = key is None or (key.is_constant() and key.constant() is None)
     best = items[0]
-    best_key = best if by_value else key.call(tx, [best], {})
+    best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
-        item_key = item if by_value else key.call(tx, [item], {})
+        item_key = item if key is None or by_value else key.call(tx, [item], {})
         if isinstance(item, TensorValue) and in_such_a_step(tx):
             best = extreme(tx, op, best, item)
         elif compare(tx, op, item_key, best_key).truth(tx):
@@ -370,14 +370,14 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
 @models(max)
 def builtin_max(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
     if not args:
-        raise tx.throw(TypeError, "max expected at least 1 argument, got 0")
+        raise tx.exceptions.new(TypeError, "max expected at least 1 argument, got 0")
     return _extreme(tx, ">", args, key, default)
 
 
 @models(min)
 def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
     if not args:
-        raise tx.throw(TypeError, "min expected at least 1 argument, got 0")
+        raise tx.exceptions.new(TypeError, "min expected at least 1 argument, got 0")
     return _extreme(tx, "<", args, key, default)
 
 
@@ -415,7 +415,7 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
         found = obj.special(tx, "__abs__")
         if found is None:
-            raise tx.throw(TypeError, f"bad operand type for abs(): '{obj.cls.__name__}'")
+            raise tx.exceptions.new(TypeError, f"bad operand type for abs(): '{obj.cls.__name__}'")
         return found.call(tx, [], {})
     if isinstance(obj, SymbolicNumber):
         return calculate(tx, abs, obj) or obj
@@ -488,7 +488,7 @@ def str_format(tx: TraceContext, self: Constant, *args: Value, **kwargs: Value) 
 
 @method(str, "join")
 def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
-    return fold(tx, self.object.join, [TupleValue(tx.unpack(items))], {})
+    return fold(tx, self.object.join, [TupleValue(items.unpack(tx))], {})
 
 
 # containers
@@ -496,14 +496,14 @@ def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
 
 @models(list)
 def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
-    return ListValue([] if items is None else list(tx.listed(items)))
+    return ListValue([] if items is None else list(items.list_items(tx)))
 
 
 @models(tuple)
 def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, TupleValue) and items.cls is tuple:
         return items
-    return TupleValue([] if items is None else list(tx.listed(items)))
+    return TupleValue([] if items is None else list(items.list_items(tx)))
 
 
 @models(dict)
@@ -515,17 +515,17 @@ def builtin_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
 
 @models(dict.fromkeys)
 def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = None) -> Value:
-    return tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(keys)])
+    return tx.make.dict_of([(key, value or Constant(None)) for key in keys.unpack(tx)])
 
 
 @models(collections.OrderedDict.fromkeys)
 def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
-    return DictValue(tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(iterable)]).entries, cls=collections.OrderedDict)
+    return DictValue(tx.make.dict_of([(key, value or Constant(None)) for key in iterable.unpack(tx)]).entries, cls=collections.OrderedDict)
 
 
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
     members: dict[Any, Value] = {}
-    for item in [] if items is None else tx.unpack(items):
+    for item in [] if items is None else items.unpack(tx):
         members.setdefault(item.key(tx), item)
     return members
 
@@ -598,7 +598,10 @@ def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
     raise GraphBreak("unknown-call", "a function that looks at the frame")
 
 
-FRAME_CALLS = {super: _zero_argument_super, **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader)}
+FRAME_CALLS: dict[Any, Callable[[Interpreter, list[Value]], Value]] = {
+    super: _zero_argument_super,
+    **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader),
+}
 
 
 def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:
@@ -620,15 +623,15 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
     made = cls.constant()
     if (args or kwargs) and (made.__new__ is not object.__new__ or made.__init__ is object.__init__):
         raise GraphBreak("exception-leaves", "TypeError: object.__new__() takes exactly one argument")
-    return tx.new_object(made, list(args))
+    return tx.calls.new_object(made, list(args))
 
 
 @models(tuple.__new__)
 def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
     made = cls.constant()
     if made is not tuple and (made.__dictoffset__ or not hasattr(made, "_make")):
-        return tx.new_object(made, [] if items is None else [items])
-    return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
+        return tx.calls.new_object(made, [] if items is None else [items])
+    return TupleValue([] if items is None else list(items.unpack(tx)), None, made)
 
 
 @models(type.__call__)
@@ -636,17 +639,17 @@ def builtin_type_call(tx: TraceContext, cls: Value, *args: Value, **kwargs: Valu
     """What a metaclass's own __call__ asks of type."""
     if not isinstance(cls, ClassValue) or isinstance(cls.cls, enum.EnumMeta) or model_of(cls.cls) is not None:
         raise GraphBreak("unknown-call", f"type.__call__() of {cls.describe()}")
-    return tx.construct(cls, list(args), kwargs)
+    return tx.calls.construct(cls, list(args), kwargs)
 
 
 @models(dict.__new__, list.__new__)
 def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.new_object(cls.constant(), [])
+    return tx.calls.new_object(cls.constant(), [])
 
 
 @models(BaseException.__new__, Exception.__new__)
 def builtin_exception_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.new_object(cls.constant(), list(args))
+    return tx.calls.new_object(cls.constant(), list(args))
 
 
 @models(builtins.__build_class__)

@@ -30,6 +30,6 @@ class WeakReference(Value):
         if args or kwargs or self.source is None:
             return super().call(tx, args, kwargs)
         referent = self.real()
-        if referent is not None and tx.may_be_gone(referent):
+        if referent is not None and tx.objects.may_be_gone(referent):
             raise self.unsupported("called where its object may be gone")
         return tx.wrap(referent, Referent(self.source))

@@ -51,7 +51,7 @@ class ContextValue(UserObject):
     def stated(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
         """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
         value = self.attrs.get(name)
-        return otherwise if value is None else tx.unpack(value)
+        return otherwise if value is None else value.unpack(tx)
 
 
 ONCE = once_differentiable(print).__code__  # of every backward under that decorator
@@ -59,7 +59,7 @@ ONCE = once_differentiable(print).__code__  # of every backward under that decor
 
 def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
-    function = cls.cls
+    function: Any = cls.cls
     split = function.setup_context is not _SingleLevelFunction.setup_context
     args = [tx.look(arg) for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)]
     tensors = [arg for arg in args if isinstance(arg, TensorValue)]
@@ -68,7 +68,7 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     if torch._C._functorch.maybe_current_level() is not None:
         return apply_under_transform(tx, cls, args)
     ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
-    differentiable = torch.is_grad_enabled() and any(ctx.needs)
+    differentiable = torch.is_grad_enabled() and any(ctx.needs or ())
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
     forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
@@ -83,7 +83,8 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
 def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it depends on the levels around it.
     Its Python is interpreted for what it relies on, and to see that running it, when and as often as torch likes, does nothing else."""
-    function, where = cls.cls, f"{cls.cls.__qualname__}, inside a torch.func transform,"
+    function: Any = cls.cls
+    where = f"{cls.cls.__qualname__}, inside a torch.func transform,"
     levels = {interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()}
     if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {TransformType.Grad, TransformType.Vmap}:
         raise GraphBreak("unknown-call", f"{where} as torch refuses it, or with a jvp")
@@ -136,7 +137,7 @@ def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: Vma
         return
     info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
     rule = cls.attribute(tx, "vmap")
-    interpret_without_effects(tx, args, True, lambda: rule.call(tx, [info, tx.build_tuple(dims), *inner], {}))
+    interpret_without_effects(tx, args, True, lambda: rule.call(tx, [info, tx.make.tuple_of(dims), *inner], {}))
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -184,12 +185,14 @@ def incoming_gradient(position: int) -> None:
 
 
 def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]) -> Backward:
-    name = "vjp" if cls.cls.vjp is not Function.vjp else "backward"
+    function: Any = cls.cls
+    name = "vjp" if function.vjp is not Function.vjp else "backward"
     materialize = ctx.attrs.get("materialize_grads")
     if materialize is not None and not materialize.truth(tx) and len(results) > 1:
         raise GraphBreak("unsupported-value", f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)")
     ctx.saved = ctx.stated(tx, "to_save", [])
-    incoming, grads, strides = [], [], []
+    incoming, strides = [], []
+    grads: list[Value] = []
     for position, result in enumerate(results):
         if isinstance(result, TensorValue):
             grad = tx.graph.stand_in(incoming_gradient, position, result.fake)
@@ -237,12 +240,13 @@ def call_node(
     fixed = [value.node for value in ctx.stated(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
     fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
     materialize = ctx.attrs.get("materialize_grads")
+    run_backward = None if behind is None else behind.run
     target = CustomFunction(
-        function.__name__, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
+        function.__name__, front.run, run_backward, len(outputs), len(inputs), [everything.index(node) for node in kept],
         fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
         getattr(function.backward, "__code__", None) is ONCE,
         [inputs.index(value.node) for value in tensors_of(ctx.stated(tx, "dirty_tensors", []))],
     )  # fmt: skip
-    arguments = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
+    arguments: list[Value] = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
     tx.graph.rollback(start)
-    return tx.unpack(tx.graph.call("call_function", target, arguments, {}))
+    return tx.graph.call("call_function", target, arguments, {}).unpack(tx)
