@@ -77,7 +77,7 @@ def compile_graph(
         with report.phase("imports"):
             backend = lookup(options.backend)
         origin = backend.origin
-        report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
+        report.send_given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with tracing(TracingContext(captured.fake_mode)):
             given = [examples[node] for node in inputs]
             if not shared and not backend.overlaps:

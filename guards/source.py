@@ -14,13 +14,13 @@ def path(cls: type) -> type:
     made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__
 
-    def remembered(self: Any) -> int:
+    def cached_hash(self: Any) -> int:
         known = self.__dict__.get("_hash")
         if known is None:
             known = self.__dict__["_hash"] = compute(self)
         return known
 
-    made.__hash__ = remembered
+    made.__hash__ = cached_hash
     return made
 
 

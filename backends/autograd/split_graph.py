@@ -301,7 +301,7 @@ def make_subgraphs(
         for node in group:
             writer.write(node)
         numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
-        piece = Subgraph(writer.finished(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
+        piece = Subgraph(writer.to_graph_module(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
         if shared is not None:
             piece.gm.meta["shared"] = shared.setdefault(("piece", position), {})
         pieces.append(piece)
@@ -339,7 +339,7 @@ class SubgraphWriter:
         else:
             self.write(node)
 
-    def finished(self, gives: Sequence[Node]) -> torch.fx.GraphModule:
+    def to_graph_module(self, gives: Sequence[Node]) -> torch.fx.GraphModule:
         graph = torch.fx.Graph()
         made = {}
         for node in self.takes:

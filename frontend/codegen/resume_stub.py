@@ -309,7 +309,7 @@ class BreakEmission:
     def _leave(self, index: int, left: tuple[str, ...]) -> None:
         """Packs what the group left, and what lay under it, for the instruction at `index`."""
         b = self.b
-        self._resumed()
+        self._notify_resumed()
         results: list[int] = []
         physical = [k for k in left if k != "null"] if self.effect.only_attribute else list(left)
         for kind in reversed(physical):
@@ -352,7 +352,7 @@ class BreakEmission:
                     held.discard(instr.arg)
         return sorted(held & self.decoded.live_in[index])
 
-    def _resumed(self) -> None:
+    def _notify_resumed(self) -> None:
         if self.marks is not None:
             self.b.notify(self.marks.resume)
 
@@ -381,7 +381,7 @@ class BreakEmission:
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""
         b = self.b
-        self._resumed()
+        self._notify_resumed()
         error, kept = b.temp(), b.temp()
         b.store_slot(error)
         b.store_slot(kept)

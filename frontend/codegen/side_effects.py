@@ -117,7 +117,7 @@ def replay_dict(r: Reconstructor, value: DictValue) -> None:
         replay_compared(r, value, value.compared)
         return
     try:
-        changes_of_dict(r, value, value.held(), value.entries or {})
+        changes_of_dict(r, value, value.real_items(), value.entries or {})
     except GraphBreak as error:  # keys are compared in Python where they meet others
         raise CannotReconstruct(value) from error
 

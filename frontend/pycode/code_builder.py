@@ -163,12 +163,12 @@ class CodeBuilder:
     @contextmanager
     def protect(self, handler: Label, depth: int, lasti: bool) -> Iterator[None]:
         """An exception inside cuts the stack to `depth`, pushes the raising index if `lasti`, and goes to `handler`."""
-        with self._switched(TryBegin(handler, lasti, depth)):
+        with self._in_region(TryBegin(handler, lasti, depth)):
             self.emit("NOP")  # 3.13 looks an exception that leaves a callee run in the same loop up at the unit before the call
             yield
 
     @contextmanager
-    def _switched(self, region: TryBegin | None) -> Iterator[None]:
+    def _in_region(self, region: TryBegin | None) -> Iterator[None]:
         """Code inside lies in one region, or in none, and in no other."""
         outer = self._region
         self._enter(region)

@@ -123,14 +123,14 @@ def compile_capture(
                 FailedExpectation(piece.loops, expected_branches(capture), outdated), capture.trace.random.seed, memory.overlapping,
             )
         if marks is not None:
-            compiled = marks.timed(compiled)
+            compiled = marks.time_graph(compiled)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
         direct = None if rebuilt.places is None else (compiled, rebuilt.places, PASSED_ON)
     with clock.phase("guards"), no_collections():
         report_specialised(piece, capture, options, observer)
-        piece.variation.met(capture.trace.graph.sizes, capture.trace.symbols.numbers)
-        piece.turns.met(capture.trace.effects.changed)
+        piece.variation.note_capture(capture.trace.graph.sizes, capture.trace.symbols.numbers)
+        piece.turns.note_changes(capture.trace.effects.changed)
         program = GuardProgram.build(all_guards(capture, rebuilt.inputs, memory), rebuilt.lifted)
         native = program.native()
     observer.send(captured_event(capture, program, observer))
@@ -266,7 +266,7 @@ def report_specialised(piece: CompileUnit, capture: Capture, options: Options, o
     raises torch's ConstraintViolationError for it under `strict`."""
     if not capture.trace.symbols.exist:
         return
-    for found in capture.trace.symbols.shapes.specialised():
+    for found in capture.trace.symbols.shapes.specialised_numbers():
         if not piece.turns.differs(found.source):  # those are told together
             backend = name_of(options.backend) if found.operator else ""
             observer.send(Specialised(piece.name, found.source.name, str(found.number), found.line, backend, found.operator))
@@ -300,11 +300,11 @@ def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
     shapes = capture.trace.symbols.shapes
     fakes = {item.source: item.value.fake for item in capture.trace.graph.inputs if isinstance(item, GraphInput)}
 
-    def opened(guard: Guard) -> Guard:
+    def with_open_sizes(guard: Guard) -> Guard:
         fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None
         return guard if fake is None else replace(guard, expected=shapes.spec(guard.expected, fake))
 
-    return list(map(opened, guards))
+    return list(map(with_open_sizes, guards))
 
 
 def captured_event(capture: Capture, program: GuardProgram, observer: Observer) -> Captured:

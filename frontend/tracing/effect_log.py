@@ -90,7 +90,7 @@ class EffectLog:
             raise stop
 
     @contextmanager
-    def unchanged(self, what: str) -> Generator[None]:
+    def forbid_changes(self, what: str) -> Generator[None]:
         """Under this the program may change nothing but what it makes and walks itself: else a break."""
         outer, self.forbidden = self.forbidden, what
         try:

@@ -138,8 +138,8 @@ class ObjectTable:
         for value in self.values():
             if value.source is not None and value.python_type() in by_type:
                 by_type[value.python_type()].append(value.source)
-            if isinstance(value, ExistingIterator) and type(value.walked) in by_type:
-                self._add_iterated(value, by_type[type(value.walked)], containers)
+            if isinstance(value, ExistingIterator) and type(value.taken_from) in by_type:
+                self._add_iterated(value, by_type[type(value.taken_from)], containers)
         for item in self._tx.graph.inputs:
             if item.value.python_type() in by_type and (item.source, Kind.TENSOR) in self._tx.guards:
                 by_type[item.value.python_type()].append(item.source)
@@ -147,8 +147,8 @@ class ObjectTable:
 
     def _add_iterated(self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]) -> None:
         """Adds the container that an existing iterator walks, or guards that it is one met before."""
-        path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.walked)
-        same = containers.setdefault(id(iterator.walked), path) if known is None else known.source
+        path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.taken_from)
+        same = containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
         if same is path:
             sources.append(path)
         elif same is not None:

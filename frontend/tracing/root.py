@@ -47,9 +47,9 @@ class RootInterpreter(Interpreter):
                 tx.generators.require_reachable([[outcome.value]], "at the return")
             return Return(outcome.value)
         except GraphBreak as reason:
-            return self._broken(reason)
+            return self._break_here(reason)
         except RecursionError:
-            return self._broken(GraphBreak("too-deep", "more than Python's stack allows,"))
+            return self._break_here(GraphBreak("too-deep", "more than Python's stack allows,"))
         except ObservedException as error:
             place = self.place if error.place is None else error.place
             raise Restart(tx.exceptions.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error
@@ -69,7 +69,7 @@ class RootInterpreter(Interpreter):
             tx.generators.mark(),
         )  # fmt: skip
 
-    def _broken(self, reason: GraphBreak) -> Break:
+    def _break_here(self, reason: GraphBreak) -> Break:
         """The break at the start of the current group; Restart where it has to be another one."""
         tx = self.tx
         reason.chain.append(self.where())

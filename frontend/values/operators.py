@@ -349,7 +349,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 def _comparison(op: str) -> None:
     @method(list, COMPARE[op][1])
     @method(tuple, COMPARE[op][1])
-    def compared(tx: TraceContext, self: Sequence, other: Value) -> Value:
+    def compare_base(tx: TraceContext, self: Sequence, other: Value) -> Value:
         """Past what a subclass has under the name."""
         inner = other.base if isinstance(other, UserObject) and other.base is not None else other
         return compare_sequences(tx, op, self, inner) if isinstance(inner, type(self)) else Constant(NotImplemented)
@@ -432,7 +432,7 @@ def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence
         )
     if op in ("==", "!=") and len(left.items) != len(right.items):
         return Constant(op == "!=")
-    for index, (a, b) in enumerate(zip(left.walked(tx), right.walked(tx), strict=False)):
+    for index, (a, b) in enumerate(zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)):
         if not equal(tx, a, b):
             if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
                 break

@@ -114,7 +114,7 @@ def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -
     stores: list[Store] = []
     results: dict[int, Scalar] = {}
     for node, value in zip(nodes, substitute([node.args[0] for node in nodes], mapping), strict=True):
-        name = program.unused(f"{kernel.stores[0].buffer}_pieces")
+        name = program.unused_name(f"{kernel.stores[0].buffer}_pieces")
         buffer = Buffer(name, (index(pieces), kernel.rows), (kernel.rows, index(1)), node.dtype, device)
         program.buffers[buffer.name] = buffer
         stores.append(Store(buffer.name, atom(piece) * kernel.rows + row, reduce(node.attr, value)))

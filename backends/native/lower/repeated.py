@@ -81,7 +81,7 @@ class Repeated:
 
     def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:
         for buffer in lowered.buffers:
-            name = names[buffer.name] = self.program.unused(node.name)
+            name = names[buffer.name] = self.program.unused_name(node.name)
             self.program.buffers[name] = replace(buffer, name=name)
         self.program.steps += (Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names))) for kernel in lowered.kernels)
         return on_buffers(lowered.result, names)

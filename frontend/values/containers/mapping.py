@@ -87,8 +87,8 @@ class DictValue(BuiltinContainer):
             if dict.__len__(self.real) > LARGEST:
                 raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
-                return self._compared(tx)
-            held = self.held()
+                return self._whole_by_position(tx)
+            held = self.real_items()
             tx.guards.add(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
             for index, (key, obj) in enumerate(held.items()):
@@ -101,7 +101,7 @@ class DictValue(BuiltinContainer):
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
-    def held(self) -> dict[Any, Any]:
+    def real_items(self) -> dict[Any, Any]:
         """What the real dictionary holds, in its order, past all methods of a class below."""
         if self.real is None:
             return {}
@@ -113,7 +113,7 @@ class DictValue(BuiltinContainer):
             raise self.unsupported("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
-    def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+    def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """The same where keys are hashed and compared in Python: what is found is found by its place."""
         assert self.real is not None
         length = dict.__len__(self.real)

@@ -165,7 +165,7 @@ class Sequence(BuiltinContainer):
     def _slice_class(self) -> type:
         return torch.Size if self.cls is torch.Size else tuple
 
-    def walked(self, tx: TraceContext) -> Iterator[Value]:
+    def iterate_live(self, tx: TraceContext) -> Iterator[Value]:
         """The items as a loop in C meets them: what the program does meanwhile counts."""
         index = 0
         while index < len(self.items):
@@ -173,7 +173,7 @@ class Sequence(BuiltinContainer):
             index += 1
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.walked(tx)))
+        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
 
 
 def field_names(cls: type) -> tuple[str, ...]:
@@ -450,7 +450,7 @@ def _start(bounds: tuple[Value, ...]) -> int:
 @method(list, "count")
 @method(tuple, "count")
 def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
-    return Constant(sum(tx.objects.equal(candidate, item) for candidate in self.walked(tx)))
+    return Constant(sum(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
 
 
 @method(list, "__len__")

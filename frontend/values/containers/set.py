@@ -73,13 +73,13 @@ class SetValue(BuiltinContainer):
     def literal(self, tx: TraceContext) -> Any:
         if not self.is_known():
             raise self.unsupported("as an argument")
-        self.ordered(tx)
+        self.members_in_order(tx)
         return self.order.copy()
 
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.members))
 
-    def ordered(self, tx: TraceContext) -> list[Value]:
+    def members_in_order(self, tx: TraceContext) -> list[Value]:
         """The members as Python would give them; guarded for an existing set."""
         if len(self.members) > 1:
             if self.source is not None and self in tx.effects.changed:  # where the new ones lie depends on the table's past
@@ -91,7 +91,7 @@ class SetValue(BuiltinContainer):
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:
-        return SetIterator(self, self.ordered(tx))
+        return SetIterator(self, self.members_in_order(tx))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(item.key(tx) in self.members)
@@ -182,7 +182,7 @@ def set_pop(tx: TraceContext, self: SetValue) -> Value:
         raise tx.exceptions.new(KeyError, "pop from an empty set")
     if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
         raise self.unsupported("pop()")
-    self.ordered(tx)
+    self.members_in_order(tx)
     tx.effects.change(self)
     return self.members.pop(self.order.pop())
 

@@ -72,22 +72,22 @@ class CachedFunction(Value):
         if any(lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())):
             raise GraphBreak("exception-leaves", f"TypeError: an argument of {self.describe()} has no hash")
         if not all(is_known(tx, arg) for arg in (*args, *kwargs.values())):
-            return self._interpreted(tx, args, kwargs)
+            return self._interpret(tx, args, kwargs)
         path = self._path(tx, args, kwargs)
         if path in self.given:
             return self.given[path]
         if (tx.effects.may_be_seen() or tx.modes.open) and not holds(self.real, path.args, path.kwargs):
-            interpreted, now = self._interpreted(tx, args, kwargs), self._without(path)
+            interpreted, now = self._interpret(tx, args, kwargs), self._without(path)
             if not is_alike(tx, interpreted, now):
-                raise self._left("which sees what the frame has changed")
+                raise self._leave_to_python("which sees what the frame has changed")
         try:
             result = cached_result(self.real, path.args, path.kwargs)
         except Exception as error:
-            raise self._left("which raises") from error
+            raise self._leave_to_python("which raises") from error
         if is_literal(result) and foldable(args, kwargs):
             return tx.wrap(result, None)
         if self.source is None:
-            raise self._left("which keeps what it makes")
+            raise self._leave_to_python("which keeps what it makes")
         self.given[path] = tx.wrap(result, path)
         return self.given[path]
 
@@ -96,9 +96,9 @@ class CachedFunction(Value):
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
-            raise self._left("which raises") from error
+            raise self._leave_to_python("which raises") from error
 
-    def _left(self, why: str) -> GraphBreak:
+    def _leave_to_python(self, why: str) -> GraphBreak:
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
 
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
@@ -106,23 +106,23 @@ class CachedFunction(Value):
         known, named = tuple(real(tx, a) for a in args), tuple((name, real(tx, a)) for name, a in kwargs.items())
         return CachedResult(self.known_source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
 
-    def _interpreted(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """What the function gives now. It may do nothing but that."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
-            raise self._left("which keeps its arguments")
+            raise self._leave_to_python("which keeps its arguments")
         calls = tx.graph.mark()
         try:
-            with tx.effects.only_its_own(self._left("which does something once")):
+            with tx.effects.only_its_own(self._leave_to_python("which does something once")):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
-            raise self._left("which raises") from error
+            raise self._leave_to_python("which raises") from error
         if tx.graph.mark() > calls:
-            raise self._left("which keeps what it makes")
+            raise self._leave_to_python("which keeps what it makes")
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
         kept = kept_back(tx, result)
         if kept is None:
-            raise self._left("which keeps what it makes")
+            raise self._leave_to_python("which keeps what it makes")
         return kept
 
 

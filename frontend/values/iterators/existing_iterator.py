@@ -67,7 +67,7 @@ class ExistingIterator(Iterator):
         return tx.make.tuple_of([key, replaced.item(tx, key)])
 
     @property
-    def walked(self) -> Any:
+    def taken_from(self) -> Any:
         """The container that the trace took something from; None if it took nothing."""
         return iterated_container(self.real) if self.taken or self.exhausted else None
 

@@ -95,7 +95,7 @@ class GeneratorValue(Iterator):
         if name == "__next__":
             return self.send(tx, Constant(None))
         if name == "throw":
-            error = tx.exceptions.instance(self._thrown(args))
+            error = tx.exceptions.instance(self._exception_to_throw(args))
             self._refuse_running(tx)
             if self.finished or not self.started:
                 self.finished = True
@@ -105,7 +105,7 @@ class GeneratorValue(Iterator):
             return self._close(tx)
         return super().method(tx, name, args, kwargs)
 
-    def _thrown(self, args: list[Value]) -> Value:
+    def _exception_to_throw(self, args: list[Value]) -> Value:
         """Of throw(value) and throw(type, value, traceback) what is thrown."""
         if len(args) == 1 or (args[1].is_constant() and args[1].constant() is None):
             return args[0]

@@ -221,7 +221,7 @@ class DeepCopy:
         if obj.cls not in (list, collections.deque):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
         made = self.made[obj] = DequeValue([], obj.maxlen) if isinstance(obj, DequeValue) else ListValue([])
-        for item in obj.walked(self.tx):
+        for item in obj.iterate_live(self.tx):
             made.items.append(self.copy(item))
         return made
 

@@ -41,7 +41,7 @@ def add_scaled(name: str, sign: int) -> None:
     in_place = name.endswith("_")
 
     @method(torch.Tensor, name)
-    def scaled(tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None) -> Value:
+    def add_scaled_tensor(tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None) -> Value:
         number = factor(tx, self, other, alpha)
         if number is None:
             return tx.graph.call("call_method", name, [self, other], {} if alpha is None else {"alpha": alpha})
@@ -52,9 +52,9 @@ def add_scaled(name: str, sign: int) -> None:
     function = getattr(torch, name)
 
     @models(function)
-    def called(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    def call_function(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         if len(args) == 2 and kwargs.keys() == {"alpha"} and isinstance(args[0], TensorValue):
-            return scaled(tx, *args, **kwargs)
+            return add_scaled_tensor(tx, *args, **kwargs)
         return tx.graph.call("call_function", function, list(args), kwargs)
 
 

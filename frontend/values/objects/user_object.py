@@ -476,10 +476,10 @@ class SuperValue(Value):
             return tx.wrap(super, None)
         for owner in order[order.index(self.cls) + 1 :]:
             if name in owner.__dict__:
-                return self._found(tx, owner, name, start, of_class)
+                return self._bind_found(tx, owner, name, start, of_class)
         raise tx.exceptions.new(AttributeError, f"'super' object has no attribute '{name}'")
 
-    def _found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
+    def _bind_found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
         raw, source = raw_attribute(tx, owner, name, None)
         if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})

@@ -48,7 +48,7 @@ class ContextValue(UserObject):
             raise self.unsupported(f"attribute {name}")
         return super().generic_attribute(tx, name)
 
-    def stated(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
+    def declared_tensors(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
         """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
         value = self.attrs.get(name)
         return otherwise if value is None else value.unpack(tx)
@@ -74,7 +74,7 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
     results = forward.results(tx, f"{function.__qualname__}.forward")
     written = [tensor for tensor, before in zip(tensors, versions, strict=True) if version(tensor) != before]
-    if not declares_all_writes(written, ctx.stated(tx, "dirty_tensors", []), tensors, results):
+    if not declares_all_writes(written, ctx.declared_tensors(tx, "dirty_tensors", []), tensors, results):
         raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
     return forward.wrap(results, call_node(tx, function, ctx, tensors, forward, results, backward, start))
@@ -114,7 +114,7 @@ def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: st
         tensors = [arg for arg in args if isinstance(arg, TensorValue)]
         versions = [version(tensor) for tensor in tensors]
         forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, True))
-        if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
+        if versions != [version(tensor) for tensor in tensors] or ctx.declared_tensors(tx, "dirty_tensors", []):
             raise GraphBreak("unsupported-mutation", f"of an input by {where}")
         trace_backward(tx, cls, ctx, args, forward.results(tx, where))
     except ObservedException as error:
@@ -190,7 +190,7 @@ def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: l
     materialize = ctx.attrs.get("materialize_grads")
     if materialize is not None and not materialize.truth(tx) and len(results) > 1:
         raise GraphBreak("unsupported-value", f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)")
-    ctx.saved = ctx.stated(tx, "to_save", [])
+    ctx.saved = ctx.declared_tensors(tx, "to_save", [])
     incoming, strides = [], []
     grads: list[Value] = []
     for position, result in enumerate(results):
@@ -237,7 +237,7 @@ def call_node(
     outside = [node for node in kept if node not in inside and node not in inputs]
     front = extract_subgraph(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
     everything = [*front.inputs, *outputs, *intermediates]
-    fixed = [value.node for value in ctx.stated(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
+    fixed = [value.node for value in ctx.declared_tensors(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
     fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
     materialize = ctx.attrs.get("materialize_grads")
     run_backward = None if behind is None else behind.run
@@ -245,7 +245,7 @@ def call_node(
         function.__name__, front.run, run_backward, len(outputs), len(inputs), [everything.index(node) for node in kept],
         fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
         getattr(function.backward, "__code__", None) is ONCE,
-        [inputs.index(value.node) for value in tensors_of(ctx.stated(tx, "dirty_tensors", []))],
+        [inputs.index(value.node) for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))],
     )  # fmt: skip
     arguments: list[Value] = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
     tx.graph.rollback(start)
