@@ -38,7 +38,7 @@ def inline(
     if keeps_its_frame(function.code):
         raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
     if len(tx.frames) >= tx.options.inline_depth:
-        raise GraphBreak("too-deep", str(len(tx.frames)))
+        raise GraphBreak("too-deep", f" ({len(tx.frames)} calls, config.inline_depth)")
     slots = bind(tx, function, args, kwargs)
     frame = Interpreter(tx, decode(function.code), function.globals, tx.objects.globals_path(function.globals, function), slots)
     frame.bind_cells(function.closure)

@@ -117,7 +117,7 @@ class Interpreter:
         except RecursionError:
             if not self.resumable:
                 raise
-            deep = GraphBreak("too-deep", "more than Python's stack allows,")
+            deep = GraphBreak("too-deep", " (Python's recursion limit)")
             deep.chain.append(self.where())
             deep.place = self.place
             raise deep from None

@@ -49,7 +49,7 @@ class RootInterpreter(Interpreter):
         except GraphBreak as reason:
             return self._break_here(reason)
         except RecursionError:
-            return self._break_here(GraphBreak("too-deep", "more than Python's stack allows,"))
+            return self._break_here(GraphBreak("too-deep", " (Python's recursion limit)"))
         except ObservedException as error:
             place = self.place if error.place is None else error.place
             raise Restart(tx.exceptions.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error

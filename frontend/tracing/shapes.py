@@ -243,7 +243,7 @@ class Shapes:
         try:
             answer = function(sym)
         except GuardOnDataDependentSymNode as error:
-            raise GraphBreak("data-dependent-value", f"{sym}, which depends on the values of a tensor") from error
+            raise GraphBreak("data-dependent-value", f"a number ({sym}) that depends on a tensor's values") from error
         return answer
 
     def rely_on_sign(self, sym: Symbol) -> None:
@@ -304,7 +304,7 @@ class Shapes:
         symbols = sorted(expr.free_symbols, key=str)
         for symbol in symbols:
             if symbol not in self.homes:
-                raise GraphBreak("data-dependent-value", f"{symbol}, which depends on the values of a tensor")
+                raise GraphBreak("data-dependent-value", f"a number ({symbol}) that depends on a tensor's values")
         return symbols
 
     # guards

@@ -93,7 +93,7 @@ class Trace:
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and any(item.mutated for item in self.graph.inputs):
-            return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs,"))
+            return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs"))
         if (id(RemovableHandle), "next_id") in self.effects.globals:
             for node in self.graph.nodes:
                 if isinstance(node.target, HookEntry | HookExit):

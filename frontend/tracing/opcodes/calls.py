@@ -57,7 +57,7 @@ def call_value(
         through += between
         steps += 1
         if steps > sys.getrecursionlimit():  # what calls itself has no end
-            raise GraphBreak("too-deep", "more than Python's stack allows,")
+            raise GraphBreak("too-deep", " (Python's recursion limit)")
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
         return tx.calls.inline(callee, args, kwargs, through, completion)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):

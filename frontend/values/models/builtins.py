@@ -387,7 +387,7 @@ def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, defaul
 def _number(cls: type, name: str) -> Callable[..., Value]:
     def convert(tx: TraceContext, *args: Value) -> Value:
         if args and isinstance(args[0], TensorValue):
-            raise GraphBreak("data-dependent-value", f"{cls.__name__}() of {args[0].describe()}")
+            raise GraphBreak("data-dependent-value", f"`{cls.__name__}()` of {args[0].describe()}")
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
@@ -689,4 +689,4 @@ def builtin_print(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 
 @models(input, open, builtins.__import__)
 def builtin_world(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    raise GraphBreak("output", "a call that reads or writes the outside world")
+    raise GraphBreak("output", "a call that reads or writes files, streams or processes")

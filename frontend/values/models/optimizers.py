@@ -73,7 +73,7 @@ def item(tx: TraceContext, self: TensorValue) -> Value:
         return self.method(tx, "double", [], {})
     if tx.options.capture_scalar_outputs:
         return tx.graph.call("call_method", "item", [self], {})
-    raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
+    raise GraphBreak("data-dependent-value", f"`.item()` of {self.describe()}")
 
 
 def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:

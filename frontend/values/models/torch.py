@@ -241,20 +241,22 @@ def tensor_storage_offset(tx: TraceContext, self: TensorValue) -> Value:
     """Nothing else guards it; that of a result may follow from that of an input."""
     offset = self.fake.storage_offset()
     if self.source is None:
-        raise GraphBreak("data-dependent-value", f"where the storage of {self.describe()} begins")
+        raise GraphBreak("data-dependent-value", f"`.storage_offset()` of {self.describe()}")
     if isinstance(offset, int):
         tx.guards.add(TensorProperty(self.source, "storage_offset", 0), Kind.EQUALS, offset)
     return fold(tx, self.fake.storage_offset, [], {})
 
 
-@method(torch.Tensor, "tolist", "__bool__", "__int__", "__float__", "__index__")
-def tensor_value(tx: TraceContext, self: TensorValue) -> Value:
-    raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
+def _reads_value(name: str, shown: str) -> None:
+    @method(torch.Tensor, name)
+    def read(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
+        raise GraphBreak("data-dependent-value", f"`{shown}` of {self.describe()}")
 
 
-@method(torch.Tensor, "numpy")
-def tensor_numpy(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
-    raise GraphBreak("data-dependent-value", f"numpy() of {self.describe()}")
+for _name in ("tolist", "numpy"):
+    _reads_value(_name, f".{_name}()")
+for _name in ("bool", "int", "float", "index"):
+    _reads_value(f"__{_name}__", f"{_name}()")
 
 
 @method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__")

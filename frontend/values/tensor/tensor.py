@@ -71,7 +71,7 @@ class TensorValue(Value):
         return Identity(self)
 
     def truth(self, tx: TraceContext) -> bool:
-        raise GraphBreak("data-dependent-branch", f": {self.describe()}")
+        raise GraphBreak("data-dependent-branch", f" '{self.source.name}'" if self.source is not None else "")
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         handler = ATTRIBUTES.get(name)
