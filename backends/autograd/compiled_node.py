@@ -1,4 +1,4 @@
-"""What eager's autograd does and one autograd node for a whole graph does not: an input that none of the outputs with a
+"""Restores what eager's autograd does and a single autograd node for a whole graph does not: an input that no output with a
 gradient depends on keeps None, and a backward pass can itself be differentiated.
 
 In: a captured graph and what an ahead-of-time compiler made of it, which runs as one node named CompiledFunctionBackward.

@@ -1,4 +1,4 @@
-"""A captured graph with gradients, for a compiler of ATen graphs: its forward and its backward part, each compiled for itself."""
+"""Compiles a captured graph with gradients: its forward and its backward ATen graph, each by itself."""
 from __future__ import annotations
 
 import importlib

@@ -1,4 +1,4 @@
-"""A captured graph cut where its results may be differentiated one by one.
+"""Splits a captured graph where its results may be differentiated one by one.
 
 In eager a backward pass from one result goes through what leads to that one only, frees that, and passes through other results on its
 way, where hooks see the gradient and autograd.grad can end. A compiled graph is one node: all results lead to all of it. So a graph is

@@ -1,4 +1,4 @@
-"""Backward hooks of modules in a captured graph: set up by torch's own code, between pieces that the backend compiles.
+"""Backward hooks of modules in a captured graph: torch's own code sets them up, between the subgraphs that the backend compiles.
 
 In: a graph in which a call of a module with such hooks is an Entering, the module's operators, a Leaving. Out: a function of the graph's
 inputs.

@@ -1,4 +1,4 @@
-"""Writes that autograd does not see, into tensors with a history: under no_grad, through `.data` or detach().
+"""Writes into tensors with autograd history that autograd does not record: under no_grad, through `.data` or detach().
 
 torch's operators leave the history as it was. A compiled graph writes once, at its end, and what it writes has a history or has none.
 """

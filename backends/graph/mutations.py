@@ -1,4 +1,4 @@
-"""What the nodes of a captured graph write into: as operators' names tell, which say too much, and as their schemas do."""
+"""Which inputs a node of a captured graph writes into, from its operator's schema, or from its name where there is no schema."""
 from __future__ import annotations
 
 import inspect

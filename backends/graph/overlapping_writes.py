@@ -1,4 +1,4 @@
-"""Writes into memory that is seen in two ways at once, which a functional form of a graph cannot tell.
+"""Writes into memory that two inputs share in part, which a functional graph cannot express.
 
 Torch's own operators, run in order, write such memory element by element; a compiler that reads everything first and writes last gets
 other numbers. Graphs with such writes run as they were captured. In: a captured graph. Out: the reason, in words.

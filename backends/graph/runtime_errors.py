@@ -1,5 +1,5 @@
-"""What the nodes of a captured graph may do when they run: raise because of the numbers they meet (shapes and dtypes were seen
-at capture), draw random numbers, switch modes."""
+"""Which nodes of a captured graph may raise because of tensor values, draw random numbers, or switch modes when they run. (Errors
+in shapes and dtypes are found during capture.)"""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Inputs that share a storage without overlapping, as tensors on storages of their own.
+"""Gives inputs that share a storage without overlapping storages of their own.
 
 Views of one buffer (chunks, rows, interleaved columns) are as good as separate tensors where guards say that they do not overlap, but
 compilers go by storages: aot_autograd would make one input of them, with their places in it written into the compiled code. In: a

@@ -1,4 +1,4 @@
-"""Views that autograd lets nobody write to: what torch.split(), chunk() and unbind() give of a tensor with gradients.
+"""Views that autograd forbids to write into: results of torch.split(), chunk() and unbind() on a tensor with gradients.
 
 Such results of a graph are made outside of it, by eager's operators from one more result. A compiled graph's own would be views of
 nothing, or of something else: what Python writes into them would go past the gradients, where eager raises.

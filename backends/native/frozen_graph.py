@@ -1,4 +1,4 @@
-"""Results that depend on parameters alone, kept between calls for as long as the parameters stay as they are (native's `freezing`)."""
+"""Keeps results that depend on parameters alone between calls, until a parameter changes (native's `freezing`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

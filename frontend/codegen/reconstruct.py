@@ -1,4 +1,4 @@
-"""Values to instructions: how each family of values is made, or found again, in rebuilt code."""
+"""Emits code that pushes a value: how each family of values is loaded or made again in generated code."""
 from __future__ import annotations
 
 import collections

@@ -1,4 +1,4 @@
-"""Effects to instructions: what the traced program changed is changed for real, once, after the graph has run."""
+"""Emits code that applies the traced program's side effects to the real objects, once, after the graph has run."""
 from __future__ import annotations
 
 import collections

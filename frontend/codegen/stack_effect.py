@@ -1,4 +1,4 @@
-"""What a raw instruction group does to the stack, in kinds of items: how many it takes, what it leaves."""
+"""The stack effect of a raw instruction group: how many items it takes, and the kinds of items that it leaves."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which frames are worth a look: user code, not libraries that do no tensor work."""
+"""Which frames to compile: user code, not libraries that do no tensor work."""
 from __future__ import annotations
 
 import inspect

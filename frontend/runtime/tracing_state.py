@@ -1,4 +1,4 @@
-"""Where torch keeps whether torch.jit traces: the address of its own getter, tried out once."""
+"""Finds the address of torch's getter for "torch.jit is tracing", so that C can call it; checked once by trying it."""
 from __future__ import annotations
 
 import ctypes

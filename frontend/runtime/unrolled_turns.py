@@ -1,4 +1,4 @@
-"""Turns: which entries of a place in a loop were made for other turns of it than the one that is due.
+"""UnrolledTurns: which entries of a break inside a loop were made for another iteration than the current one.
 
 In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out: whether one that relies on where
 a loop stands fails. Knows no entries and no limits.

@@ -1,4 +1,4 @@
-"""Calls: what a call does that only the capture can say: inline a function, make an instance, find a method past the instance."""
+"""Calls: inlines functions, makes instances, and finds methods of a class past the instance."""
 from __future__ import annotations
 
 import collections

@@ -1,4 +1,4 @@
-"""What a capture that ends at a break knows to vary, handed on to the capture of what comes behind the break."""
+"""Passes on what a capture knows to be dynamic, at a break, to the capture of the code after the break."""
 from __future__ import annotations
 
 import torch

@@ -1,6 +1,6 @@
-"""What the frame has let go of: held before by something that was there, and held by it no longer.
+"""Objects that the traced program has dropped: an existing variable, attribute or container held them before and does not any more.
 
-Until the frame is replayed nothing of it dies; who asks whether it is gone (a weak reference) must not look at what is there now.
+They live until side effects are replayed, so a weak reference must not be asked before that whether its object is gone.
 """
 from __future__ import annotations
 

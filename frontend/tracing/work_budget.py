@@ -1,4 +1,4 @@
-"""WorkBudget: how much one capture has interpreted, and when that is too much: of a whole frame, or of one loop."""
+"""WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled loop."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Batch norms with fixed statistics become part of the weights of the convolution or product before them. In a functional ATen graph;
-the new weights are computed in the graph, from parameters alone, for `constants` to take out."""
+"""Folds batch norms with fixed statistics into the weights of the convolution or linear layer before them, in a functional ATen graph.
+The graph computes the new weights from parameters alone; `constants` moves that computation out of the call."""
 from __future__ import annotations
 
 import operator

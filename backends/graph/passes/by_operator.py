@@ -1,4 +1,4 @@
-"""A captured graph to functional ATen operators, where each different operator is traced once.
+"""Translates a captured graph to functional ATen operators, tracing each different operator once.
 
 An operator is known by its function, its arguments, and the sizes, strides and types of its tensors. All different ones are traced
 in one run, on tensors of their own; the graph is then put together from copies of what they became. Sizes must be numbers, and

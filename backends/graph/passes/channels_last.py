@@ -1,4 +1,4 @@
-"""Convolutions get their images channels-last; what comes between two of them keeps that layout; results have eager's strides.
+"""Runs convolutions channels-last: operators between two of them keep that layout, and results get eager's strides.
 
 In a functional ATen graph: a convolution asks for channels-last images and weights, operators of FOLLOWS take what they get, before
 all others and before results what changed is turned back.

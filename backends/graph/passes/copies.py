@@ -1,5 +1,5 @@
-"""Graphs put together from copies of nodes. A Copy knows the node that it is a copy of and the copies that it uses, and costs little to
-make: of a graph with equal blocks there are many. Who wants a torch.fx.Graph has it made."""
+"""Builds graphs from copies of nodes. A Copy knows its original node and the copies that it uses, and is cheaper than an fx node: a
+graph with repeated blocks needs many. A torch.fx.Graph is made of them at the end."""
 from __future__ import annotations
 
 import re

@@ -1,4 +1,4 @@
-"""Kernels that pass values to each other become one kernel, where that computes nothing twice that is dear.
+"""Vertical fusion: a producer and its consumer become one kernel, unless that would repeat expensive computation.
 
 A consumer that reads an element where its producer writes one at the same point of common loops takes the value itself. The
 loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with

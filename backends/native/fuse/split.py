@@ -1,5 +1,5 @@
-"""Long rows in pieces: a kernel that reduces few long rows becomes one that reduces each row's pieces side by side, and one that
-reduces the pieces' results, so that no processor is idle."""
+"""Split reductions: a kernel that reduces few long rows becomes one that reduces chunks of each row in parallel and one that reduces
+the chunks' results, so that no processor is idle."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which kernels are equal but for their buffers, and what was made of such."""
+"""Caches transformations by kernel pattern: kernels that differ only in their buffers are transformed once."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Set

@@ -1,4 +1,4 @@
-"""Sums, means, extremes, variances, norms, softmax: what makes one number of many."""
+"""Reductions: sums, means, extremes, variances, norms, softmax."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

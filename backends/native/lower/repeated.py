@@ -1,5 +1,5 @@
-"""Equal nodes are lowered once: what the first became, on other buffers, is what the others become. Nodes that also have the same
-operands become one."""
+"""Lowers equal nodes once: later ones reuse the first one's kernels on their own buffers. Nodes that also have the same operands are
+merged (CSE)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,5 @@
-"""Chooses tiles for a program's kernels, and which matrix products are one kernel with their reader, by measuring; what was found is kept
-on disk. What cannot be measured, and what is not clearly better, stays as the table says."""
+"""Chooses tile sizes for a program's kernels, and which matrix products to fuse with their consumer, by measuring; choices are kept on
+disk. A kernel that cannot be measured, or gains nothing clear, keeps the default of the table."""
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""Functions under functools.lru_cache: what they keep is theirs, and what they do they do once."""
+"""Functions under functools.lru_cache: a cached result is guarded, a call that would fill the cache is inlined if it has no effects."""
 from __future__ import annotations
 
 import types

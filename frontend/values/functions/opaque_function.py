@@ -1,4 +1,4 @@
-"""Python functions that are not looked into, and wrappers that torch puts around its own."""
+"""Python functions that are not inlined, and wrappers that torch puts around its own functions."""
 from __future__ import annotations
 
 import types

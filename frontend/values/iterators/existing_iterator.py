@@ -1,4 +1,4 @@
-"""Iterators that existed before the frame: what is in them is read where they lie, and the real ones move at the end."""
+"""Iterators that existed before the frame: tracing peeks at their items, and the real ones advance after the graph has run."""
 from __future__ import annotations
 
 import itertools

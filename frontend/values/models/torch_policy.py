@@ -1,4 +1,4 @@
-"""Which callables become nodes of the graph, which are pure on literals, and which Python functions stay closed."""
+"""Which callables become graph nodes, and which are pure on literals."""
 from __future__ import annotations
 
 import abc

@@ -1,4 +1,4 @@
-"""Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
+"""Read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
 from __future__ import annotations
 
 import inspect

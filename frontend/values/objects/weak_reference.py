@@ -1,4 +1,4 @@
-"""Weak references that existed before the frame: called, they give what they lead to."""
+"""Weak references that existed before the frame; a call gives the referent."""
 from __future__ import annotations
 
 import weakref

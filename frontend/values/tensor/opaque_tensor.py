@@ -1,4 +1,4 @@
-"""Tensors that no graph takes: kept and passed on as they are; what is asked of one is asked in Python."""
+"""Tensors that cannot be graph inputs: they are passed on as they are, and operations on them break."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

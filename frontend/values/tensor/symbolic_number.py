@@ -1,4 +1,4 @@
-"""Numbers that vary between calls: a symbol of torch's for the number, and how the program came by it.
+"""Numbers that vary between calls: torch's symbol for the number, and how the program computed it.
 
 Where Python needs the number itself (a key, the length of a loop), it is specialised: compiled code is then for that number only.
 """

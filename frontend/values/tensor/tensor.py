@@ -1,4 +1,4 @@
-"""Tensors: a node of the graph with a fake tensor that says everything but the numbers."""
+"""Tensors: a graph node with a fake tensor that knows everything but the values."""
 from __future__ import annotations
 
 import operator
