@@ -6,6 +6,7 @@ Out: a callable that leaves the same gradients as eager.
 """
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from ..graph.passes.memory import memory_at
 from ..graph.runtime_errors import ENTER_INFERENCE_MODE, draws_random_numbers
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, SubgraphSequence, split_graph
 
+# aot_autograd traces in anomaly mode, which warns of an error before it is raised.
+ANOMALY = r"Error detected in |\s*Previous calculation was induced by "
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
 NODE = "CompiledFunctionBackward"
 
@@ -110,7 +113,9 @@ def decomposes_badly(node: torch.fx.Node) -> bool:
 
 def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool) -> Callable[..., Any]:
     try:
-        compiled = build_again(lambda: build(gm, example_inputs))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ANOMALY)
+            compiled = build_again(lambda: build(gm, example_inputs))
     except UNTRACEABLE:
         return gm.forward
     except Exception as error:
