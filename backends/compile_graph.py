@@ -22,6 +22,7 @@ from ..options import Options
 from .graph.backward_hooks import between_hooks
 from .graph.eager_fallback import PASSED_ON, fall_back_to_eager, warn_of_fallback
 from .graph.example_inputs import private_examples
+from .graph.grad_mode import grad_mode_kept
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
 from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
@@ -79,7 +80,7 @@ def compile_graph(
             backend = lookup(options.backend)
         origin = backend.origin
         report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
-        with tracing(TracingContext(captured.fake_mode)):
+        with grad_mode_kept(), tracing(TracingContext(captured.fake_mode)):  # a backend may give up amid a trace
             given = [examples[node] for node in inputs]
             if not shared and not backend.overlaps:
                 try:

@@ -14,7 +14,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from ...overlap import Window, may_overlap, may_overlap_itself
-from .mutations import is_norm, may_write, written_by
+from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
 from .passes.memory import plain_memory_at
 from .supported import at
@@ -23,7 +23,6 @@ POINTWISE = frozenset({
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "copy_",
 })  # fmt: skip
 BY_STRIDES = frozenset({"reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "view_as", "unflatten", "as_strided"})
-LAYS_OUT_ANEW = frozenset({"masked_fill_", "setitem", "index_fill_", "index_add_", "index_copy_", "scatter_", "cumsum_", "index_put_"})
 
 
 def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]]) -> str:
@@ -42,8 +41,8 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
 
 def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
     """Nodes that copy or make a view as the strides of their tensor are, where its stand-in in a functional graph has other strides: of an
-    input with gaps that is written, which begins as a dense copy; of what an operator lays out anew; and as_strided of what is written,
-    which reaches beyond the tensor that it is given."""
+    input with gaps that is written, which begins as a dense copy; and as_strided of what is written, which reaches beyond the tensor
+    that it is given."""
     written = written_memories(nodes)
     inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
     restrided = {plain_memory_at(node) for node in inputs if is_strided(fake_of(node)) and has_gaps(fake_of(node))} & written
@@ -53,20 +52,12 @@ def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node
         operand = next((other for other in node.all_input_nodes if is_strided(fake_of(other))), node)
         if name_of(node) in BY_STRIDES and plain_memory_at(operand) in (written if name_of(node) == "as_strided" else restrided):
             yield node
-        if name_of(node) in LAYS_OUT_ANEW:
-            restrided |= {plain_memory_at(target) for target in targets(node) if not fake_of(target).is_contiguous()} - {None}
 
 
 def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:
     """The memory that some node writes into."""
     writers = [node for node in nodes if node.op.startswith("call_") and may_write(node) and not is_norm(node)]
-    return {plain_memory_at(target) for node in writers for target in targets(node)} - {None}
-
-
-def targets(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The strided tensors that a node writes into."""
-    found = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)] or node.all_input_nodes[:1]
-    return [target for target in found if is_strided(fake_of(target))]
+    return {plain_memory_at(target) for node in writers for target in written_nodes(node)} - {None}
 
 
 def has_gaps(fake: torch.Tensor) -> bool:
