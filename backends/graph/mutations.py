@@ -90,6 +90,12 @@ def written_by(node: torch.fx.Node) -> list[Any]:
     return [leaf for name, argument in given.items() if parameters.get(name) for leaf in pytree.tree_leaves(argument)]
 
 
+def written_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes that one writes into, if it may write: those of its schema, or the first that it takes."""
+    found = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
+    return found or node.all_input_nodes[:1]
+
+
 def statistics_of(norm: torch.fx.Node) -> list[Any]:
     if any(word in name_of(norm) for word in READS_STATISTICS):
         return []
