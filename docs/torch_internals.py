@@ -109,6 +109,7 @@ WHY = {
     "torch._functorch.pyfunctorch": "rules of autograd.Function for vmap",
     "torch._guards": "what torch's symbols of sizes and its backends expect around a compilation",
     "torch._inductor": "the backend itself and its options",
+    "torch._is_all_true": "checks of torch.distributions, which ask for values",
     "torch._library": "operators that the program has defined",
     "torch._ops": "classes of operators",
     "torch._prims_common": "which dtype an operator calculates in",

@@ -194,6 +194,32 @@ def test_a_function_that_is_decorated_inside_is_captured_once(set_name):
     assert handle.framejit.compiles == 2
 
 
+def with_a_helper(valid, error_message):
+    """How torch.distributions asks from 2.15 on whether arguments are valid."""
+    return bool(torch._is_all_true(valid))
+
+
+with_a_helper.__module__, with_a_helper.__qualname__ = "torch.distributions.distribution", "_all_true_or_runtime_assert"
+
+
+def without_one(valid, error_message):
+    """How it asked before."""
+    return torch._is_all_true(valid)
+
+
+@pytest.mark.parametrize("is_valid", [with_a_helper, without_one])
+def test_a_check_of_arguments_is_an_expectation(is_valid):
+    def f(x):
+        if not is_valid(x > 0, "positive"):
+            raise ValueError(f"not positive: {x}")
+        return x.log()
+
+    handle = framejit.compile(f, fullgraph=True)
+    assert handle(torch.ones(3)).tolist() == [0, 0, 0] and handle.framejit.compiles == 1
+    with pytest.raises(ValueError, match="not positive"):
+        framejit.compile(f)(-torch.ones(3))
+
+
 def test_torchs_own_decorators_are_captured_where_they_are_applied():
     handle = framejit.compile(lambda x: torch.no_grad()(lambda y: y.sin())(x), fullgraph=True)
     x = torch.ones(3, requires_grad=True)

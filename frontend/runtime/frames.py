@@ -17,7 +17,7 @@ STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 OURS = (
     *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
-    *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "overlap", "phases")),
+    *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "overlap", "phases", "torch_compat")),
 )
 # File names of code that a backend or torch.fx wrote, which autograd calls while the program's code runs: a piece that is checkpointed
 # must save the same when it runs again, and a backward pass is compiled already.
