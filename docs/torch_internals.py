@@ -272,7 +272,7 @@ HEAD = """# What framejit uses of torch that is no public API
 {names} names in {files} files, found in the code by `python docs/torch_internals.py`, which makes this page. Differences between
 torch's versions are probed in one file, `torch_compat.py`; where C++ objects keep their facts is found out by experiment, in
 `guards/native/layout.py` and `guards/native/fingerprint.py`. On a torch that is newer than the tests', a self-check says at the
-first `compile()` what of this still works ([README](../README.md#supported)).
+first `compile()` what of this still works, and `framejit doctor` repeats it.
 
 "Runs in eager" comes with a warning, and with the name, in `framejit explain`.
 
