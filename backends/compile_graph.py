@@ -79,13 +79,8 @@ def compile_graph(
         with report.phase("imports"):
             backend = lookup(options.backend)
         origin = backend.origin
-<<<<<<< HEAD
         report.send_given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
-        with tracing(TracingContext(captured.fake_mode)):
-=======
-        report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
         with grad_mode_kept(), tracing(TracingContext(captured.fake_mode)):  # a backend may give up amid a trace
->>>>>>> work-a
             given = [examples[node] for node in inputs]
             if not shared and not backend.overlaps:
                 try:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..torch_compat import SWITCHED_OFF, backend_feature
+
 ENTRY_POINTS = "framejit.backends"
 # name: module here, imported when first used. One whose module this installation lacks is not listed.
 SHIPPED = {
@@ -139,6 +141,8 @@ def lookup(backend: str | Function) -> Backend:
         return Backend(name_of(backend), backend)
     if backend.endswith(GRAPHED):
         return cudagraphs_backend(lookup(backend.removesuffix(GRAPHED)))
+    if backend_feature(backend) in SWITCHED_OFF and backend in SHIPPED:
+        return switched_off(backend)
     if backend not in _backends and backend in SHIPPED:
         importlib.import_module(f".{SHIPPED[backend]}", __package__)
     if backend in _backends:
@@ -147,6 +151,17 @@ def lookup(backend: str | Function) -> Backend:
         return _plugin(backend)
     check(backend)
     raise AssertionError(backend)
+
+
+def switched_off(name: str) -> Backend:
+    """What stands for a shipped backend that failed the self-check: it is missing here, and its graphs run as they were captured."""
+    why = f"it failed the self-check: {SWITCHED_OFF[backend_feature(name)]}"
+    return Backend(name, run_as_captured, missing=lambda: why)
+
+
+def run_as_captured(gm: Any, example_inputs: Any, **options: Any) -> Any:
+    """The graph itself."""
+    return gm
 
 
 def cudagraphs_backend(inner: Backend) -> Backend:

@@ -14,12 +14,14 @@ from rich.table import Column, Table
 
 from ..backends.autotune.decisions import FILE, Decisions
 from ..backends.autotune.repro import FOLDER
+from ..frontend.self_check import FOLDER as SELF_CHECK
 from ..options import config
 
 # By kind: what it is, and the names of its folders and files.
 KINDS = {
     "kernels": ("compiled kernels, made again when they are needed", ("c", "triton", "triton_text")),
     "decisions": ("which backend each graph runs on; without it graphs are measured again", (FILE,)),
+    "self-check": ("which versions of torch and Python work, where framejit is older than they are", (SELF_CHECK,)),
     "repros": ("scripts of candidates that the autotuner struck out", (FOLDER,)),
 }
 

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from ..frontend.pycode.dialect import VERSIONS, is_supported
-from ..frontend.support import TORCH_VERSIONS, torch_release
+from ..frontend.support import TORCH_VERSIONS, installed_versions, is_tested_here, torch_release, usable
 from ..options import config
 from . import cache
 
@@ -60,14 +60,27 @@ def python() -> Finding:
 
 
 def torch() -> Finding:
-    low, high = (f"{major}.{minor}" for major, minor in TORCH_VERSIONS)
+    low = ".".join(map(str, TORCH_VERSIONS[0]))
     try:
         said = importlib.import_module("torch").__version__
-        good = TORCH_VERSIONS[0] <= torch_release() < TORCH_VERSIONS[1]
+        good = torch_release() >= TORCH_VERSIONS[0]
     except (ImportError, OSError) as error:
-        return Finding("torch", "unusable", one_line(error), f"pip install 'torch>={low},<{high}'", True)
-    remedy = "" if good else f"pip install 'torch>={low},<{high}'; until then everything runs in eager"
+        return Finding("torch", "unusable", one_line(error), f"pip install 'torch>={low}'", True)
+    remedy = "" if good else f"pip install 'torch>={low}'; until then everything runs in eager"
     return Finding("torch", "ok" if good else "unusable", said, remedy, True)
+
+
+def versions() -> Finding:
+    """Whether the tests have run with these versions; if not, what the self-check says of them."""
+    if not usable() or is_tested_here():
+        return Finding("versions", "ok", f"tested with {installed_versions()}" if usable() else "see above")
+    check = importlib.import_module("..frontend.self_check", __package__)
+    failed = check.features_off(importlib.import_module("..frontend.api", __package__).compile_checked)
+    off = "; ".join(f"{feature} is off: {why}" for feature, why in failed.items())
+    if check.needed_features() & failed.keys():
+        return Finding("versions", "unusable", off, "update framejit, or install versions that it knows; until then all is eager", True)
+    said = f"{installed_versions()} is newer than framejit's tests; its self-check passed"
+    return Finding("versions", "absent" if failed else "ok", f"{said}, but {off}" if failed else said, "update framejit" if failed else "")
 
 
 def hook() -> Finding:
@@ -134,7 +147,7 @@ def cache_folder() -> Finding:
     return Finding("cache", "ok", f"{folder}, {decimal(size)}")
 
 
-CHECKS: tuple[Callable[[], Finding], ...] = (python, torch, hook, c_compiler, triton, gpu, cache_folder)
+CHECKS: tuple[Callable[[], Finding], ...] = (python, torch, versions, hook, c_compiler, triton, gpu, cache_folder)
 
 
 def one_line(error: BaseException) -> str:

@@ -19,6 +19,8 @@ from ..events import Recorder
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config, verified_calls
+from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
+from . import self_check
 from .control import ModuleControl, answer_for, call_of, title_of
 from .explain.gather import make_report
 from .explain.log import Log
@@ -82,8 +84,9 @@ def compile(  # noqa: A001 - the name users know
         return lambda function: compile(
             function, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options, verify=verify, disable=disable
         )
-    if disable or config.disable:
-        return answer_for(fn_or_module, "framejit is switched off: by `disable=True`, FRAMEJIT_DISABLE or config.disable")
+    refused = OFF if disable or config.disable else self_check.refusal(compile_checked)
+    if refused:
+        return answer_for(fn_or_module, refused)
     if issubclass(type(fn_or_module), torch.nn.Module):
         return compile_instance(fn_or_module, chosen)
     if isinstance(fn_or_module, type) and issubclass(fn_or_module, torch.nn.Module):
@@ -91,6 +94,14 @@ def compile(  # noqa: A001 - the name users know
     function, bound = function_of(fn_or_module)
     handle = make_handle(function, chosen)
     return types.MethodType(handle, *bound) if bound else handle
+
+
+OFF = "framejit is switched off: by `disable=True`, FRAMEJIT_DISABLE or config.disable"
+
+
+def compile_checked(function: Any, options: Options) -> _hook.Handle:
+    """What compile() does for a function, as the self-check needs it."""
+    return make_handle(function, options)
 
 
 def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Module:
@@ -134,6 +145,8 @@ def make_options(
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict, not a {type(options).__name__}")
     registry.check_options(chosen, options or {})
+    if DYNAMIC_SIZES in SWITCHED_OFF:
+        dynamic = False
     calls = config.verify if verify is None else verified_calls(verify, "verify")
     return Options(
         **config.defaults() | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls),
@@ -220,7 +233,7 @@ def explain(
 
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
         function, bound = underlying(fn_or_module)
-        if config.disable:
+        if config.disable or self_check.refusal(compile_checked):
             return make_report((), condition, function(*bound, *args, **kwargs))
         probe, recorder = Probe(), Recorder()
         handle = make_handle(function, replace(chosen, probe=probe, sinks=(*chosen.sinks, recorder)))

@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from typing import Any
 
 VERSIONS = ((3, 11), (3, 12), (3, 13))
+NEWEST_TESTED = {(3, 11): 7, (3, 12): 1, (3, 13): 0}  # patch releases
 
 Rule = Callable[[Any, int], None]  # (decoder, oparg): emit the canonical instructions of one raw instruction
 
@@ -89,6 +90,11 @@ def _unknown(decoder: Any, arg: int) -> None:
 def is_supported() -> bool:
     """Whether the running interpreter is one that framejit knows; `VERSIONS` lists them."""
     return sys.implementation.name == "cpython" and sys.version_info[:2] in VERSIONS
+
+
+def is_tested() -> bool:
+    """Whether the tests have run with this patch release of a known version, or with a newer one of it."""
+    return is_supported() and sys.version_info[2] <= NEWEST_TESTED[sys.version_info[:2]]
 
 
 @cache

@@ -16,7 +16,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 FOLDERS = ("frontend", "guards", "backends", "cli")
-FILES = ("collector", "errors", "events", "generated", "options", "overlap", "phases")
+FILES = ("collector", "errors", "events", "generated", "options", "overlap", "phases", "torch_compat")
 OURS = (*(PACKAGE + folder + os.sep for folder in FOLDERS), *(PACKAGE + name + ".py" for name in FILES))
 # File names of code that a backend or torch.fx wrote, which autograd calls while the program's code runs: a piece that is checkpointed
 # must save the same when it runs again, and a backward pass is compiled already.

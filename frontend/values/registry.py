@@ -43,6 +43,18 @@ wraps = _wraps.register  # @wraps(range): (tx, obj, source) -> Value
 models = _models.register  # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values; by module and name what loads late
 
 
+def keys_so_far() -> tuple[frozenset[Hashable], ...]:
+    """The keys of each registry so far."""
+    return tuple(frozenset(kind.handlers) for kind in (_wraps, _models, _methods))
+
+
+def forget_since(before: tuple[frozenset[Hashable], ...]) -> None:
+    """Takes back all that was registered since `keys_so_far()` gave `before`."""
+    for kind, keys in zip((_wraps, _models, _methods), before, strict=True):
+        for key in kind.handlers.keys() - keys:
+            del kind.handlers[key]
+
+
 def wrap_rule(cls: type) -> Callable[..., Any] | None:
     """The rule of a type."""
     try:

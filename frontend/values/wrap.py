@@ -46,7 +46,7 @@ from .objects.nn_module import ModuleValue
 from .objects.python_module import PythonModule
 from .objects.user_object import SuperValue, UserObject
 from .objects.weak_reference import WeakReference
-from .registry import wrap_rule, wraps
+from .registry import model_of, wrap_rule, wraps
 from .tensor.opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
 from .tensor.symbolic_number import Symbol
 from .tensor.tensor_subclass import is_captured, wrap_subclass
@@ -169,6 +169,10 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         return made if source is None else tx.objects.remember(obj, made)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
+        if isinstance(receiver, type) and (unbound := modelled_class_method(receiver, obj)) is not None:
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+            return MethodValue(tx.wrap(receiver, AttrSource(source, "__self__")), BuiltinValue(unbound), source)
         bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
         if bound and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
             tx.guards.add(source, Kind.TYPE, type(obj))
@@ -181,6 +185,13 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         else:
             tx.guards.add(source, Kind.IS, obj)
     return BuiltinValue(obj, source)
+
+
+def modelled_class_method(cls: type, bound: Any) -> Any:
+    """The class method written in C that `bound` is, if what it does is known; else None."""
+    _, raw = lookup(cls, bound.__name__)
+    known = isinstance(raw, types.ClassMethodDescriptorType) and model_of(raw) is not None
+    return raw if known and raw.__get__(None, cls) == bound else None
 
 
 @wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)

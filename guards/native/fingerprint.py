@@ -16,6 +16,7 @@ import torch
 from torch import _C
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ...torch_compat import MODE_FINGERPRINT, SWITCHED_OFF
 from ..torch_state import as_is
 from . import _guards
 
@@ -81,7 +82,7 @@ def force(on: bool) -> None:
 @cache
 def calibrate() -> bool:
     """Hand the getters to C; False, and none of them, where they don't tell all modes apart."""
-    if _forced_off:
+    if _forced_off or MODE_FINGERPRINT in SWITCHED_OFF:
         return False
     try:
         _guards.set_state_probes(probes())

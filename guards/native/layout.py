@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import _C
 
+from ...torch_compat import SWITCHED_OFF, TENSOR_LAYOUT
 from ..guard import TensorSpec
 from . import _guards
 from .fingerprint import address, load_library
@@ -94,6 +95,8 @@ def is_plain_object(tensor: torch.Tensor, keys: int) -> bool:
 @cache
 def layout() -> Layout | None:
     """Calibrated once; None where this torch, or this platform, gives no unique answer."""
+    if TENSOR_LAYOUT in SWITCHED_OFF:
+        return None
     try:
         with plain_torch():
             found = calibrate()

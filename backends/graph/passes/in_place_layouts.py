@@ -57,4 +57,5 @@ def fake_result(node: torch.fx.Node) -> FakeTensor:
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: other.meta["example_value"])
     with torch.no_grad(), tensors[0].fake_mode:
         made: FakeTensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
-    return made.requires_grad_(any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors))
+    made.requires_grad_(any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors))
+    return made

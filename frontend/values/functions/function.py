@@ -88,10 +88,10 @@ class FunctionValue(Mutable):
         return True
 
     def snapshot(self) -> Any:
-        return dict(self.attributes)
+        return dict(self.attributes), self.code
 
     def restore(self, state: Any) -> None:
-        self.attributes = state
+        self.attributes, self.code = state
 
     def same(self, other: Value) -> bool:
         return self is other or (isinstance(other, FunctionValue) and self.real is not None and self.real is other.real)
@@ -152,6 +152,13 @@ class FunctionValue(Mutable):
         tx.effects.change(self)
         self.attributes[name] = value
 
+    def rename_code(self, tx: TraceContext, name: str) -> None:
+        """Gives a function that the traced program made code of another name, as tracebacks and profilers show it."""
+        if self.real is not None:
+            raise GraphBreak("unsupported-mutation", f"of the code of {self.describe()}")
+        tx.effects.change(self)
+        self.code = code_of_name(self.code, name)
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.code is DISPATCH and len(args) == 1:
             return self._dispatch(tx, args[0])
@@ -203,6 +210,14 @@ class FunctionValue(Mutable):
             return False
         return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
 
+
+def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
+    """A copy of code with another name, always the same one, so that functions made in each call have one code object."""
+    _, renamed = _renamed_codes.setdefault((id(code), name), (code, code.replace(co_name=name, co_qualname=name)))
+    return renamed
+
+
+_renamed_codes: dict[tuple[int, str], tuple[types.CodeType, types.CodeType]] = {}  # keeps the original, as its id is the key
 
 # What reprlib and dataclasses put around a __repr__.
 REPRESENTATIONS = frozenset(

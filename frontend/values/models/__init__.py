@@ -4,15 +4,37 @@ from __future__ import annotations
 import functools
 import importlib
 
+from ....torch_compat import switch_off
+from .. import registry
+
 FILES = (
     "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "factors", "foreach",
     "framejit", "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
     "optimizers", "overrides", "profiler", "random", "sys", "torch", "typing", "warnings",
 )  # fmt: skip
+# Of Python's language and library: framejit is wrong without them, whatever torch has.
+NEEDED = frozenset({
+    "builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "inspect", "itertools", "math", "operator", "sys",
+    "torch", "typing",
+})  # fmt: skip
 
 
 @functools.cache
 def ensure_models() -> None:
-    """Registers every model, once. Done at the first capture, so that importing framejit stays cheap."""
+    """Registers every model, once. Done at the first capture, so that importing framejit stays cheap.
+
+    A file that asks torch for something that it has not got registers nothing: calls of what it knows break the graph."""
     for name in FILES:
+        register_file(name)
+
+
+def register_file(name: str) -> None:
+    """Registers the models of one file: all, or (where it cannot be imported and is not needed) none."""
+    before = registry.keys_so_far()
+    try:
         importlib.import_module(f"{__name__}.{name}")
+    except (ImportError, AttributeError) as error:
+        if name in NEEDED:
+            raise
+        registry.forget_since(before)
+        switch_off(f"what torch.{name} does", f"{type(error).__name__}: {error}")

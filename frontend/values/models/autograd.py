@@ -1,7 +1,7 @@
 """torch.autograd."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
@@ -9,6 +9,7 @@ from torch.utils.hooks import BackwardHook
 
 from ....backends.graph.backward_hooks import is_set_up
 from ....errors import GraphBreak
+from ....torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF
 from ..base import Value
 from ..objects.class_value import ClassValue
 from ..registry import models
@@ -18,13 +19,12 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 
-APPLY: Any = torch.autograd.Function.apply
-
-
-@models(APPLY.__func__)
+@models(FUNCTION_APPLY)
 def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(cls, ClassValue):
         raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")
+    if AUTOGRAD_FUNCTION in SWITCHED_OFF:
+        raise GraphBreak("unknown-call", f"torch.autograd.Function.apply(): {SWITCHED_OFF[AUTOGRAD_FUNCTION]}")
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
         raise backward_hook.break_here()
     return autograd_function.apply(tx, cls, list(args))

@@ -4,13 +4,24 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..functions.function import FunctionValue
 from ..modes.mode_manager import NullManager
 from ..registry import models
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+
+
+@models(("torch.utils._contextlib", "_set_stack_frame_name"))
+def set_stack_frame_name(tx: TraceContext, function: Value, name: Value) -> Value:
+    """torch.no_grad()(f) and its kin name the code of what they return (from torch 2.15 on)."""
+    if not isinstance(function, FunctionValue) or not name.is_constant():
+        raise GraphBreak("unknown-call", "torch.utils._contextlib._set_stack_frame_name")
+    function.rename_code(tx, name.constant())
+    return Constant(None)
 
 
 @models(contextlib.nullcontext)

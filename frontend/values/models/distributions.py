@@ -25,6 +25,12 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
     return FrozenObject(utils._lazy_property_and_property(real))
 
 
+@models(("torch.distributions.distribution", "_all_true_or_runtime_assert"))
+def all_true(tx: TraceContext, valid: Value, error_message: Value) -> Value:
+    """What checks of arguments branch on (from torch 2.15 on): the tensor, so that the branch is an expectation of it."""
+    return tx.graph.call("call_function", torch._is_all_true, [valid], {})
+
+
 @models(constraints._Symmetric.check)
 def symmetric(tx: TraceContext, constraint: Value, value: Value) -> Value:
     rows, columns = matrix(value).fake.shape[-2:]

@@ -233,6 +233,8 @@ class ClassValue(Value):
             return tx.wrap(getattr(self.cls, name), None)
         if isinstance(raw, classmethod | staticmethod):
             return bind(tx, raw, self, self, source)
+        if isinstance(raw, types.ClassMethodDescriptorType) and model_of(raw) is not None:
+            return bind(tx, raw, self, self, source)
         if isinstance(raw, types.ClassMethodDescriptorType) or (name == "__new__"):
             return tx.wrap(getattr(self.cls, name), None)
         if hasattr(type(raw), "__get__") and not isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType | property):

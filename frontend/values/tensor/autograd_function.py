@@ -54,12 +54,16 @@ class ContextValue(UserObject):
         return otherwise if value is None else value.unpack(tx)
 
 
+OTHER_BACKWARDS = ("boxed_grads_call", "clear_saved_tensors_on_access")  # attributes of a class whose backward is called in another way
 ONCE = once_differentiable(print).__code__  # of every backward under that decorator
 
 
 def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
     function: Any = cls.cls
+    for name in OTHER_BACKWARDS:
+        if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
+            raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() with {name}")
     split = function.setup_context is not _SingleLevelFunction.setup_context
     args = [tx.look(arg) for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)]
     tensors = [arg for arg in args if isinstance(arg, TensorValue)]

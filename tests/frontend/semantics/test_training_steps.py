@@ -7,6 +7,7 @@ import pytest
 import torch
 from framejit import events
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .harness import capture_events, check, strict_compile, vec
 
@@ -345,7 +346,19 @@ def test_a_number_that_an_operator_asks_a_tensor_for(name):
         y = x * 2
         return y.add(x, alpha=a) * 2
 
-    check(f, *ASKED[name], graphs=2, breaks=("data-dependent-value",))
+    breaks = ("data-dependent-value",) if fake_tensors_refuse(f, *ASKED[name]) else ()
+    assert breaks or name == "integers"
+    check(f, *ASKED[name], graphs=1 + len(breaks), breaks=breaks)
+
+
+def fake_tensors_refuse(f, *args):
+    """Whether torch asks for the number when sizes are calculated; from 2.15 on it does not for integers."""
+    with FakeTensorMode() as mode:
+        try:
+            f(*map(mode.from_tensor, args))
+        except RuntimeError:
+            return True
+    return False
 
 
 def test_lbfgs():

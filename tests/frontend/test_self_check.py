@@ -1,0 +1,219 @@
+"""With a torch or Python that is newer than the tested ones: what works is used, what does not is off, and one line says so."""
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from framejit.errors import FramejitWarning
+from framejit.frontend import api, self_check, support
+from framejit.frontend.pycode import dialect
+from framejit.options import inherited_environment
+from framejit.torch_compat import MODE_FINGERPRINT, TENSOR_LAYOUT
+
+PRETEND = """
+import importlib.metadata, sys
+real = importlib.metadata.version
+importlib.metadata.version = lambda name: "2.99.0" if name == "torch" else real(name)
+import torch
+{missing}
+import framejit
+
+class Tripled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 7
+
+def work(x, kept):
+    y = Tripled.apply(x)
+    for factor in (1, 2):
+        kept.append(y * factor)
+    if y.sum() > 0:
+        y = y + 1
+    return y.sum()
+
+def results(function):
+    found = []
+    for rows in (2, 3, 4, 5):
+        x, kept = torch.arange(rows * 3.0).reshape(rows, 3).requires_grad_(), []
+        y = function(x, kept)
+        y.backward()
+        found += [y.item(), x.grad.tolist(), [one.tolist() for one in kept]]
+    return found
+
+handle = framejit.compile(work, backend={backend!r})
+print("equal", results(handle) == results(work))
+print("compiles", handle.framejit.compiles)
+print("off", sorted(framejit.torch_compat.SWITCHED_OFF))
+print("native", framejit.list_backends()["native"].reason)
+"""
+WITHOUT = {
+    "nothing": ("", []),
+    "a symbol of torch's libraries": (
+        "from framejit.guards.native import fingerprint; fingerprint.GETTERS = (('c10', 'gone'), *fingerprint.GETTERS[1:])",
+        [MODE_FINGERPRINT],
+    ),
+    "an exported method": (
+        "from framejit.guards.native import layout; layout.REQUIRES_GRAD = 'gone'",
+        [TENSOR_LAYOUT],
+    ),
+    "a private function of torch.optim's": (
+        "del torch._C._group_tensors_by_device_and_dtype", ["what torch.foreach does"],
+    ),
+    "what the native backend needs": (
+        "import framejit.backends.native.backend as native; from framejit.backends import registry; from dataclasses import replace\n"
+        "def fails(*a, **k): raise RuntimeError('torch.gone')\n"
+        "registry._backends['native'] = replace(registry._backends['native'], function=fails)",
+        ["backend native"],
+    ),
+}
+
+
+def run(program, cache_dir):
+    environment = {"FRAMEJIT_CACHE_DIR": str(cache_dir), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd="/", env=inherited_environment(**environment)
+    )
+    assert done.returncode == 0, done.stderr
+    told = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    return told, [line for line in done.stderr.splitlines() if "framejit: " in line]
+
+
+def off(told):
+    return ast.literal_eval(told["off"])
+
+
+@pytest.mark.parametrize(("missing", "expected"), WITHOUT.values(), ids=WITHOUT)
+def test_all_but_what_is_missing_works(missing, expected, tmp_path):
+    program = PRETEND.format(missing=missing, backend="eager")
+    told, lines = run(program, tmp_path)
+    assert told["equal"] == "True" and int(told["compiles"]) >= 2
+    assert off(told) == expected
+    assert len(lines) == 1 and all(feature in lines[0] for feature in expected), lines
+    assert ("self-check" in told["native"]) is ("backend native" in expected)
+
+
+def test_it_runs_once_an_installation_and_graphs_of_a_backend_that_is_off_run_as_captured(tmp_path):
+    missing, expected = WITHOUT["what the native backend needs"]
+    for _, warned in (("checks", 1), ("remembers", 0)):
+        told, lines = run(PRETEND.format(missing=missing, backend="native"), tmp_path)
+        assert told["equal"] == "True" and int(told["compiles"]) >= 2 and off(told) == expected
+        assert len([line for line in lines if "was tested with" in line]) == warned
+
+
+def test_without_what_every_capture_needs_everything_runs_in_eager(tmp_path):
+    missing = (
+        "import framejit.frontend.tracing.graph_builder as builder\n"
+        "def gone(*a, **k): raise AttributeError('torch.gone')\n"
+        "builder.GraphBuilder.call = gone"
+    )
+    told, lines = run(PRETEND.format(missing=missing, backend="eager"), tmp_path)
+    assert told["equal"] == "True" and told["compiles"] == "0" and len(lines) == 1 and "runs in eager" in lines[0]
+
+
+def test_what_importing_framejit_needs_leaves_everything_to_eager_and_raises_nothing(tmp_path):
+    program = PRETEND.format(missing="import torch.utils.checkpoint; del torch.utils.checkpoint._StopRecomputationError", backend="eager")
+    program = program.replace('print("off"', "sys.exit()\n#")
+    told, lines = run(program, tmp_path)
+    assert told == {"equal": "True", "compiles": "0"}
+    assert len(lines) == 1 and "_StopRecomputationError" in lines[0] and "everything runs in eager" in lines[0]
+
+
+def test_a_backend_that_cannot_be_imported_is_off(tmp_path):
+    missing = "import torch._inductor; del torch._inductor.list_mode_options"
+    told, _ = run(PRETEND.format(missing=missing, backend="inductor"), tmp_path)
+    assert told["equal"] == "True" and off(told) == ["backend inductor"] and int(told["compiles"]) >= 2
+
+
+def test_a_check_that_ends_the_process_is_off_in_the_next(tmp_path):
+    missing = "import os; from framejit.guards.native import layout; layout.samples = lambda: os._exit(0)"
+    program = PRETEND.format(missing=missing, backend="eager")
+    assert run(program, tmp_path) == ({}, [])
+    told, lines = run(program, tmp_path)
+    assert told["equal"] == "True" and off(told) == [TENSOR_LAYOUT] and "ended the process" in lines[0]
+
+
+@pytest.fixture
+def newer(monkeypatch, cache_dir):
+    """This Python is a patch release that the tests have not run with."""
+    monkeypatch.setitem(dialect.NEWEST_TESTED, sys.version_info[:2], -1)
+    support.is_tested_here.cache_clear()
+    monkeypatch.setattr(self_check, "_failed", [])
+    monkeypatch.setattr(self_check, "SWITCHED_OFF", {})
+    monkeypatch.setattr(self_check, "switch_off", lambda feature, why: None)
+    yield cache_dir / self_check.FOLDER
+    monkeypatch.undo()
+    support.is_tested_here.cache_clear()
+
+
+def passes(compile_function):
+    """A check."""
+
+
+def fails(compile_function):
+    raise self_check.Wrong("reason")
+
+
+@pytest.mark.parametrize("patch", [sys.version_info[2] - 1, sys.version_info[2], sys.version_info[2] + 1])
+def test_a_newer_patch_release_of_python_is_not_tested(patch, monkeypatch):
+    monkeypatch.setitem(dialect.NEWEST_TESTED, sys.version_info[:2], patch)
+    assert dialect.is_tested() is (patch >= sys.version_info[2])
+
+
+@pytest.mark.parametrize(("check", "needed", "refused"), [(passes, True, ""), (fails, False, ""), (fails, True, "feature: reason")])
+def test_what_a_check_decides(newer, check, needed, refused, monkeypatch):
+    monkeypatch.setattr(self_check, "CHECKS", (self_check.Check("feature", check, needed),))
+    with pytest.warns(FramejitWarning, match="newer than what framejit was tested with"):
+        found = self_check.refusal(api.compile_checked)
+    assert refused in found and bool(found) is bool(refused)
+    (record,) = newer.glob("*.json")
+    assert json.loads(record.read_text()) == ({} if check is passes else {"feature": "reason"})
+    handle = api.compile(lambda x: x + 1, backend="eager")
+    assert handle(torch.ones(1)).item() == 2 and bool(handle.framejit.compiles) is not bool(refused)
+
+
+def test_all_checks_pass_here_whatever_modes_the_program_has_on(newer):
+    passed = pytest.warns(FramejitWarning, match="self-check passed, so it is used")
+    with torch.no_grad(), torch.device("meta"), torch.autocast("cpu"), passed:
+        assert self_check.refusal(api.compile_checked) == ""
+
+
+def test_a_folder_that_cannot_be_written_to_costs_a_check_in_each_process(newer, monkeypatch):
+    newer.parent.mkdir()
+    newer.write_text("a file, where the folder should be")
+    monkeypatch.setattr(self_check, "CHECKS", (self_check.Check("feature", passes),))
+    with pytest.warns(FramejitWarning):
+        assert self_check.refusal(api.compile_checked) == ""
+    assert newer.is_file()
+
+
+def test_threads_check_once(newer, monkeypatch):
+    runs = []
+    monkeypatch.setattr(self_check, "CHECKS", (self_check.Check("feature", runs.append),))
+    monkeypatch.setattr(self_check, "warn_user", lambda *args, **named: None)
+    threads = [threading.Thread(target=self_check.refusal, args=(api.compile_checked,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (torch.ones(2), torch.zeros(2)), (torch.ones(2), torch.ones(2).double()), (torch.ones(2, 2).t(), torch.ones(1, 2).expand(2, 2)),
+        (torch.ones(2), torch.ones(2, requires_grad=True)), ([torch.ones(2)], [torch.zeros(2)]), (1, 2),
+    ],
+)  # fmt: skip
+def test_differences_are_seen(ours, theirs):
+    self_check.same(ours, ours)
+    with pytest.raises(self_check.Wrong):
+        self_check.same(ours, theirs)
