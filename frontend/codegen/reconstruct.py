@@ -26,6 +26,7 @@ from ..values.containers.mapping_proxy import MappingProxyValue
 from ..values.containers.range import RangeValue
 from ..values.containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
 from ..values.containers.set import SetIterator, SetValue
+from ..values.deferred_literal import DeferredLiteral
 from ..values.functions.attribute_getter import GetterValue
 from ..values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
 from ..values.iterators.generator import GeneratorValue
@@ -187,6 +188,11 @@ def make_tensor(r: Reconstructor, value: TensorValue) -> None:
         r.results.append(temp)
     r.temps[id(value)] = temp
     r.b.load_slot(temp)
+
+
+@makes(DeferredLiteral)
+def make_deferred_literal(r: Reconstructor, value: DeferredLiteral) -> None:
+    r.call(value.function, [r.push(operand) for operand in value.operands])
 
 
 @makes(SymbolicNumber)

@@ -51,6 +51,10 @@ class Value:
         """Whether `constant()` has an answer."""
         return False
 
+    def is_none(self) -> bool:
+        """Whether it is None; the type answers that, so no number is specialised for it."""
+        return self.python_type() is type(None)
+
     def constant(self) -> Any:
         """The object itself, of a value that is one literal; raises GraphBreak for others."""
         raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
@@ -150,7 +154,7 @@ class Value:
         if self is other:
             return True
         if self.is_constant() and other.is_constant():
-            return self.constant() is other.constant()
+            return self.python_type() is other.python_type() and self.constant() is other.constant()
         return False
 
 

@@ -17,9 +17,10 @@ from .containers import dict_union as merging  # noqa: F401 - methods by which o
 from .containers.deque import DequeValue, add_items, multiply_deque
 from .containers.mapping import DictValue, ViewValue
 from .containers.mapping_proxy import unwrap_proxy
-from .containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
+from .containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, TupleValue, list_extend, one_of
 from .containers.set import SetValue
 from .containers.set_algebra import SET_OPERATORS, SET_UPDATES, kept_members
+from .deferred_literal import concatenate_texts, format_template
 from .functions.function import BuiltinValue, MethodValue
 from .objects.class_value import lookup
 from .objects.user_object import UserObject
@@ -78,6 +79,10 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         number = calculate(tx, function, left, right, written=written)
         if number is not None:
             return number
+    if left.python_type() is str and left.is_constant():
+        text = operate_on_text(tx, plain_op, left, right)
+        if text is not None:
+            return text
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
         if not isinstance(other, UserObject):
@@ -100,6 +105,15 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if left.is_constant() and right.is_constant():
         return fold(tx, written, [left, right], {})
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def operate_on_text(tx: TraceContext, op: str, left: Value, right: Value) -> Value | None:
+    """left % right and left + right of texts that hold numbers which vary; None for others, which are computed now."""
+    if op == "+":
+        return concatenate_texts(left, right)
+    if op != "%" or not isinstance(left, Constant):
+        return None
+    return format_template(left.object, right.all(tx) if isinstance(right, TupleValue) else [right])
 
 
 def ask_in_python(op: str, left: Value, right: Value) -> None:

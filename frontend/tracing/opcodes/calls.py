@@ -11,13 +11,15 @@ from ...pycode.instr import Instr, Op
 from ...pycode.passthrough import PassthroughFrame
 from ...values.base import NULL, Value
 from ...values.containers.mapping import DictValue
-from ...values.functions.function import BuiltinValue, CellValue, FunctionValue
+from ...values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ...values.models.builtins import frame_call
 from ...values.objects.class_value import ClassValue
+from ...values.objects.nn_module import ModuleValue
 from ..construct import begin_construction
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.context import TraceContext
     from ..interpreter import Interpreter
 
 
@@ -35,14 +37,22 @@ def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]
 def call(frame: Interpreter, instr: Instr) -> None:
     n, names = instr.arg
     tx = frame.tx
-    given = [tx.look(arg) for arg in frame.popn(n)]
+    given = frame.popn(n)
     kwargs: dict[str, Value] = {}
     if names:
         kwargs = dict(zip(names, given[-len(names) :], strict=True))
         del given[-len(names) :]
     callee, args = callee_of(frame, given)
+    callee = tx.look(callee)
+    if not isinstance(callee, FunctionValue | MethodValue | ModuleValue):
+        args, kwargs = look_at_all(tx, args, kwargs)
     special = frame_call(callee)
-    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, tx.look(callee), args, kwargs))
+    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, callee, args, kwargs))
+
+
+def look_at_all(tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments of a call that is not inlined: an inlined function looks at those that it uses."""
+    return [tx.look(arg) for arg in args], {name: tx.look(arg) for name, arg in kwargs.items()}
 
 
 def call_value(
@@ -60,6 +70,7 @@ def call_value(
             raise GraphBreak("too-deep", " (Python's recursion limit)")
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
         return tx.calls.inline(callee, args, kwargs, through, completion)
+    args, kwargs = look_at_all(tx, args, kwargs)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
         return construct_instance(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ....guards.guard import Kind
 from ...pycode.dead_end import always_raises, may_catch
 from ...pycode.instr import Instr, Op
-from ...values.base import unless_stopped
+from ...values.base import Lazy, unless_stopped
 from ...values.constant import Constant
 from ...values.tensor.tensor import TensorValue
 from ..graph_builder import is_symbolic
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ...values.base import Value
     from ..interpreter import Interpreter
     from ..trace import Trace
+
+# Literals of which the type alone says that they are not None.
+LITERALS_BY_TYPE = frozenset({int, float, str, bytes, complex})
 
 
 @handles(Op.JUMP)
@@ -78,10 +82,16 @@ def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.JUMP_IF_NONE)
 def jump_if_none(frame: Interpreter, instr: Instr) -> None:
-    value = frame.pop()
-    is_none = value.is_constant() and value.constant() is None
-    if is_none is instr.arg:
+    if is_none(frame, frame.stack.pop()) is instr.arg:
         jump_to(frame, instr.target)
+
+
+def is_none(frame: Interpreter, value: Value) -> bool:
+    """Whether a value is None. Of a number or text that nobody has looked at yet only the type is guarded."""
+    if type(value) is Lazy and type(value.object) in LITERALS_BY_TYPE and value.source is not None:
+        frame.tx.guards.add(value.source, Kind.TYPE, type(value.object))
+        return False
+    return frame.tx.look(value).is_none()
 
 
 @handles(Op.RETURN_VALUE)

@@ -9,7 +9,7 @@ from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
-from ...values.base import NULL, ObservedException, Value
+from ...values.base import NULL, Lazy, ObservedException, Value
 from ...values.functions.function import CellValue
 from ...values.objects.user_object import SuperValue, UserObject
 from .calls import call_value
@@ -18,14 +18,18 @@ from .table import handles
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
+# Literals that a load only moves: what uses them looks at them, and a break before that leaves them unguarded.
+MOVED_UNSEEN = frozenset({int, float, str, bytes, complex})
+
 
 @handles(Op.LOAD_FAST)
 def load_fast(frame: Interpreter, instr: Instr) -> None:
     value = frame.slots[instr.arg]
     if value is None:
         raise _unbound(frame, instr.arg)
-    looked = frame.slots[instr.arg] = frame.tx.look(value)
-    frame.stack.append(looked)
+    if type(value) is not Lazy or type(value.object) not in MOVED_UNSEEN:
+        value = frame.slots[instr.arg] = frame.tx.look(value)
+    frame.stack.append(value)
 
 
 def _unbound(frame: Interpreter, slot: int) -> Exception:

@@ -24,6 +24,7 @@ from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
+from ..deferred_literal import format_number, round_number, text_of
 from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..iterators.iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
 from ..objects.class_value import ClassValue, lookup
@@ -442,7 +443,9 @@ def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
 def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
     args = [obj] if digits is None else [obj, digits]
     found = obj.special(tx, "__round__") if isinstance(obj, UserObject) else None
-    return fold(tx, round, args, {}) if found is None else found.call(tx, args[1:], {})
+    if found is not None:
+        return found.call(tx, args[1:], {})
+    return fold(tx, round, args, {}) if digits is None else round_number(tx, obj, digits)
 
 
 @models(str)
@@ -466,7 +469,7 @@ def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, DictValue) and obj.cls is dict:
         shown = [f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}" for key, value in obj.pairs(tx)]
         return Constant("{" + ", ".join(shown) + "}")
-    return fold(tx, repr, [obj], {})
+    return text_of(tx, repr, obj)
 
 
 @models(format)
@@ -478,7 +481,7 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
         return check_result_type(obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__")
     if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
         return builtin_repr(tx, obj)
-    return fold(tx, format, [obj, spec], {})
+    return format_number(tx, obj, spec.constant())
 
 
 @method(str, "format")

@@ -80,7 +80,9 @@ class SymbolicNumber(Value):
         return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def same(self, other: Value) -> bool:
-        return self is other or (isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant())
+        if self is other or other.python_type() is not self.python_type():
+            return self is other
+        return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
 
 
 def is_number(value: Value) -> bool:
