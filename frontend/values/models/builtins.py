@@ -456,7 +456,7 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
         return check_result_type(obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__")
     if isinstance(obj, Sequence | DictValue) and not rest:
         return builtin_repr(tx, obj)
-    return fold(tx, str, [obj, *rest], {})
+    return fold(tx, str, [obj, *rest], {}) if rest else text_of(tx, str, obj)
 
 
 @models(repr)
