@@ -32,6 +32,7 @@ class Site:
     data: Any
     skip: bool
     full: bool
+    gave_up: bool
     misses: int
     rejected: int
     passed: int

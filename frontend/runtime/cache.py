@@ -121,6 +121,7 @@ class Cache:
             decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
             if decision is not Decision.COMPILE:
                 site.full = True
+                site.gave_up = decision is Decision.LIMIT
                 self.send(Full(piece.name, where(piece), misses.entries, decision.knob, misses.left))
                 return None
         try:
@@ -272,21 +273,21 @@ class Cache:
     @contextlib.contextmanager
     def measure(self, probe: Probe) -> Iterator[None]:
         """Calls inside run entries of their own, which tell `probe`; those there were are put aside and come back."""
-        kept = [(site, site.entries, site.full) for site in self.sites()]
+        kept = [(site, site.entries, site.full, site.gave_up) for site in self.sites()]
         outer, self.probe = self.probe, probe
         for site in self.sites():
             site.clear()
-            site.full = False
+            site.full = site.gave_up = False
         try:
             yield
         finally:
             self.probe = outer
             for site in self.sites():
                 site.clear()
-            for site, entries, was_full in kept:
+            for site, entries, full, gave_up in kept:
                 for entry in reversed(entries):
                     site.add(entry)
-                site.full = was_full
+                site.full, site.gave_up = full, gave_up
 
     def forget(self, piece: CompileUnit) -> None:
         """Forgets the entries of one piece."""
@@ -298,7 +299,7 @@ class Cache:
         """Forgets every entry; the next calls compile anew."""
         for site in self.sites():
             site.clear()
-            site.skip = site.full = False
+            site.skip = site.full = site.gave_up = False
         self.root.skip = runs_itself(self.handle.function)
 
 

@@ -100,7 +100,7 @@ run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, in
         result = entry_call(tstate, entry, handle, function, buffer + 1, nslotsf, lifted);
     }
     else {
-        Handle *on = entry == NULL || entry->needs_hook ? handle : NULL;
+        Handle *on = (entry == NULL ? !site->gave_up : entry->needs_hook) ? handle : NULL;
         Py_XDECREF(lifted);
         if (on != NULL && PyFunction_Check(function)) {
             thread_mode.release = &state;

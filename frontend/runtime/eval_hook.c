@@ -151,6 +151,16 @@ run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entr
     return result;
 }
 
+/* Runs a frame as it is, with `on` as the handle whose hook sees the frames that it calls; NULL: the hook is off. */
+static PyObject *
+evaluate_under(PyThreadState *tstate, Frame *frame, Handle *handle, Handle *on)
+{
+    mode_set_current(&thread_mode, on);
+    PyObject *result = evaluate(tstate, frame, 0);
+    mode_set_current(&thread_mode, handle);
+    return result;
+}
+
 static PyObject *
 dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
 {
@@ -161,14 +171,12 @@ dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
             frame_dispose(tstate, frame);
             return NULL;
         }
-        return evaluate(tstate, frame, 0);
+        return evaluate_under(tstate, frame, handle, site->gave_up ? NULL : handle);
     }
     PyObject *result;
     if (entry_is_eager(entry)) {
         Py_XDECREF(lifted);
-        mode_set_current(&thread_mode, entry->needs_hook ? handle : NULL);
-        result = evaluate(tstate, frame, 0);
-        mode_set_current(&thread_mode, handle);
+        result = evaluate_under(tstate, frame, handle, entry->needs_hook ? handle : NULL);
     }
     else {
         result = run_in_place_of(tstate, handle, frame, entry, site->nslots, lifted);

@@ -165,7 +165,7 @@ run_slots(Handle *self, PyObject *const *slots, size_t nslotsf, const Call *call
     PyObject *lifted, *result, *function = (PyObject *)self->function;
     Entry *entry = site_choose(self->root, slots, PyVectorcall_NARGS(nslotsf), function, &lifted);
     if (entry == NULL) {
-        return PyErr_Occurred() ? NULL : run_eager(self, self, call);
+        return PyErr_Occurred() ? NULL : run_eager(self, self->root->gave_up ? NULL : self, call);
     }
     if (entry_is_eager(entry)) {
         Py_XDECREF(lifted);

@@ -55,6 +55,7 @@ typedef struct {
     unsigned long long misses, rejected, passed;
     char skip;
     char full; /* makes no more entries: what its entries do not serve runs eager */
+    char gave_up; /* full, and a call that no entry serves runs eager with all that it calls: the hook is off */
 } Site;
 
 typedef struct {

@@ -317,6 +317,7 @@ static PyMemberDef site_members[] = {
     {"data", T_OBJECT, offsetof(Site, data), 0, "whatever its maker keeps with it"},
     {"skip", T_BOOL, offsetof(Site, skip), 0, "run eager without a look at the entries"},
     {"full", T_BOOL, offsetof(Site, full), 0, "make no more entries: what those there do not serve runs eager"},
+    {"gave_up", T_BOOL, offsetof(Site, gave_up), 0, "a call that no entry serves runs eager with the hook off"},
     {"passed", T_ULONGLONG, offsetof(Site, passed), 0, "calls left to eager as the site was full or the stance said so"},
     {"misses", T_ULONGLONG, offsetof(Site, misses), 0, "calls that no entry served"},
     {"rejected", T_ULONGLONG, offsetof(Site, rejected), 0, "entries whose guards failed for the call they were made for"},
