@@ -86,7 +86,7 @@ class Cache:
         if stays_in_python(piece.decoded.code):
             return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
-            return None
+            return Entry(once=True)  # in eager with the hook off: what this call calls is part of what is being compiled
         try:
             if self.probe is None:
                 return self._serve(site, piece, function, slots, None)

@@ -183,3 +183,31 @@ def test_arguments_of_many_threads_do_not_mix():
                     assert torch.equal(handle(modules[at], X), expected[at])
 
         assert together(8, work) == []
+
+
+def test_callees_of_a_function_that_another_thread_compiles_stay_in_python():
+    started, release, compiled = threading.Event(), threading.Event(), []
+
+    def backend(gm, inputs):
+        compiled.append(threading.get_ident())
+        started.set()
+        assert release.wait(30)
+        return gm.forward
+
+    def inner(x):
+        return x.sin() + 1
+
+    def f(x):
+        return inner(x) * 2
+
+    with framejit.config.patch(wait_for_compile=False, strict=True):
+        handle = framejit.compile(f, backend=backend)
+    first = threading.Thread(target=handle, args=(X,))
+    first.start()
+    assert started.wait(30)
+    for _ in range(3):
+        assert torch.equal(handle(X), f(X))
+    release.set()
+    first.join(30)
+    assert len(compiled) == handle.framejit.compiles == 1
+    assert torch.equal(handle(X), f(X)) and handle.framejit.compiles == 1
