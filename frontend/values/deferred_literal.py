@@ -128,6 +128,14 @@ def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
     return fold(tx, round, [number, digits], {})
 
 
+def truncate(tx: TraceContext, number: Value) -> Value | None:
+    """int(number) of a float that varies, deferred; None for others. Of a float that the program was given: those are finite, as guards
+    on symbolic floats say, while one that was calculated may be too large for an int."""
+    if is_dynamic(number) and number.python_type() is float and number.source is not None:
+        return DeferredLiteral(int, (number,), int)
+    return None
+
+
 def concatenate_texts(left: Value, right: Value) -> Value | None:
     """left + right of two texts of which one is deferred; None for others."""
     if left.python_type() is right.python_type() is str and (is_dynamic(left) or is_dynamic(right)):

@@ -24,7 +24,7 @@ from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
-from ..deferred_literal import format_number, round_number, text_of
+from ..deferred_literal import format_number, round_number, text_of, truncate
 from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..iterators.iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
 from ..objects.class_value import ClassValue, lookup
@@ -394,7 +394,7 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
             if found is not None:
                 return check_result_type(found.call(tx, [], {}), cls, name)
         if len(args) == 1 and isinstance(args[0], SymbolicNumber):
-            return calculate(tx, cls, args[0]) or args[0]
+            return (truncate(tx, args[0]) if cls is int else None) or calculate(tx, cls, args[0]) or args[0]
         return fold(tx, cls, list(args), {})
 
     return convert

@@ -37,6 +37,10 @@ def rounded(x, v):
     return x + 1, round(v, 3)
 
 
+def truncated(x, v):
+    return x + 1, int(v)
+
+
 def kept_in_containers(x, v):
     return x + 1, [f"{v:.1f}", {"text": f"{v:.2f}"}]
 
@@ -63,7 +67,7 @@ def handed_on(x, v):
 
 
 FORMATTED = (
-    fixed_point, surrounded, percent, percent_of_one, text_and_repr, rounded, kept_in_containers, not_none, none_in_a_name,
+    fixed_point, surrounded, percent, percent_of_one, text_and_repr, rounded, truncated, kept_in_containers, not_none, none_in_a_name,
     default_for_none, handed_on,
 )  # fmt: skip
 
@@ -179,3 +183,21 @@ def test_a_number_taken_from_a_tensor_is_formatted():
     for k in range(1, 8):
         assert handle(torch.ones(3) * k)[1] == f"{3 * k:.4f}"
     assert handle.framejit.compiles <= 3
+
+
+@pytest.mark.parametrize("v", [float("inf"), float("nan"), -0.0, 0.0, 1e300])
+@pytest.mark.parametrize("function", [int, round, str, "{:.2f}".format])
+def test_odd_floats_after_common_ones(function, v):
+    def f(x, v):
+        return x + 1, function(v)
+
+    handle = framejit.compile(f, backend="eager")
+    for common in FLOATS[:3]:
+        handle(torch.ones(2), common)
+    try:
+        expected = f(torch.ones(2), v)[1]
+    except (OverflowError, ValueError) as error:
+        with pytest.raises(type(error)):
+            handle(torch.ones(2), v)
+    else:
+        assert repr(handle(torch.ones(2), v)[1]) == repr(expected)
