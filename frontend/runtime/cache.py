@@ -33,7 +33,7 @@ from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .pipeline import CompileUnit, convert, start
 from .probe import Probe, guard_costs
-from .recompile import Decision, Misses, change, decide
+from .recompile import Decision, Misses, change, decide, limit_text
 from .surroundings import Onlooker, onlooker
 from .unrolled_turns import UnrolledTurns
 
@@ -123,6 +123,8 @@ class Cache:
                 site.full = True
                 site.gave_up = decision is Decision.LIMIT
                 self.send(Full(piece.name, where(piece), misses.entries, decision.knob, misses.left))
+                if site.gave_up:
+                    warn_user(limit_text(piece.name, where(piece), misses.entries, self.misses), stacklevel=2)
                 return None
         try:
             entry = self._compile(site, piece, function, slots, observer)

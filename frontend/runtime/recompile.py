@@ -4,12 +4,13 @@ In: the failures of a site's entries. Out: a decision. Knows no locks and no byt
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from ...errors import FramejitError, RecompileError, RecompileLimitError
-from ...events import Change
+from ...events import Change, Miss
 from ...guards.failure import Failure
 from ...guards.guard import Kind
 from ...guards.kinds import kind_of
@@ -60,6 +61,19 @@ def decide(name: str, options: Options, stance: str, misses: Misses, variation: 
     if options.fail_on_recompile_limit_hit or options.fullgraph:
         raise limit_error(name, limit.knob, most, reason)
     return limit
+
+
+def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
+    """What a user is told once a function runs in eager for want of a compiled version: the guard that failed most, and what to do."""
+    changes = [change for miss in misses if miss.function == name for change in miss.changes[:1]]
+    counts = Counter(change.what for change in changes)
+    text = f"{name} ({where}) was compiled {entries} times; calls that none of these versions serves run in eager from now on"
+    if counts:
+        what, _ = counts.most_common(1)[0]
+        last = next(change for change in reversed(changes) if change.what == what)
+        line = f" at {last.line}" if last.line else ""
+        text += f". Most often `{what}` differed (last {last.new}, compiled for {last.old}){line}"
+    return f"{text}. Keep it the same between calls, pass it as a tensor, or raise config.recompile_limit"
 
 
 def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:

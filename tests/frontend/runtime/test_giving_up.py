@@ -5,6 +5,8 @@ import framejit
 import pytest
 import torch
 
+pytestmark = pytest.mark.filterwarnings("ignore:framejit")
+
 
 def inner(x):
     return x * 2
@@ -30,6 +32,17 @@ def test_inner_frames_stay_in_python(f):
             made = handle.framejit.compiles
     assert handle.framejit.compiles == made
     assert not any(capture.function == "inner" for capture in handle.framejit.explain().captures)
+
+
+def test_the_user_is_told_once_and_what_to_do():
+    handle = framejit.compile(by_text, backend="eager")
+    with pytest.warns(framejit.errors.FramejitWarning, match="by_text .* was compiled 8 times") as told:
+        for k in range(framejit.config.recompile_limit + 12):
+            handle(torch.ones(2), f"a{k}")
+    (warning,) = told
+    text = str(warning.message)
+    assert "`text` differed (last 'a8', compiled for 'a7') at " in text and "test_giving_up.py:" in text
+    assert "raise config.recompile_limit" in text
 
 
 def test_earlier_entries_still_serve():
