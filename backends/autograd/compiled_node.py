@@ -91,7 +91,16 @@ def is_its_own(node: torch.fx.Node) -> bool:
 
 def runs_as_captured(node: torch.fx.Node) -> bool:
     """Whether torch's operators do of a node what no compiled graph would: what is made in inference mode stays marked as such."""
-    return name_of(node) == ENTER_INFERENCE_MODE or decomposes_badly(node)
+    return name_of(node) == ENTER_INFERENCE_MODE or decomposes_badly(node) or keeps_wider_statistics(node)
+
+
+def keeps_wider_statistics(node: torch.fx.Node) -> bool:
+    """Whether a normalisation on the CPU keeps its statistics for the backward pass in the parameters' dtype, which is wider than the
+    input's: FakeTensor promises them in the input's, and a compiled backward pass would read them as such."""
+    if not is_norm(node) or not needs_gradient(node):
+        return False
+    given = [fake for fake in map(_fake, node.all_input_nodes) if isinstance(fake, torch.Tensor)]
+    return given[0].device.type == "cpu" and any(other.dtype != given[0].dtype for other in given[1:])
 
 
 def pins_sizes(node: torch.fx.Node) -> bool:

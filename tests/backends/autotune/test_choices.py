@@ -108,6 +108,21 @@ def test_eager_stays_where_a_candidate_is_slower(register, tuned):
     assert choice.backend == "eager"
 
 
+def test_eager_stays_where_no_call_can_be_repeated(register, tuned):
+    def draws(x):
+        return torch.bernoulli(x), x.fill_(2)  # what it writes is no probability
+
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, told = tuned(draws, "same")
+    results = []
+    for call in (draws, compiled):
+        torch.manual_seed(0)
+        x = torch.full((3,), 0.5)
+        results.append((*call(x), x))
+    assert all(map(torch.equal, *results))
+    assert told()[0].backend == "eager"
+
+
 def test_the_fastest_that_is_right_is_kept(register, tuned):
     def repetitive(x):
         total = x.sin()

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from .harness import check, vec
+from .harness import check, strict_compile, vec
 
 PRODUCTS = {
     "linear": lambda x, w: F.linear(x, w), "matmul": lambda x, w: x @ w, "method": lambda x, w: x.mm(w), "into": lambda x, w: operator.imatmul(x, w),
@@ -37,3 +37,35 @@ def test_autocast_makes_them_one():
             return x @ w, F.linear(x, w)
 
     check(f, vec(3, 3), vec(3, 3).bfloat16())
+
+
+WIDE = {
+    "batch norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+    "instance norm": lambda x, w, b: F.instance_norm(x, None, None, w, b),
+    "group norm": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "layer norm": lambda x, w, b: F.layer_norm(x.transpose(1, -1), (4,), w, b),
+    "batch norm in autocast": lambda x, w, b: batch_norm_in_autocast(x, w, b),
+}
+
+
+def batch_norm_in_autocast(x, w, b):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return F.batch_norm(F.conv2d(x, torch.eye(4)[..., None, None]), None, None, w, b, training=True).relu()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", WIDE)
+def test_gradients_of_norms_whose_parameters_are_wider_than_their_input(name, dtype):
+    norm = WIDE[name]
+    parameters = [torch.linspace(0.5, 2, 4).requires_grad_(), torch.linspace(-1, 1, 4).requires_grad_()]
+    handle = strict_compile(norm, backend="native")
+    for rows in (2, 3):
+        x = torch.randn(rows, 4, 5, 5, generator=torch.Generator().manual_seed(rows)).to(dtype).requires_grad_()
+        runs = []
+        for call in (norm, handle):
+            result = call(x, *parameters)
+            slopes = torch.linspace(0, 1, result.numel()).view(result.shape).to(result.dtype)
+            runs.append([result, *torch.autograd.grad(result, [x, *parameters], slopes)])
+        for mine, yours in zip(*runs, strict=True):
+            assert mine.dtype == yours.dtype
+            torch.testing.assert_close(yours, mine, rtol=0.03, atol=0.1)  # layer norms keep statistics rounded to the input's dtype
