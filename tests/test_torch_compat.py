@@ -141,6 +141,8 @@ def test_a_backend_that_is_switched_off_says_so_and_its_graphs_run_as_captured(m
     with pytest.warns(UserWarning, match="a reason"):
         assert framejit.compile(lambda x: x.sin() + 1, backend="aot_eager")(torch.zeros(2)).tolist() == [1, 1]
     assert registry.info("eager").usable
+    monkeypatch.setitem(SWITCHED_OFF, backend_feature("cudagraphs"), "another reason")
+    assert "another reason" in registry.lookup("native+cudagraphs").missing()
 
 
 def test_a_file_of_models_that_cannot_be_imported_registers_nothing(monkeypatch):
