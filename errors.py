@@ -21,41 +21,101 @@ class BreakReason:
 REASONS = {
     reason.id: reason
     for reason in (
-        BreakReason("requested", "framejit.graph_break() was called{}", "remove the call to keep one graph"),
+        BreakReason(
+            "requested",
+            "framejit.graph_break() was called{}",
+            "remove the call to keep one graph",
+        ),
         BreakReason(
             "unknown-call",
-            "a call that framejit cannot look into: {}",
-            "move it out of the compiled region, or declare it with framejit.allow_in_graph if it only does tensor work",
+            "framejit cannot trace the call of {}",
+            "move it out of the compiled function, or declare it with framejit.allow_in_graph if it only does tensor work",
         ),
-        BreakReason("disabled-call", "a call of a function marked as disabled: {}", "remove the mark to capture it"),
-        BreakReason("output", "{} writes to the outside world", "move it out of the loop, or accept the break: it costs one statement"),
+        BreakReason(
+            "disabled-call",
+            "{} is marked to stay in Python",
+            "remove the mark to capture the call",
+        ),
+        BreakReason(
+            "output",
+            "{} writes output",
+            "move it out of the loop, or accept the break: it costs one statement",
+        ),
         BreakReason(
             "data-dependent-branch",
-            "a branch on the value of a tensor{}",
-            "use torch.where, or decide before the compiled region",
+            "the branch tests the value of a tensor{}",
+            "use torch.where, or decide before the compiled function is called",
         ),
         BreakReason(
             "data-dependent-value",
-            "{} needs the value of a tensor",
-            "keep the value on the device as a tensor, or accept the break",
+            "{} reads a tensor's value",
+            "keep the value in a tensor, or accept the break",
         ),
-        BreakReason("data-dependent-shape", "{} has a result whose size depends on values", "pad to a fixed size, or accept the break"),
-        BreakReason("class-made", "a class is made{}", "make the class outside; each call makes another one, which compiles again"),
-        BreakReason("unsupported-bytecode", "Python's instruction {} is not captured", "rewrite the statement, or move it out"),
-        BreakReason("unsupported-value", "an operation on {} is not captured", "move it out of the compiled region"),
-        BreakReason("unsupported-operator", "the operation {} is not captured", "rewrite it, or move it out"),
-        BreakReason("unsupported-mutation", "the mutation {} cannot be replayed", "mutate a copy made inside the function"),
-        BreakReason("fake-tensor", "torch cannot run the operation without data: {}", "report it to the operator's author, or move it out"),
-        BreakReason("exception-leaves", "{} leaves the frame", "handle it inside if it is part of normal work"),
-        BreakReason("subclass", "a tensor subclass is used: {}", "unwrap it before the compiled region"),
-        BreakReason("too-deep", "inlining is {} calls deep", "turn the recursion into a loop"),
+        BreakReason(
+            "data-dependent-shape",
+            "the values of a tensor decide the size of the result of {}",
+            "pad to a fixed size, or accept the break",
+        ),
+        BreakReason(
+            "class-made",
+            "a `class` statement runs{}",
+            "define the class outside: each call makes a new class, which is compiled anew",
+        ),
+        BreakReason(
+            "unsupported-bytecode",
+            "framejit does not support Python's instruction {}",
+            "rewrite the statement, or move it out of the compiled function",
+        ),
+        BreakReason(
+            "unsupported-value",
+            "framejit does not support this use of {}",
+            "move it out of the compiled function",
+        ),
+        BreakReason(
+            "unsupported-operator",
+            "framejit does not support the operation {}",
+            "rewrite it, or move it out of the compiled function",
+        ),
+        BreakReason(
+            "unsupported-mutation",
+            "framejit cannot apply the mutation {} after the graph has run",
+            "mutate a copy made inside the function",
+        ),
+        BreakReason(
+            "fake-tensor",
+            "torch cannot run this operator on fake tensors: {}",
+            "register a fake implementation of the operator (torch.library.register_fake), or move it out",
+        ),
+        BreakReason(
+            "exception-leaves",
+            "the function raises {}",
+            "handle it inside if it is part of normal work",
+        ),
+        BreakReason(
+            "subclass",
+            "a tensor subclass takes part: {}",
+            "unwrap it before the compiled function is called",
+        ),
+        BreakReason(
+            "too-deep",
+            "calls are nested too deeply to inline{}",
+            "turn the recursion into a loop, or raise config.inline_depth",
+        ),
         BreakReason(
             "long-loop",
-            "a loop of more than {} turns would make too large a graph: it stays a loop around compiled turns",
+            "unrolling more than {} iterations would make too large a graph, so Python runs this loop and framejit compiles its body",
             "write it as an operation on a whole tensor, or raise config.unroll_turns or config.unroll_budget",
         ),
-        BreakReason("too-long", "the trace has run {} instructions", "shorten the loop, or raise config.trace_budget"),
-        BreakReason("generator", "a generator or coroutine stays as it is: {}", "consume the generator where it is made"),
+        BreakReason(
+            "too-long",
+            "tracing took more than {} instructions",
+            "shorten the loop, or raise config.trace_budget",
+        ),
+        BreakReason(
+            "generator",
+            "framejit does not inline this generator or coroutine: {}",
+            "consume the generator where it is made",
+        ),
     )
 }
 

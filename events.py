@@ -279,7 +279,7 @@ class Reporter:
         """A context manager around one of framejit.phases.NAMES."""
         return self.clock.phase(name)
 
-    def given(self, backend: str, inputs: tuple[Input, ...]) -> None:
+    def send_given(self, backend: str, inputs: tuple[Input, ...]) -> None:
         self.send(Given(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
@@ -288,7 +288,7 @@ class Reporter:
     ) -> None:  # fmt: skip
         self.send(Kernels(self.function, self.where, part, kernels, called, apart, host, self.number))
 
-    def recorded(self, recorded: bool, text: str) -> None:
+    def send_recorded(self, recorded: bool, text: str) -> None:
         """Of CUDA graphs."""
         self.send(Recorded(self.function, self.where, recorded, text, self.number))
 

@@ -171,11 +171,11 @@ class _Patch:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def patched(*args: Any, **kwargs: Any) -> Any:
+        def run_patched(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
 
-        return patched
+        return run_patched
 
 
 config = Config()

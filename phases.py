@@ -61,7 +61,7 @@ class Clock:
         laps: list[Lap] = self._open.laps
         return laps
 
-    def ended(self, lap: Lap, end: float) -> None:
+    def end_lap(self, lap: Lap, end: float) -> None:
         stack = self.stack
         stack.pop()
         spent = end - lap.start
@@ -89,4 +89,4 @@ class Lap:
         self.start = time.perf_counter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.clock.ended(self, time.perf_counter())
+        self.clock.end_lap(self, time.perf_counter())

@@ -22,12 +22,14 @@ from ..options import Options
 from .graph.backward_hooks import between_hooks
 from .graph.eager_fallback import PASSED_ON, fall_back_to_eager, warn_of_fallback
 from .graph.example_inputs import private_examples
+from .graph.grad_mode import grad_mode_kept
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
 from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
-from .graph.views_without_writes import Outside, views_to_make_outside
+from .graph.views_without_writes import reason as view_reason
+from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
 
 REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
@@ -69,7 +71,7 @@ def compile_graph(
     graph.output((*results, *expected))
     drop_full_masks(graph)
     gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
-    shared = overlap_reason(captured.nodes, overlapping)
+    shared = overlap_reason(captured.nodes, overlapping) or view_reason(results)
     modes = any(map(switches_modes, captured.nodes))
     random = seed is not None or draws_random_numbers(captured.nodes)
     origin = ""
@@ -77,8 +79,8 @@ def compile_graph(
         with report.phase("imports"):
             backend = lookup(options.backend)
         origin = backend.origin
-        report.given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
-        with tracing(TracingContext(captured.fake_mode)):
+        report.send_given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
+        with grad_mode_kept(), tracing(TracingContext(captured.fake_mode)):  # a backend may give up amid a trace
             given = [examples[node] for node in inputs]
             if not shared and not backend.overlaps:
                 try:
@@ -98,8 +100,13 @@ def compile_graph(
         module = importlib.import_module(".autotune.verify", __package__)  # only those who ask for it load the comparison
         compiled = module.verify(compiled, gm, options.verify, options.backend, report)
     told = in_vain if expected else None
-    forward = wrap_graph(gm.forward, len(results), told, seed, views)
-    compiled = forward if plain else wrap_graph(compiled, len(results), told, seed, views)
+
+    def wrapped(run: Callable[..., Any]) -> Callable[..., Any]:
+        outer = wrap_graph(run, len(results), told, seed)
+        return outer if views is None else views.around(outer, inputs)
+
+    forward = wrapped(gm.forward)
+    compiled = forward if plain else wrapped(compiled)
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and (bool(shared) or raises_after_writing(captured.nodes))  # operators refuse what overlaps in part
@@ -108,15 +115,13 @@ def compile_graph(
     return compiled if plain else fall_back_to_eager(compiled, forward, backend.described)
 
 
-def wrap_graph(
-    run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None, views: Outside | None
-) -> Callable[..., Any]:
+def wrap_graph(run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None) -> Callable[..., Any]:
     """A graph with what comes before and behind it."""
     if seed is not None:
         run = SeededGraph(run, seed)
     if in_vain is not None:
         run = ExpectingGraph(run, results, in_vain)
-    return run if views is None else views.around(run)
+    return run
 
 
 class SeededGraph:

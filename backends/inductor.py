@@ -20,6 +20,8 @@ def inductor(
     patches = {**list_mode_options(mode), **(options or {})}
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        return compile_fx(gm, example_inputs, config_patches=patches)
+        compiled = compile_fx(gm, example_inputs, config_patches=patches)
+        assert callable(compiled)  # it gives sources and weights where it exports
+        return compiled
 
     return ahead_of_time(gm, example_inputs, build, random_like_eager=False)

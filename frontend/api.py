@@ -186,7 +186,7 @@ class Control:
         """Calls made inside are measured, for `explain()`: they run code that is compiled anew and tells the time as it goes. What
         was compiled before is kept meanwhile, and serves the calls afterwards as if nothing had been."""
         self.probe = self.probe or Probe()
-        with self.cache.measured(self.probe):
+        with self.cache.measure(self.probe):
             yield
 
     def generated(self) -> list[Listing]:
@@ -231,7 +231,7 @@ def explain(
         raise ValueError(f"calls must be at least 1, not {calls}")
     chosen = make_options(backend, dynamic, False, None, options)
 
-    def explained(*args: Any, **kwargs: Any) -> Report:
+    def call_and_report(*args: Any, **kwargs: Any) -> Report:
         function, bound = underlying(fn_or_module)
         if config.disable or self_check.refusal(compile_checked):
             return make_report((), condition, function(*bound, *args, **kwargs))
@@ -243,7 +243,7 @@ def explain(
         wall = time.perf_counter() - start
         return make_report(recorder.events, condition, result, probe, wall, title_of(fn_or_module))
 
-    return explained
+    return call_and_report
 
 
 class Observation:
@@ -315,11 +315,11 @@ def disable(function: T | None = None, recursive: bool = True) -> Any:
     inner = function.function if isinstance(function, _hook.Handle) else function
 
     @functools.wraps(inner)
-    def disabled(*args: Any, **kwargs: Any) -> Any:
+    def call_disabled(*args: Any, **kwargs: Any) -> Any:
         return _hook.disable_call(inner, args, kwargs)
 
-    made = disabled if recursive else leave_alone(inner)
-    made._framejit_disable = True  # type: ignore[attr-defined]
+    made: Any = call_disabled if recursive else leave_alone(inner)
+    made._framejit_disable = True
     return made
 
 

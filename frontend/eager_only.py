@@ -28,10 +28,10 @@ def allow_in_graph(function: Any) -> Any:
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
     """explain(f)(*args, **kwargs) calls f and returns a report that says why nothing is compiled."""
 
-    def explained(*args: Any, **kwargs: Any) -> Report:
+    def call_and_report(*args: Any, **kwargs: Any) -> Report:
         return replace(NotCompiled(title_of(fn_or_module), support_statement()).explain(), result=fn_or_module(*args, **kwargs))
 
-    return explained
+    return call_and_report
 
 
 def graph_break(message: str = "") -> None:

@@ -259,10 +259,11 @@ def check_modules(compile_function: Compile) -> None:
 
 
 def small_module() -> torch.nn.Sequential:
-    module = torch.nn.Sequential(torch.nn.Linear(3, 2, device="cpu"), torch.nn.BatchNorm1d(2, affine=False, device="cpu"), torch.nn.GELU())
+    linear = torch.nn.Linear(3, 2, device="cpu")
+    module = torch.nn.Sequential(linear, torch.nn.BatchNorm1d(2, affine=False, device="cpu"), torch.nn.GELU())
     with torch.no_grad():
-        module[0].weight.copy_(values(2, 3))
-        module[0].bias.copy_(values(2))
+        linear.weight.copy_(values(2, 3))
+        linear.bias.copy_(values(2))
     return module
 
 
@@ -299,7 +300,7 @@ class Doubled(torch.autograd.Function):
         return x * 2
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         return grad * 5
 
 

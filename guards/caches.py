@@ -1,4 +1,4 @@
-"""What functions under functools.lru_cache keep."""
+"""Reads the cache of a functools.lru_cache function without changing it."""
 from __future__ import annotations
 
 import functools

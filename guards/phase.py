@@ -1,4 +1,4 @@
-"""Phase: when an evaluation looks at a path or a guard. What seldom changes is watched and skipped while it has not.
+"""Phase: when a guard program evaluates a path or a guard. State that seldom changes is watched, and its guards are skipped meanwhile.
 
 In: the guards of a program. Out: for each source and guard its phase, and the anchors that stable paths start from.
 """

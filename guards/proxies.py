@@ -1,4 +1,4 @@
-"""What lies behind a types.MappingProxyType."""
+"""Finds the dictionary behind a types.MappingProxyType."""
 from __future__ import annotations
 
 import gc

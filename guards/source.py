@@ -14,13 +14,13 @@ def path(cls: type) -> type:
     made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__
 
-    def remembered(self: Any) -> int:
+    def cached_hash(self: Any) -> int:
         known = self.__dict__.get("_hash")
         if known is None:
             known = self.__dict__["_hash"] = compute(self)
         return known
 
-    made.__hash__ = remembered
+    made.__hash__ = cached_hash
     return made
 
 
@@ -133,6 +133,11 @@ class AttrSource(Source):
     @property
     def name(self) -> str:
         return f"{self.of.name}.{self.attr}"
+
+
+def attribute_path(source: Source | None, name: str) -> Source | None:
+    """The path to an attribute of the object at `source`, if that has a path."""
+    return source and AttrSource(source, name)
 
 
 @path

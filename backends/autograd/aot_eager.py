@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
@@ -40,18 +40,18 @@ def through_aot(
                 continue
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
-    def forward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+    def forward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         leave_results_unmarked()
         compiled = compile_part(GraphPart(gm, part, examples, False, results[-1] if results else None))
         return make_boxed_func(with_whole_results(compiled, results[-1]) if results else compiled)
 
-    def backward(part: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+    def backward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         compiled = with_batches(compile_part, GraphPart(gm, part, examples, True))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
     with numbers_kept:
         return aot_module_simplified(
-            gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+            gm, example_inputs, fw_compiler=cast(Any, forward), bw_compiler=cast(Any, backward), partition_fn=partition,
             keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
         )  # fmt: skip
 

@@ -35,7 +35,7 @@ class GradientLayout:
     def __init__(self, like: torch.Tensor) -> None:
         self.shape, self.strides, self.dtype, self.device = like.shape, like.stride(), like.dtype, like.device
 
-    def fitted(self, gradient: torch.Tensor | None) -> torch.Tensor:
+    def fit_to_input(self, gradient: torch.Tensor | None) -> torch.Tensor:
         """The gradient, laid like this; zeros where none came."""
         if gradient is not None and gradient.stride() == self.strides and type(gradient) is torch.Tensor:
             return gradient
@@ -67,7 +67,7 @@ class CompiledFunction(torch.autograd.Function):
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             ctx.maybe_clear_saved_tensors()
         with torch.no_grad(), torch._C._DisableAutocast():
-            given += (laid.fitted(gradients[position]) for laid, position in zip(parts.expected, parts.tangents, strict=True))
+            given += (laid.fit_to_input(gradients[position]) for laid, position in zip(parts.expected, parts.tangents, strict=True))
             made: Sequence[Any] = parts.backward(given) if parts.boxed else parts.backward(*given)
         return None, *(None if slot is None else made[slot] for slot in parts.slots)
 

@@ -1,4 +1,4 @@
-"""What eager's autograd does and one autograd node for a whole graph does not: an input that none of the outputs with a
+"""Restores what eager's autograd does and a single autograd node for a whole graph does not: an input that no output with a
 gradient depends on keeps None, and a backward pass can itself be differentiated.
 
 In: a captured graph and what an ahead-of-time compiler made of it, which runs as one node named CompiledFunctionBackward.
@@ -6,6 +6,7 @@ Out: a callable that leaves the same gradients as eager.
 """
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from ..graph.passes.memory import memory_at
 from ..graph.runtime_errors import ENTER_INFERENCE_MODE, draws_random_numbers
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, SubgraphSequence, split_graph
 
+# aot_autograd traces in anomaly mode, which warns of an error before it is raised.
+ANOMALY = r"Error detected in |\s*Previous calculation was induced by "
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
 NODE = "CompiledFunctionBackward"
 
@@ -67,10 +70,10 @@ def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Bu
         return one_node(gm, example_inputs, build, random_like_eager)
     pieces, results = found
 
-    def compiled(piece: Subgraph) -> Callable[..., Any]:
+    def compile_piece(piece: Subgraph) -> Callable[..., Any]:
         return piece.gm.forward if piece.is_small else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
 
-    return SubgraphSequence(pieces, [compiled(piece) for piece in pieces], results)
+    return SubgraphSequence(pieces, [compile_piece(piece) for piece in pieces], results)
 
 
 # Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these alone.
@@ -110,7 +113,9 @@ def decomposes_badly(node: torch.fx.Node) -> bool:
 
 def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool) -> Callable[..., Any]:
     try:
-        compiled = build_again(lambda: build(gm, example_inputs))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ANOMALY)
+            compiled = build_again(lambda: build(gm, example_inputs))
     except UNTRACEABLE:
         return gm.forward
     except Exception as error:
@@ -146,7 +151,7 @@ def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_li
     if not wanted or not wants_gradients(gm):
         return compiled
     starts = GradientStarts({index: placeholders[index] for index in wanted})
-    reached = [starts.reached(_fake(node)) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
+    reached = [starts.inputs_reached_from(_fake(node)) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
     random = draws_random_numbers(list(gm.graph.nodes))
     again = None if random and not random_like_eager else _replay(gm, placeholders)
     return CompiledNode(compiled, reached, len(outputs), wanted, again, random)
@@ -184,7 +189,7 @@ def starts_inside(gm: torch.fx.GraphModule) -> bool:
     placeholders = gm.graph.find_nodes(op="placeholder")
     starts = GradientStarts({index: node for index, node in enumerate(placeholders) if comes_with_gradient(node)})
     made = (node for node in gm.graph.output_node().all_input_nodes if node.op != "placeholder" and needs_gradient(node))
-    return not all(starts.reached(_fake(node)) for node in made)
+    return not all(starts.inputs_reached_from(_fake(node)) for node in made)
 
 
 def spreads_out(gm: torch.fx.GraphModule) -> bool:
@@ -259,7 +264,7 @@ class GradientStarts:
                 for made in {node.meta["grad_fn"], node.meta.get("base_grad_fn")} - {None}:
                     self.made.setdefault(made, set()).add(index)
 
-    def reached(self, fake: torch.Tensor) -> frozenset[int]:
+    def inputs_reached_from(self, fake: torch.Tensor) -> frozenset[int]:
         """Positions of the inputs that a backward pass from a tensor reaches."""
         if fake.grad_fn is None:
             return frozenset({self.leaves[id(fake)]} if id(fake) in self.leaves else ())

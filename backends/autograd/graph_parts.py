@@ -1,8 +1,8 @@
-"""A captured graph with gradients, for a compiler of ATen graphs: its forward and its backward part, each compiled for itself."""
+"""Compiles a captured graph with gradients: its forward and its backward ATen graph, each by itself."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import torch.fx
 
 from ..graph.passes.copies import Copies
-from ..graph.runtime_errors import draws_unread
+from ..graph.passes.in_place_layouts import keep_layouts
+from ..graph.runtime_errors import draws_unread, raises_unread
 from .autograd_function import TwoParts
 from .batched_backward import with_batches
 from .compiled_node import ahead_of_time
@@ -25,7 +26,7 @@ class GraphPart:
 
     captured: torch.fx.GraphModule
     graph: torch.fx.GraphModule | Copies
-    examples: list[Any]
+    examples: Sequence[Any]
     backward: bool
     results: int | None = None
 
@@ -52,6 +53,9 @@ def compile_forward_and_backward(
     keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        if raises_unread(gm.graph):
+            raise NotImplementedError("a functional graph would drop an operator that may raise, as nobody reads its result")
+        gm = keep_layouts(gm)
         two = partition_once(gm, decompositions or {})
         if two is not None:
             return compile_partition(gm, two, compile_part)

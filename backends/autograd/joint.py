@@ -59,7 +59,7 @@ class Joint(Assembled):
         self.gradients = {made: self.flowing.get(made) for _, made in wanting}
 
     def tangent(self, like: torch.Tensor) -> Copy:
-        with self.operators.faked(), torch.no_grad():
+        with self.operators.tracing_on_fakes(), torch.no_grad():
             return self.add(INPUT, (), {"val": torch.empty_like(like)}, f"gradient{len(self.nodes)}")
 
     def backward(self, flowing: dict[Copy, Copy]) -> None:
@@ -90,7 +90,7 @@ class Joint(Assembled):
     def sum(self, one: Copy, other: Copy) -> Copy:
         key = window(one.meta["val"]), window(other.meta["val"])
         if key not in self.sums:
-            with self.operators.faked(), torch.no_grad():
+            with self.operators.tracing_on_fakes(), torch.no_grad():
                 self.sums[key] = template(ATEN.add.Tensor, "one", "other")
                 self.sums[key].meta = {"val": one.meta["val"] + other.meta["val"]}
         source = self.sums[key]

@@ -60,7 +60,7 @@ def partition(joint: Joint) -> Partition:
     needed = [node for node in joint.gradients.values() if node is not None]
     behind = ancestors(needed, set(joint.tangents.values()))
     first = ancestors(roots(joint), set())
-    kept = MinCut(joint, first, behind, old).kept()
+    kept = MinCut(joint, first, behind, old).saved_nodes()
     order = {node: place for place, node in enumerate(joint.nodes)}
     inputs = list(joint.inputs.values())
     again = [node for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__) if node.op != "placeholder"]
@@ -258,7 +258,7 @@ class MinCut:
                     if user in self.first and user not in self.fixed and fusible(node, user):
                         heapq.heappush(queue, self.order[user])
 
-    def kept(self) -> list[Node]:
+    def saved_nodes(self) -> list[Node]:
         """What the forward pass keeps, inputs among it."""
         solved: dict[tuple[Place, ...], list[int]] = {}  # blocks that are repeated ask the same question
         kept = []

@@ -1,4 +1,4 @@
-"""What a captured graph becomes with gradients, made once for all the backends that are tried on it."""
+"""The forward and backward graphs of a captured graph, made once for all backends that are tried on it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A captured graph cut where its results may be differentiated one by one.
+"""Splits a captured graph where its results may be differentiated one by one.
 
 In eager a backward pass from one result goes through what leads to that one only, frees that, and passes through other results on its
 way, where hooks see the gradient and autograd.grad can end. A compiled graph is one node: all results lead to all of it. So a graph is
@@ -301,7 +301,7 @@ def make_subgraphs(
         for node in group:
             writer.write(node)
         numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
-        piece = Subgraph(writer.finished(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
+        piece = Subgraph(writer.to_graph_module(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
         if shared is not None:
             piece.gm.meta["shared"] = shared.setdefault(("piece", position), {})
         pieces.append(piece)
@@ -339,7 +339,7 @@ class SubgraphWriter:
         else:
             self.write(node)
 
-    def finished(self, gives: Sequence[Node]) -> torch.fx.GraphModule:
+    def to_graph_module(self, gives: Sequence[Node]) -> torch.fx.GraphModule:
         graph = torch.fx.Graph()
         made = {}
         for node in self.takes:

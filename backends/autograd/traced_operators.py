@@ -111,7 +111,7 @@ class Differentiables(Operators):
 
     def trace_all(self) -> None:
         """Traces every operator with its backward pass, in one run."""
-        with self.faked():
+        with self.tracing_on_fakes():
             different = [(found, found.places()) for found in self.different if isinstance(found, Differentiable)]
             traced = TracedOperators(self, different)
         for (found, places), part in zip(different, traced.parts, strict=True):
@@ -127,14 +127,14 @@ class Differentiables(Operators):
         """An operator's backward pass for gradients that lie as `places` says."""
         if places not in found.backward:
             results, inner = found.results, list(found.outputs)
-            with self.faked():
+            with self.tracing_on_fakes():
                 (part,) = TracedOperators(self, [(found, places)]).parts
             found.results, found.outputs = results, inner
             found.backward[places] = join_passes(part, found)
         return found.backward[places]
 
     @contextmanager
-    def faked(self) -> Iterator[None]:
+    def tracing_on_fakes(self) -> Iterator[None]:
         """Where operators are traced: fake tensors, gradients, one thread."""
         with self.mode, enable_python_dispatcher(), torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
             yield
@@ -239,14 +239,14 @@ class TracedOperators:
         gradients = {number: next(results) for number in got}
         if not all(isinstance(node, torch.fx.Node) for node in (*outputs, *gradients.values())):
             raise NeedsWholeTrace
-        forward, backward = self.divided([*outputs, *gradients.values()], {*inputs}, {*tangents.values()}, order)
+        forward, backward = self.split_by_need([*outputs, *gradients.values()], {*inputs}, {*tangents.values()}, order)
         if not {*backward, *tangents.values()}.isdisjoint(outputs):
             raise NeedsWholeTrace
         afterwards = zip(inputs, outputs[count:], strict=False)
         written = {number: after for number, (before, after) in enumerate(afterwards) if after is not before}
         return OperatorPart(inputs, forward, outputs, written, BackwardPass(tangents, backward, gradients))
 
-    def divided(
+    def split_by_need(
         self, roots: list[torch.fx.Node], inputs: set[torch.fx.Node], late: set[torch.fx.Node], order: Mapping[torch.fx.Node, int]
     ) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
         """The nodes from which `roots` are made: those that need nothing of `late`, and the others."""

@@ -31,7 +31,7 @@ def autotune(
     mode: which are tried, see candidates.py. options: see Plan. Raises RequirementError for a graph that cannot be recorded
     where that is required.
     """
-    plan = Plan.made(mode, options)
+    plan = Plan.from_arguments(mode, options)
     picked = choice(gm, plan)
     if plan.cudagraphs == "require" and not any(records(backend.name) for backend in picked.backends):
         reasons = [reason for name, reason in picked.left_out if records(name)]

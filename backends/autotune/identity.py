@@ -1,4 +1,4 @@
-"""What a decision depends on, as text: the graph, its inputs, the device, the versions, torch's switches."""
+"""The cache key of a tuning decision: graph, inputs, device, versions, and torch's global settings."""
 from __future__ import annotations
 
 import functools

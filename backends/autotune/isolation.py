@@ -1,4 +1,4 @@
-"""A first run in a forked process: what crashes, hangs or takes all memory there does not do it here.
+"""Runs a candidate first in a forked process, so that a crash, a hang or exhausted memory does not hit the program.
 
 For work on the CPU only: a forked child has no CUDA device. The child keeps to one thread, since OpenMP's others are gone
 after a fork, and leaves by _exit: nothing of the program's own runs in it.

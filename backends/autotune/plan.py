@@ -22,7 +22,7 @@ class Plan:
     remember: bool = True  # decisions are read from and written to the cache directory
 
     @classmethod
-    def made(cls, mode: str, options: dict[str, Any] | None) -> Plan:
+    def from_arguments(cls, mode: str, options: dict[str, Any] | None) -> Plan:
         """A plan of compile()'s arguments. Raises ValueError for a value that makes no sense."""
         asked = dict(options or {})
         if asked.get("candidates") is not None:

@@ -92,12 +92,12 @@ class Trial:
     def in_float64(self) -> list[Any]:
         """Copies of all inputs, floating ones in double precision."""
 
-        def widened(item: Any) -> Any:
+        def to_double(item: Any) -> Any:
             if not isinstance(item, torch.Tensor) or not (item.is_floating_point() or item.is_complex()):
                 return item
             return item.detach().to(torch.complex128 if item.is_complex() else torch.float64).requires_grad_(item.requires_grad)
 
-        return list(map(widened, self.copies()))
+        return list(map(to_double, self.copies()))
 
     def forget(self) -> None:
         self.originals.clear()

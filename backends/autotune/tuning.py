@@ -153,7 +153,7 @@ class Tuning:
         if candidate is None:
             return None
         self.tell(known, why, start)
-        return self.released(candidate)
+        return self.release(candidate)
 
     def conclude(self, timed: dict[str, Timed], who: Identity, decisions: Decisions | None, start: float) -> Callee:
         """Chooses, writes the decision down, and drops what lost."""
@@ -172,7 +172,7 @@ class Tuning:
             if stands.chosen == EAGER or stands.chosen in self.built:
                 decision, best = stands, stands.chosen
         self.tell(decision, "measured", start)
-        call = self.gm.forward if best == EAGER else self.released(self.built[best])
+        call = self.gm.forward if best == EAGER else self.release(self.built[best])
         if not self.varies:
             self.drop_losers(best)
         return call
@@ -188,7 +188,7 @@ class Tuning:
         if recorded and self.device.type == "cuda":
             torch.cuda.empty_cache()  # what losers recorded lies in memory of its own
 
-    def released(self, candidate: Candidate) -> Callee:
+    def release(self, candidate: Candidate) -> Callee:
         candidate.notes.release(self.report)
         assert candidate.call is not None
         return candidate.call
@@ -210,7 +210,7 @@ class Tuning:
                     self.struck[backend.name] = f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
                     continue
                 show(f"compiling for {backend.name}")
-                candidate = self.admitted(backend, trial, wanted, peak, few)
+                candidate = self.admit(backend, trial, wanted, peak, few)
                 if candidate is not None:
                     good.append(candidate)
                 elif backend.name in self.struck:
@@ -218,7 +218,7 @@ class Tuning:
                     self.struck[backend.name] += f" (repro: {path})" if path else ""
             show("measuring " + ", ".join([EAGER, *(candidate.name for candidate in good)]))
             left = self.budget_s - (time.perf_counter() - start)
-            return self.measured(good, trial, max(left, 0.25 * self.budget_s))
+            return self.measure(good, trial, max(left, 0.25 * self.budget_s))
         finally:
             trial.forget()
 
@@ -231,7 +231,7 @@ class Tuning:
             torch._C._set_grad_enabled(grad)
             raise EagerRaises(f"{type(error).__name__}: {first_line(error)}") from error
 
-    def admitted(self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool) -> Candidate | None:
+    def admit(self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool) -> Candidate | None:
         """A candidate whose first run was right; None where it is struck out."""
         ours = backend.name in SHIPPED
         apart = self.plan.isolate and self.device.type == "cpu" and backend.name not in TORCHS_OWN
@@ -293,7 +293,7 @@ class Tuning:
         after = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else 0
         return ran, after - before
 
-    def measured(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timed]:
+    def measure(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timed]:
         """Times of eager and of the candidates that are good."""
         inputs = trial.inputs()
         calls: dict[str, Callee] = {EAGER: self.gm.forward}

@@ -1,4 +1,4 @@
-"""How a script finds a backend again that a user's program registered, or handed to compile() as a function.
+"""Code with which a repro script imports a backend that the user's program registered or passed to compile() as a function.
 
 An importable module is imported. Of a program that was run as a script, the top-level statements are executed one by
 one until the backend is there, so that the program itself does not start again.

@@ -48,7 +48,7 @@ def over(inner: Backend) -> Backend:
     `around`: a function of a Part and the callable made of it, whose result is to be called instead."""
     parameters = inspect.signature(inner.function).parameters
 
-    def recorded(
+    def record_graph(
         gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", cudagraphs: str = "allow",
         report: Reporter = UNREPORTED, **asked: Any,
     ) -> Callable[..., Any]:  # fmt: skip
@@ -67,7 +67,7 @@ def over(inner: Backend) -> Backend:
 
     by_parts = inner.wants == "aten" or "around" in parameters
     return replace(
-        inner, name=inner.name + GRAPHED, function=recorded, wants="torch", training=inner.training and by_parts,
+        inner, name=inner.name + GRAPHED, function=record_graph, wants="torch", training=inner.training and by_parts,
         missing=lambda: no_device() or inner.missing(),
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ class Graphed:
         if isinstance(state, Recording):
             if state.out.on_loan() or not self.make_way(key, state, args):
                 return self.run(*args)
-        elif self.work.lender is not None and not self.borrowed(args):
+        elif self.work.lender is not None and not self.borrowed_inputs(args):
             return self.run(*args)  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
         elif has_other_threads() and not self.require:
             if not self.postponed:
@@ -92,7 +92,7 @@ class Graphed:
             return self.run(*args)
         else:
             moved = {index for index, at in enumerate(map(address, args)) if at != state.addresses[index] and may_move(args[index])}
-            self.copied |= moved - self.borrowed(args)
+            self.copied |= moved - self.borrowed_inputs(args)
         return self.record(key, args)
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
@@ -114,12 +114,12 @@ class Graphed:
                 item.record_stream(here)
         return results
 
-    def borrowed(self, args: Sequence[Any]) -> set[int]:
+    def borrowed_inputs(self, args: Sequence[Any]) -> set[int]:
         """Positions of inputs that the forward pass of this backward pass lent: they lie where its recording has them."""
         lender = self.work.lender
-        return set() if lender is None else lender.lent(args)
+        return set() if lender is None else lender.lent_inputs(args)
 
-    def lent(self, args: Sequence[Any]) -> set[int]:
+    def lent_inputs(self, args: Sequence[Any]) -> set[int]:
         """Positions among the arguments of a backward pass of what is on loan from here."""
         found: set[int] = set()
         for state in self.states.values():
@@ -130,10 +130,10 @@ class Graphed:
 
     def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
         """Static inputs have moved: whether to record again, with those copied in that are no parameters."""
-        borrowed = self.borrowed(args)
+        borrowed = self.borrowed_inputs(args)
         if (self.work.lender is not None and not borrowed) or (has_other_threads() and not self.require):
             return False
-        moved = state.moved(args) - borrowed
+        moved = state.moved_inputs(args) - borrowed
         self.copied |= {index for index in moved if may_move(args[index])}
         self.remade += 1
         if self.remade > MOST_REMADE:
@@ -154,13 +154,13 @@ class Graphed:
             return self.run(*args)
         self.states[key] = made
         if not self.remade:
-            self.report.recorded(True, f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in")
+            self.report.send_recorded(True, f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in")
         return made.replay(args)
 
     def give_up(self, reason: str) -> None:
         self.off = reason
         self.states.clear()
-        self.report.recorded(False, f"CUDA graphs: not recorded: {reason}")
+        self.report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
         if self.require:
             raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
 

@@ -62,7 +62,7 @@ class Recording:
         """Whether the static inputs lie where they lay."""
         return [ADDRESS(args[index]) for index in self.static] == self.addresses
 
-    def moved(self, args: Sequence[Any]) -> set[int]:
+    def moved_inputs(self, args: Sequence[Any]) -> set[int]:
         """Positions of static inputs that lie elsewhere now."""
         return {index for index, address in zip(self.static, self.addresses, strict=True) if ADDRESS(args[index]) != address}
 

@@ -1,4 +1,4 @@
-"""Memory of a recording's own for one input that is copied in: of the input's strides, whatever these are.
+"""A static input buffer of a recording, with the strides of the input that is copied into it.
 
 In: a tensor, and at each call another of the same layout. Out: views of both in which each element is there once, to copy between.
 """

@@ -1,4 +1,4 @@
-"""What recording has to know of a graph's tensors: where they lie, and whether their sizes vary."""
+"""Facts about a graph's tensors that recording needs: their device, and whether their sizes vary."""
 from __future__ import annotations
 
 import torch

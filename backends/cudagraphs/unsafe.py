@@ -29,7 +29,7 @@ def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> boo
     """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError where it must be."""
     reason = unsafe(gm)
     if reason:
-        report.recorded(False, f"CUDA graphs: not recorded: {reason}")
+        report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
         if require:
             raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
     return not reason

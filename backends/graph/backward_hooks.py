@@ -1,4 +1,4 @@
-"""Backward hooks of modules in a captured graph: set up by torch's own code, between pieces that the backend compiles.
+"""Backward hooks of modules in a captured graph: torch's own code sets them up, between the subgraphs that the backend compiles.
 
 In: a graph in which a call of a module with such hooks is an Entering, the module's operators, a Leaving. Out: a function of the graph's
 inputs.
@@ -39,7 +39,7 @@ class TensorPositions:
     def __init__(self, size: int, at: Sequence[int]) -> None:
         self.size, self.at = size, tuple(at)
 
-    def filled(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    def fill(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         items: list[Any] = [None] * self.size
         for place, tensor in zip(self.at, tensors, strict=True):
             items[place] = tensor
@@ -61,7 +61,7 @@ class HookEntry:
         if any(map(is_fake, tensors)):
             return BackwardHookFunction.apply(*tensors)
         hook = self.hooks.for_call()
-        given = self.place.tensors(hook.setup_input_hook(self.place.filled(tensors)))
+        given = self.place.tensors(hook.setup_input_hook(self.place.fill(tensors)))
         first: Any = next(tensor.grad_fn for tensor in given if tensor.requires_grad)
         first.backward_hook = hook
         return given
@@ -85,7 +85,7 @@ class HookExit:
         else:
             node: Any = entered.grad_fn
             hook = node.backward_hook
-        return self.place.tensors(hook.setup_output_hook(self.place.filled(tensors)))
+        return self.place.tensors(hook.setup_output_hook(self.place.fill(tensors)))
 
 
 def is_fake(tensor: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""A compiled graph that raises where the captured one does not is given up: from then on the captured one runs."""
+"""Replaces a compiled graph by the captured one after it raised an error that the captured one does not raise."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Calls in a graph that stand for pieces of it, or for a class of the user's: a custom autograd function, a checkpointed call.
+"""Graph nodes that call an extracted subgraph: a custom autograd function, a checkpointed call.
 
 In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
 """

@@ -5,7 +5,8 @@ a graph. Out: the graph without these nodes, and a callable that does what they 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -26,6 +27,16 @@ def mode_behind(nodes: Iterable[torch.fx.Node], before: bool) -> bool:
         if is_switch(node):
             before = bool(node.args[0])
     return before
+
+
+@contextmanager
+def grad_mode_kept() -> Iterator[None]:
+    """Grad mode is afterwards what it was, wherever a run of a graph ended."""
+    before = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(before)
 
 
 def is_on_at_both_ends(gm: torch.fx.GraphModule) -> bool:

@@ -1,4 +1,4 @@
-"""Writes that autograd does not see, into tensors with a history: under no_grad, through `.data` or detach().
+"""Writes into tensors with autograd history that autograd does not record: under no_grad, through `.data` or detach().
 
 torch's operators leave the history as it was. A compiled graph writes once, at its end, and what it writes has a history or has none.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 import torch.fx
 
-from .mutations import is_norm, may_write, written_by
+from .mutations import is_norm, may_write, written_nodes
 from .node_targets import name_of
 from .passes.memory import plain_memory_at
 from .runtime_errors import GRAD_MODE
@@ -24,13 +24,7 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
         if name_of(node) == GRAD_MODE:
             grad = bool(node.args[0])
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
-            for written in targets(node):
+            for written in written_nodes(node):
                 if plain_memory_at(written) in made and not (grad and written.meta["example_value"].requires_grad):
                     return True
     return False
-
-
-def targets(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The tensors that a node writes into."""
-    found = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
-    return found or [arg for arg in node.args[:1] if isinstance(arg, torch.fx.Node)]

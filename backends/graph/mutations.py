@@ -1,4 +1,4 @@
-"""What the nodes of a captured graph write into: as operators' names tell, which say too much, and as their schemas do."""
+"""Which inputs a node of a captured graph writes into, from its operator's schema, or from its name where there is no schema."""
 from __future__ import annotations
 
 import inspect
@@ -88,6 +88,12 @@ def written_by(node: torch.fx.Node) -> list[Any]:
     parameters = {argument.name: argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments}
     given = {**dict(zip(parameters, node.args, strict=False)), **node.kwargs}
     return [leaf for name, argument in given.items() if parameters.get(name) for leaf in pytree.tree_leaves(argument)]
+
+
+def written_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes that one writes into, if it may write: those of its schema, or the first that it takes."""
+    found = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
+    return found or node.all_input_nodes[:1]
 
 
 def statistics_of(norm: torch.fx.Node) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the nodes of a captured graph call: by which name, and whose it is."""
+"""The targets of graph nodes: the name of the function that a node calls, and whether it is one of torch's."""
 from __future__ import annotations
 
 from typing import Any

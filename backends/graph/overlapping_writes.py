@@ -1,4 +1,4 @@
-"""Writes into memory that is seen in two ways at once, which a functional form of a graph cannot tell.
+"""Writes into memory that two inputs share in part, which a functional graph cannot express.
 
 Torch's own operators, run in order, write such memory element by element; a compiler that reads everything first and writes last gets
 other numbers. Graphs with such writes run as they were captured. In: a captured graph. Out: the reason, in words.
@@ -6,7 +6,7 @@ other numbers. Graphs with such writes run as they were captured. In: a captured
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from ...overlap import Window, may_overlap, may_overlap_itself
-from .mutations import is_norm, may_write, written_by
+from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
 from .passes.memory import plain_memory_at
 from .supported import at
@@ -23,7 +23,6 @@ POINTWISE = frozenset({
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "copy_",
 })  # fmt: skip
 BY_STRIDES = frozenset({"reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "view_as", "unflatten", "as_strided"})
-LAYS_OUT_ANEW = frozenset({"masked_fill_", "setitem", "index_fill_", "index_add_", "index_copy_", "scatter_", "cumsum_", "index_put_"})
 
 
 def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]]) -> str:
@@ -41,29 +40,24 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
 
 
 def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
-    """Nodes that copy or make a view as the strides of their tensor are, which was written, and whose new value, in a functional graph,
-    has other strides: one that has gaps, or that an operator lays out anew; and as_strided of what was written."""
-    restrided: set[int | None] = set()
-    written = written_memories(nodes)  # as_strided reaches beyond the tensor that it is given, where no new value is
+    """Nodes that copy or make a view as the strides of their tensor are, where its stand-in in a functional graph has other strides: of an
+    input with gaps that is written, which begins as a dense copy; and as_strided of what is written, which reaches beyond the tensor
+    that it is given."""
+    written = written_memories(nodes)
     inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
+    restrided = {plain_memory_at(node) for node in inputs if is_strided(fake_of(node)) and has_gaps(fake_of(node))} & written
     for node in nodes:
         if not node.op.startswith("call_"):
             continue
-        operands = [other for other in node.all_input_nodes if is_strided(fake_of(other))]
-        memory = plain_memory_at(operands[0] if operands else node)
-        if memory in ((written if name_of(node) == "as_strided" else restrided) - {None}) and name_of(node) in BY_STRIDES:
+        operand = next((other for other in node.all_input_nodes if is_strided(fake_of(other))), node)
+        if name_of(node) in BY_STRIDES and plain_memory_at(operand) in (written if name_of(node) == "as_strided" else restrided):
             yield node
-        if may_write(node) and not is_norm(node) and operands:
-            anew = name_of(node) in LAYS_OUT_ANEW and not fake_of(operands[0]).is_contiguous()
-            given = (other for other in inputs if plain_memory_at(other) == plain_memory_at(operands[0]))
-            if anew or any(has_gaps(fake_of(other)) for other in given):
-                restrided.add(plain_memory_at(operands[0]))
 
 
-def written_memories(nodes: Sequence[torch.fx.Node]) -> set[int | None]:
+def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:
     """The memory that some node writes into."""
     writers = [node for node in nodes if node.op.startswith("call_") and may_write(node) and not is_norm(node)]
-    return {plain_memory_at(other) for node in writers for other in node.all_input_nodes[:1] if is_strided(fake_of(other))}
+    return {plain_memory_at(target) for node in writers for target in written_nodes(node)} - {None}
 
 
 def has_gaps(fake: torch.Tensor) -> bool:

@@ -1,5 +1,5 @@
-"""What the nodes of a captured graph may do when they run: raise because of the numbers they meet (shapes and dtypes were seen
-at capture), draw random numbers, switch modes."""
+"""Which nodes of a captured graph may raise because of tensor values, draw random numbers, or switch modes when they run. (Errors
+in shapes and dtypes are found during capture.)"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from typing import Any
 import torch
 import torch.fx
 
-from .mutations import may_write
+from .mutations import may_write, written_nodes
 from .node_targets import is_foreign, is_users, name_of
+from .passes.memory import memory_at
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
 INDEX = (
@@ -55,6 +56,24 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether a node that may raise comes behind (or is) one that writes."""
     writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
     return any(may_raise(node) for node in nodes[writes:])
+
+
+def raises_unread(graph: torch.fx.Graph) -> bool:
+    """Whether a node may raise though nothing that the graph returns or leaves in its inputs depends on it; tracers drop such nodes."""
+    if not any(map(may_raise, graph.nodes)):
+        return False
+    needed = set(graph.output_node().all_input_nodes)
+    read = {memory_at(node) for node in (*needed, *graph.find_nodes(op="placeholder"))} - {None}
+    for node in reversed(graph.nodes):
+        if not node.op.startswith("call_"):
+            continue
+        writes = may_write(node) and any(memory_at(other) in read for other in written_nodes(node))
+        if node in needed or writes:
+            needed.update(node.all_input_nodes)
+            read.update(memory for other in node.all_input_nodes if (memory := memory_at(other)) is not None)
+        elif may_raise(node) and "assert" not in name_of(node):
+            return True
+    return False
 
 
 def switches_modes(node: torch.fx.Node) -> bool:

@@ -1,4 +1,4 @@
-"""Inputs that share a storage without overlapping, as tensors on storages of their own.
+"""Gives inputs that share a storage without overlapping storages of their own.
 
 Views of one buffer (chunks, rows, interleaved columns) are as good as separate tensors where guards say that they do not overlap, but
 compilers go by storages: aot_autograd would make one input of them, with their places in it written into the compiled code. In: a
@@ -7,8 +7,7 @@ captured graph and its example inputs. Out: the same, with other fake tensors in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..autograd.compiled_node import note_history
+from .grad_mode import grad_mode_kept
 from .passes.memory import plain_memory_at
 from .runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 
@@ -83,7 +83,7 @@ def propagate_fakes(gm: torch.fx.GraphModule, fakes: dict[torch.fx.Node, Any], m
     values: dict[torch.fx.Node, Any] = {}
     if any(switches_modes(node) and name(node) not in UNDERSTOOD for node in gm.graph.nodes):
         raise Inseparable("it switches modes")
-    with modes_kept(), mode:
+    with grad_mode_kept(), mode:
         for node in gm.graph.nodes:
             if node.op == "placeholder":
                 values[node] = fakes.get(node, node.meta["example_value"])
@@ -106,13 +106,3 @@ def run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
 
 def name(node: torch.fx.Node) -> str:
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-
-
-@contextmanager
-def modes_kept() -> Iterator[None]:
-    """Grad mode is afterwards what it was."""
-    before = torch.is_grad_enabled()
-    try:
-        yield
-    finally:
-        torch._C._set_grad_enabled(before)

@@ -1,4 +1,4 @@
-"""Whether a captured graph is for a backend, and whether a backend may be tried on it."""
+"""Whether a backend supports a captured graph, and whether the autotuner may try it."""
 from __future__ import annotations
 
 from collections.abc import Iterator

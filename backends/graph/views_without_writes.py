@@ -1,7 +1,8 @@
-"""Views that autograd lets nobody write to: what torch.split(), chunk() and unbind() give of a tensor with gradients.
+"""Results of a graph that are made outside of it, by eager's operators from an input or one more result.
 
-Such results of a graph are made outside of it, by eager's operators from one more result. A compiled graph's own would be views of
-nothing, or of something else: what Python writes into them would go past the gradients, where eager raises.
+Views that autograd lets nobody write to, which torch.split(), chunk() and unbind() give of a tensor with gradients: a compiled graph's
+own would be views of nothing, or of something else, and what Python writes into them would go past the gradients, where eager raises.
+Views of an input that is written, where sizes vary: aot_autograd makes them at the offset in memory that they have in its new value.
 """
 from __future__ import annotations
 
@@ -20,21 +21,24 @@ from .passes.memory import memory_at
 
 @dataclass(frozen=True)
 class Outside:
-    """What is done behind a graph. `results`: those of the graph itself; `piece` makes views of some of them. `places`: of each result
-    of both together, its number among the graph's, or, from their end on, among the views."""
+    """What is done behind a graph. `results`: those of the graph itself; `piece` makes views of some of them, and of inputs, which a
+    compiled graph may return as another tensor. `places`: of each result of both together, its number among the graph's, or, from
+    their end on, among the views."""
 
     results: tuple[torch.fx.Node, ...]
     piece: ExtractedGraph
     places: tuple[int, ...]
 
-    def around(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]) -> Callable[..., Any]:
+        """inputs: the nodes of the arguments that `run` takes."""
         makes, places = self.piece.run, self.places
-        taken = tuple(self.results.index(node) for node in self.piece.inputs)
+        taken = tuple((*inputs, *self.results).index(node) for node in self.piece.inputs)
 
         def call(*args: Any) -> Any:
             results = tuple(run(*args))
+            known = (*args, *results)
             with torch.enable_grad():
-                results += makes(*(results[place] for place in taken))
+                results += makes(*(known[place] for place in taken))
             return tuple(results[place] for place in places)
 
         return call
@@ -42,15 +46,61 @@ class Outside:
 
 def views_to_make_outside(nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]) -> Outside | None:
     """Those among the results of a graph with these nodes; None without one that can be made behind it."""
-    views = dict.fromkeys(node for node in outputs if is_forbidden(node))
-    made = dict.fromkeys(step for node in views for step in way_from_base(node))
+    forbidden = dict.fromkeys(node for node in outputs if is_forbidden(node))
+    made = dict.fromkeys(step for node in forbidden for step in way_from_base(node))
+    if made and is_written_behind(nodes[next(place for place, node in enumerate(nodes) if node in made) :], made):
+        forbidden, made = {}, {}
+    moving = {node: way for node in views_at_an_offset(outputs) if (way := way_from_input(node))}
+    made |= dict.fromkeys(step for way in moving.values() for step in way)
+    views = forbidden | dict.fromkeys(moving)
     steps = [node for node in nodes if node in made]
-    if not steps or is_written_behind(nodes[nodes.index(steps[0]) :], made):
+    if not steps:
         return None
     piece = extract_subgraph(steps, (), tuple(views))
-    results = tuple(dict.fromkeys([node for node in outputs if node not in views] + list(piece.inputs)))
+    bases = [node for node in piece.inputs if node.op != "placeholder"]
+    results = tuple(dict.fromkeys([node for node in outputs if node not in views] + bases))
     numbers = {node: number for number, node in enumerate((*results, *views))}
     return Outside(results, piece, tuple(numbers[node] for node in outputs))
+
+
+def reason(results: Sequence[torch.fx.Node]) -> str:
+    """Why a graph with these results, after others are made outside, is only for torch's own operators; "" where it is not."""
+    if views_at_an_offset(results):
+        return "a result is a view of an input that is written, and sizes vary"
+    if any(map(is_forbidden, views_of_written(results))):
+        return "a result is one of several views that an operator made of an input that was written afterwards"
+    return ""
+
+
+def views_at_an_offset(outputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Results that are views of an input that is written, where sizes vary."""
+    return list(filter(has_symbols, views_of_written(outputs)))
+
+
+def views_of_written(outputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Results that are views of an input that is written."""
+    inputs = outputs[0].graph.find_nodes(op="placeholder") if outputs else []
+    written = {memory_at(node) for node in inputs if node.meta.get("mutated")} - {None}
+    return [node for node in outputs if node.op != "placeholder" and memory_at(node) in written]
+
+
+def has_symbols(node: torch.fx.Node) -> bool:
+    fake = node.meta["example_value"]
+    return any(isinstance(number, torch.SymInt) for number in (*fake.shape, *fake.stride(), fake.storage_offset()))
+
+
+def way_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes by which a view comes from inputs; none where one of them does more than to look at them, or autograd has a part in it."""
+    found, todo = [], [view]
+    while todo:
+        node = todo.pop()
+        fake = node.meta.get("example_value")
+        if isinstance(fake, torch.Tensor) and (fake.requires_grad or memory_at(node) != memory_at(view)) or may_write(node):
+            return []
+        if node.op != "placeholder" and node not in found:
+            found.append(node)
+            todo += node.all_input_nodes
+    return found
 
 
 def is_forbidden(node: torch.fx.Node) -> bool:

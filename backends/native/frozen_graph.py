@@ -1,4 +1,4 @@
-"""Results that depend on parameters alone, kept between calls for as long as the parameters stay as they are (native's `freezing`)."""
+"""Keeps results that depend on parameters alone between calls, until a parameter changes (native's `freezing`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -37,14 +37,14 @@ class FrozenGraph:
         if self.instead is not None:
             return self.instead(*args)
         mine = self.chosen(args)[1:]
-        if not self.unchanged(mine):
+        if not self.is_current(mine):
             self.changes += 1
             if self.changes > MOST:
                 return self.give_up()(*args)
             self.renew(mine)
         return self.compiled(*args, *self.results)
 
-    def unchanged(self, mine: tuple[torch.Tensor, ...]) -> bool:
+    def is_current(self, mine: tuple[torch.Tensor, ...]) -> bool:
         if len(mine) != len(self.known) or not all(map(is_, mine, self.known)):
             return False
         return [*map(VERSION, mine)] == self.versions and [*map(DATA_PTR, mine)] == self.places

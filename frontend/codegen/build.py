@@ -100,7 +100,7 @@ class Emission:
     def _places(self) -> tuple[int, ...] | None:
         """Where the graph's arguments are found, if it has one result and that is returned."""
         exit_, outputs = self.capture.exit, list(self.r.outputs)
-        used = [item for item in self.capture.trace.graph.inputs if item.value.node.users]
+        used = [item for item in self.capture.trace.graph.inputs if item.node.users]
         returned = isinstance(exit_, Return) and isinstance(exit_.value, TensorValue) and exit_.value.source is None
         if not returned or self.capture.entry != "args" or outputs != [exit_.value.node] or any(item.mutated for item in used):  # type: ignore[union-attr]
             return None
@@ -128,7 +128,7 @@ class Emission:
         graph = self.capture.trace.graph
         if not graph.nodes:
             return ()
-        used = [item for item in graph.inputs if item.value.node.users]
+        used = [item for item in graph.inputs if item.node.users]
         b = self.b
         failed = b.label()
         with b.protect(failed, 0, False):  # from before the call: 3.13 looks an inlined call's exception up at the instruction before it
@@ -144,7 +144,7 @@ class Emission:
         b.mark(failed)
         self._rerun(self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception)
         b.mark(after)
-        return tuple(item.value.node for item in used)
+        return tuple(item.node for item in used)
 
     def _rerun(self, maker: Any, caught: type[Exception]) -> None:
         """The graph raised `caught`: nothing has happened yet, so the frame starts over in eager and raises where the user expects."""
@@ -163,7 +163,7 @@ class Emission:
         b.load_const(maker)
         b.push_null_after_callee()
         if self.capture.entry == "state":
-            b.load_slot(b.state_slot)
+            b.load_state()
         else:
             self._arguments(decoded)
         b.call(1)

@@ -1,4 +1,4 @@
-"""Values to instructions: how each family of values is made, or found again, in rebuilt code."""
+"""Emits code that pushes a value: how each family of values is loaded or made again in generated code."""
 from __future__ import annotations
 
 import collections
@@ -7,7 +7,7 @@ import functools
 import itertools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from ..values.containers.mapping_proxy import MappingProxyValue
 from ..values.containers.range import RangeValue
 from ..values.containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
 from ..values.containers.set import SetIterator, SetValue
+from ..values.deferred_literal import DeferredLiteral
 from ..values.functions.attribute_getter import GetterValue
 from ..values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
 from ..values.iterators.generator import GeneratorValue
@@ -86,12 +87,12 @@ class Reconstructor:
         if isinstance(source, SlotSource) and self.entry == "args" and source.index not in b.decoded.cells:
             b.load_slot(source.index)  # a cell may hold something else by now
         elif isinstance(source, SequenceItem) and self.entry == "state" and isinstance(source.of, SlotSource):
-            b.load_slot(b.state_slot)
+            b.load_state()
             b.load_const(source.index)
             b.subscr()
         else:
             index = self.lifted.setdefault(source, len(self.lifted))
-            b.load_slot(b.lifted_slot)
+            b.load_lifted()
             b.load_const(index)
             b.subscr()
 
@@ -117,7 +118,7 @@ class Reconstructor:
             self.b.load_slot(temp)
             return
         if isinstance(value, Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue | FrozenObject):
-            self.literal(value.constant() if value.is_constant() else value.real)
+            self.literal(value.real if isinstance(value, BuiltinValue | FrozenObject) and not value.is_constant() else value.constant())
             return
         self._kept.append(value)  # ids stay taken while temps refer to them
         if key in self._making:
@@ -187,6 +188,11 @@ def make_tensor(r: Reconstructor, value: TensorValue) -> None:
         r.results.append(temp)
     r.temps[id(value)] = temp
     r.b.load_slot(temp)
+
+
+@makes(DeferredLiteral)
+def make_deferred_literal(r: Reconstructor, value: DeferredLiteral) -> None:
+    r.call(value.function, [r.push(operand) for operand in value.operands])
 
 
 @makes(SymbolicNumber)
@@ -426,7 +432,7 @@ def make_object(r: Reconstructor, value: UserObject) -> None:
     if isinstance(value, ExceptionValue):
         if value.born is not None:
             raise CannotReconstruct(value)
-        builtin = builtin_exception(value.cls)
+        builtin: Any = builtin_exception(value.cls)
         r.call(builtin.__new__, [r.const(value.cls), *(r.push(arg) for arg in value.args)])
     else:
         laid_out = types.SimpleNamespace if issubclass(value.cls, types.SimpleNamespace) else object
@@ -447,9 +453,9 @@ def make_object(r: Reconstructor, value: UserObject) -> None:
     elif isinstance(value.base, ListValue):
         r.call(list.extend, [lambda: r.b.load_slot(r.temps[id(value)]), lambda: make_list(r, value.base)])
         r.b.pop_top()
-    for name, item in value.attrs.items():
-        if item is not None:
-            store_attribute(r, value, name, item)
+    for name, stored in value.attrs.items():
+        if stored is not None:
+            store_attribute(r, value, name, stored)
 
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
@@ -616,7 +622,8 @@ def make_generator(r: Reconstructor, value: GeneratorValue) -> None:
         raise CannotReconstruct(value) from error
     function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     function.__name__, function.__qualname__ = value.names
-    held = [frame.slots[slot] for slot in slots] + [item for item in frame.stack if not isinstance(item, Null)]
+    bound = [value for value in (frame.slots[slot] for slot in slots) if value is not None]
+    held = bound + [item for item in frame.stack if not isinstance(item, Null)]
     r.call(start_generator if value.started else function, [*([r.const(function)] if value.started else []), r.push(TupleValue(held))])
 
 
@@ -627,9 +634,13 @@ def start_generator(function: types.FunctionType, state: tuple[Any, ...]) -> typ
     return generator
 
 
-def finished_generator() -> types.GeneratorType:
+def empty_generator() -> Generator[None, None, None]:
+    yield from ()
+
+
+def finished_generator() -> Generator[None, None, None]:
     """A generator that gives nothing."""
-    generator = (nothing for nothing in ())
+    generator = empty_generator()
     generator.close()
     return generator
 
@@ -682,7 +693,8 @@ def make_item_iterator(r: Reconstructor, value: ItemIterator) -> None:
 
 @makes(BackwardItems)
 def make_backward_items(r: Reconstructor, value: BackwardItems) -> None:
-    if not value.of.python_type().__len__.__module__.startswith("torch."):  # it is asked for once more
+    cls: Any = value.of.python_type()
+    if not cls.__len__.__module__.startswith("torch."):  # it is asked for once more
         raise CannotReconstruct(value)
     r.call(reversed, [r.push(value.of)])
     r.b.copy(1)
@@ -711,7 +723,8 @@ def make_flat(r: Reconstructor, value: Flat) -> None:
     if value.current is None:
         r.call(itertools.chain.from_iterable, [push_iterated(r, rest)])
     else:  # the iterable that is open, then the others
-        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, value.current), push_iterated(r, rest)])])
+        current = value.current
+        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, current), push_iterated(r, rest)])])
 
 
 def _one(r: Reconstructor, value: Value) -> None:
@@ -727,7 +740,7 @@ def make_and_skip(r: Reconstructor, steps: int, make: Callable[[], None]) -> Non
 
 @makes(Repeat)
 def make_repeat(r: Reconstructor, value: Repeat) -> None:
-    r.call(itertools.repeat, [r.push(value.item), *([] if value.left is None else [r.const(value.left)])])
+    r.call(itertools.repeat, [r.push(value.repeated), *([] if value.left is None else [r.const(value.left)])])
 
 
 @makes(Pooled)

@@ -139,7 +139,7 @@ class BreakEmission:
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
         if inner is None and self.instr.op is Op.DICT_MERGE:  # of the callee's two places one is NULL, and stays so
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
-        self.handled = [value for position, value in enumerate(self.kept) if position in self.open]
+        self.handled = [value for position, value in enumerate(self.kept) if position in self.open and isinstance(value, HandledException)]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
         self.marks = marks if inner is None else None
         self.quiet = quiet  # nobody can look at this frame while the group runs, so that anything may lie in temporaries
@@ -190,7 +190,7 @@ class BreakEmission:
                 self._make(value)
         method = self._method()
         for value in (*self.kept, *self.operands):
-            self._make(value.receiver if value is method else value)
+            self._make(method.receiver if method is not None and value is method else value)
         if self.inner is not None:
             self._make(self.inner.state)
 
@@ -217,8 +217,8 @@ class BreakEmission:
     def _stack(self) -> None:
         """Under the operands: the open handlers, entered again, and one tuple of all that is kept, last item first."""
         b = self.b
-        for value in self.handled:
-            self.r.reload(value.current)
+        for handled in self.handled:
+            self.r.reload(handled.current)
             b.push_exc_info()
             b.pop_top()
         if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
@@ -230,7 +230,7 @@ class BreakEmission:
             self.pushed = len(self.handled) + 1
         method = self._method()
         for value in self.operands:
-            if value is method:
+            if method is not None and value is method:
                 self.r.method(method)
             elif method is None or not isinstance(value, Null):
                 self.r.reload(value)
@@ -281,8 +281,9 @@ class BreakEmission:
         """What rebuilt code held for itself is gone while the user's code runs."""
         if self.quiet:
             return
-        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot} - {None}:
-            self.b.delete_slot(temp)
+        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot}:
+            if temp is not None:
+                self.b.delete_slot(temp)
 
     def _group(self, jumped: Label) -> None:
         if self.inner is not None:
@@ -308,7 +309,7 @@ class BreakEmission:
     def _leave(self, index: int, left: tuple[str, ...]) -> None:
         """Packs what the group left, and what lay under it, for the instruction at `index`."""
         b = self.b
-        self._resumed()
+        self._notify_resumed()
         results: list[int] = []
         physical = [k for k in left if k != "null"] if self.effect.only_attribute else list(left)
         for kind in reversed(physical):
@@ -351,7 +352,7 @@ class BreakEmission:
                     held.discard(instr.arg)
         return sorted(held & self.decoded.live_in[index])
 
-    def _resumed(self) -> None:
+    def _notify_resumed(self) -> None:
         if self.marks is not None:
             self.b.notify(self.marks.resume)
 
@@ -380,7 +381,7 @@ class BreakEmission:
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
         """The group raised under a handler of the user's: go on there, with the exception on the stack."""
         b = self.b
-        self._resumed()
+        self._notify_resumed()
         error, kept = b.temp(), b.temp()
         b.store_slot(error)
         b.store_slot(kept)

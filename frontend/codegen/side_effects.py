@@ -1,4 +1,4 @@
-"""Effects to instructions: what the traced program changed is changed for real, once, after the graph has run."""
+"""Emits code that applies the traced program's side effects to the real objects, once, after the graph has run."""
 from __future__ import annotations
 
 import collections
@@ -37,15 +37,15 @@ def emit_side_effects(r: Reconstructor, effects: EffectLog) -> None:
         rule = RULES.get(type(value))
         if rule is not None and (value.source is not None or isinstance(value, CellValue)):
             rule(r, value)
-    for (_, name), (where, value) in effects.globals.items():
+    for (_, name), (where, stored) in effects.globals.items():
         if isinstance(where, type):
-            replay_class(r, where, name, value)
+            replay_class(r, where, name, stored)
             continue
-        if value is None:
+        if stored is None:
             r.call(where.pop, [r.const(name), r.const(None)])
             r.b.pop_top()
             continue
-        r.reload(value)
+        r.reload(stored)
         r.b.load_const(where)
         r.b.load_const(name)
         r.b.store_subscr()
@@ -100,7 +100,7 @@ def replay_deque(r: Reconstructor, value: DequeValue) -> None:
 
 def set_items(r: Reconstructor, value: DequeValue) -> None:
     """Sets the items of an existing deque that are others now."""
-    changed = [index for index, item in enumerate(value.items) if item.source != IteratorItem(value.source, index)]
+    changed = [index for index, item in enumerate(value.items) if item.source != IteratorItem(value.known_source, index)]
     items = {index: r.b.temp() for index in changed}  # all read before any is set
     for index in changed:
         r.reload(value.items[index])
@@ -117,7 +117,7 @@ def replay_dict(r: Reconstructor, value: DictValue) -> None:
         replay_compared(r, value, value.compared)
         return
     try:
-        changes_of_dict(r, value, value.held(), value.entries or {})
+        changes_of_dict(r, value, value.real_items(), value.entries or {})
     except GraphBreak as error:  # keys are compared in Python where they meet others
         raise CannotReconstruct(value) from error
 
@@ -166,7 +166,7 @@ def is_unchanged(value: DictValue, real: dict[Any, Any], key: Any, item: Value) 
     if type(item) is Lazy:
         return item.object is real[key]
     known = value.seen.get(key)
-    return item is known or (item.source is not None and item.source == DictItem(value.source, key))
+    return item is known or (item.source is not None and item.source == DictItem(value.known_source, key))
 
 
 def replay_set(r: Reconstructor, value: SetValue) -> None:

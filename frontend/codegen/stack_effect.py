@@ -1,4 +1,4 @@
-"""What a raw instruction group does to the stack, in kinds of items: how many it takes, what it leaves."""
+"""The stack effect of a raw instruction group: how many items it takes, and the kinds of items that it leaves."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -106,7 +106,8 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
     instrs = decoded.instrs
     starts, end = with_tail(decoded, index)
     stack: list[str] = []  # what the group has put on top of what was there
-    operands, target, jumped = 0, -1, ()
+    operands, target = 0, -1
+    jumped: tuple[str, ...] = ()
     for instr in instrs[index:end]:
         if instr.op is Op.PUSH_NULL:
             stack.append("null")

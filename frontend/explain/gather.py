@@ -1,4 +1,4 @@
-"""Records, and what a probe measured, into a Report. Knows no frames and no caches; how a guard reads is told from outside."""
+"""Makes a Report of event records and a probe's measurements. Knows no frames and no caches; the caller says how to print a guard."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Source text by place: the line at file:line, what of it is meant, and the parts of files that a report shows."""
+"""Source text: the line at file:line, the part of it that an event is about, and the excerpts that a report shows."""
 from __future__ import annotations
 
 import linecache

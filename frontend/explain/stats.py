@@ -1,4 +1,4 @@
-"""Stats: what became of the calls of each compiled function, as numbers and as a table."""
+"""Stats: how many calls of each compiled function hit, compiled, or ran in eager."""
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What an instruction makes of the return of a function that it has called: of a break inside that function this is left to do.
+"""What an instruction does with the result of the function that it called; after a break inside that function this is still to be done.
 
 In: the items that the instruction has kept on the stack for it, and what the function returned. Out: what the instruction leaves.
 """

@@ -163,12 +163,12 @@ class CodeBuilder:
     @contextmanager
     def protect(self, handler: Label, depth: int, lasti: bool) -> Iterator[None]:
         """An exception inside cuts the stack to `depth`, pushes the raising index if `lasti`, and goes to `handler`."""
-        with self._switched(TryBegin(handler, lasti, depth)):
+        with self._in_region(TryBegin(handler, lasti, depth)):
             self.emit("NOP")  # 3.13 looks an exception that leaves a callee run in the same loop up at the unit before the call
             yield
 
     @contextmanager
-    def _switched(self, region: TryBegin | None) -> Iterator[None]:
+    def _in_region(self, region: TryBegin | None) -> Iterator[None]:
         """Code inside lies in one region, or in none, and in no other."""
         outer = self._region
         self._enter(region)
@@ -214,6 +214,16 @@ class CodeBuilder:
     def load_slot(self, slot: int) -> None:
         """Push what a slot holds; UnboundLocalError if it is unbound."""
         self._emit_local(self.dialect.checked_load, slot)
+
+    def load_state(self) -> None:
+        """Push the state tuple that state-entered code is given."""
+        assert self.state_slot is not None
+        self.load_slot(self.state_slot)
+
+    def load_lifted(self) -> None:
+        """Push the tuple of lifted objects."""
+        assert self.lifted_slot is not None
+        self.load_slot(self.lifted_slot)
 
     def store_slot(self, slot: int) -> None:
         """Store into any slot; into a cell's or free variable's slot: the cell itself."""

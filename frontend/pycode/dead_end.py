@@ -1,4 +1,4 @@
-"""Where a branch leads to: whether every way on from an instruction ends in an exception that leaves the frame. Knows no versions."""
+"""Whether every path from an instruction ends in an exception that leaves the frame. Independent of versions."""
 from __future__ import annotations
 
 from collections.abc import Iterator

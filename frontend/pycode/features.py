@@ -1,4 +1,4 @@
-"""What the running CPython does, found out by trying: differences between versions that are no opcodes."""
+"""Probes of the running CPython: differences between versions other than opcodes."""
 
 from __future__ import annotations
 

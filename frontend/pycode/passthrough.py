@@ -1,4 +1,4 @@
-"""Functions that only hand a call on, and that capture passes by: stand-ins that keep their place in the call stack.
+"""Functions that only forward a call and that tracing skips: stand-ins keep their place in tracebacks.
 
 In: such a function, which of its calls hands on, and what is called there instead. Out: a function of one argument.
 """

@@ -1,4 +1,4 @@
-"""Takes out of rebuilt code what brings nothing: temporaries that nobody reads, or that are read at once.
+"""Removes useless instructions from generated code: temporaries that nothing reads, or that are read at once.
 
 In: the instructions of one code object, and the names of its temporaries. Out: fewer instructions that leave the same on
 the stack and in the original's slots; a temporary may let go of its object earlier. Labels and the ends of protected

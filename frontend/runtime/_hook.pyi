@@ -67,7 +67,11 @@ class ModuleCall:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Handle:
-    function: FunctionType
+    __qualname__: str  # as functools.update_wrapper sets it
+    framejit: Any  # api.make_handle sets these three
+    explain: Callable[..., Any]
+    wait: Callable[..., Any]
+    function: Any
     root: Site
     on_frame: Callable[[Handle, CodeType, FunctionType], Site | None] | None
     def __init__(

@@ -25,7 +25,7 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame, make_resume_function
 from ..tracing.capture import Break, Capture
 from ..tracing.expectations import expect
-from ..tracing.trace import Loops
+from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
@@ -221,7 +221,7 @@ class Cache:
         found = [(entry.data, entry.program.first_failure(frame.slots, frame.function)) for entry in site.entries]
         another = piece.turns.made_for_another
         own = [(program, step) for program, step in found if not another(program.guards, program.guard_of(step), frame)]
-        left = piece.turns.left(frame) if len(own) < len(found) else 0
+        left = piece.turns.iterations_left(frame) if len(own) < len(found) else 0
         if left > self.options.unroll_turns:
             own = found
         failures = [program.failure(step, frame) or UNKNOWN for program, step in own or found[:1]]
@@ -270,7 +270,7 @@ class Cache:
         return [self.root, *self._continuations.values(), *met]
 
     @contextlib.contextmanager
-    def measured(self, probe: Probe) -> Iterator[None]:
+    def measure(self, probe: Probe) -> Iterator[None]:
         """Calls inside run entries of their own, which tell `probe`; those there were are put aside and come back."""
         kept = [(site, site.entries, site.full) for site in self.sites()]
         outer, self.probe = self.probe, probe

@@ -1,4 +1,4 @@
-"""Which frames are worth a look: user code, not libraries that do no tensor work."""
+"""Which frames to compile: user code, not libraries that do no tensor work."""
 from __future__ import annotations
 
 import inspect
@@ -15,10 +15,9 @@ GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
-OURS = (
-    *(PACKAGE + folder + os.sep for folder in ("frontend", "guards", "backends", "cli")),
-    *(PACKAGE + name + ".py" for name in ("collector", "errors", "events", "generated", "options", "overlap", "phases", "torch_compat")),
-)
+FOLDERS = ("frontend", "guards", "backends", "cli")
+FILES = ("collector", "errors", "events", "generated", "options", "overlap", "phases", "torch_compat")
+OURS = (*(PACKAGE + folder + os.sep for folder in FOLDERS), *(PACKAGE + name + ".py" for name in FILES))
 # File names of code that a backend or torch.fx wrote, which autograd calls while the program's code runs: a piece that is checkpointed
 # must save the same when it runs again, and a backward pass is compiled already.
 GENERATED = ("<framejit native", "<eval_with_key>")
@@ -29,9 +28,11 @@ LIBRARIES = (
 
 
 def written_by_library(function: types.FunctionType) -> bool:
-    """Whether code without a file belongs to torch or to a class that a library wrote: namedtuple, dataclass."""
+    """Whether code without a file belongs to torch or to a class that a library or framejit wrote: namedtuple, dataclass."""
     module = str(function.__globals__.get("__name__", ""))
-    return module.startswith("namedtuple_") or module.partition(".")[0] in ("torch", *LIBRARIES)
+    package, _, below = module.partition(".")
+    ours = package == "framejit" and below.partition(".")[0] in (*FOLDERS, *FILES)
+    return ours or module.startswith("namedtuple_") or package in ("torch", *LIBRARIES)
 
 
 # Under this everything stays in Python: what runs inside runs again in the backward pass, when the hook is off, and torch
@@ -58,5 +59,6 @@ def worth_compiling(code: types.CodeType, function: types.FunctionType, caller: 
         return False
     if name.startswith(STANDARD_LIBRARY):
         inside = name[len(STANDARD_LIBRARY) :]
-        return inside.startswith(("site-packages" + os.sep, "dist-packages" + os.sep)) and inside.split(os.sep)[1] not in LIBRARIES
-    return name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0] not in LIBRARIES
+        packages = inside.startswith(("site-packages" + os.sep, "dist-packages" + os.sep))
+        return packages and inside.split(os.sep)[1].removesuffix(".py") not in LIBRARIES
+    return name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0].removesuffix(".py") not in LIBRARIES

@@ -1,4 +1,4 @@
-"""Observer: who is told of one compile."""
+"""Observer: passes the events of one compile on to logs, reports and statistics."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -35,8 +35,8 @@ from ..tracing.graph_builder import GraphInput
 from ..tracing.input_memory import InputMemory, input_memory
 from ..tracing.outcome import Restart
 from ..tracing.root import capture_call, capture_rest
-from ..tracing.trace import Loops
 from ..tracing.variation import Variation
+from ..tracing.work_budget import Loops
 from ._hook import Entry, Quiet
 from .observer import Observer
 from .probe import Marked
@@ -123,14 +123,14 @@ def compile_capture(
                 FailedExpectation(piece.loops, expected_branches(capture), outdated), capture.trace.random.seed, memory.overlapping,
             )
         if marks is not None:
-            compiled = marks.timed(compiled)
+            compiled = marks.time_graph(compiled)
         # Where the hook is off anyway there is nothing to make quiet, and CPython inlines the call of a Python function.
         code = rebuilt.bind(Quiet(compiled) if runs_python(capture) else compiled)
         direct = None if rebuilt.places is None else (compiled, rebuilt.places, PASSED_ON)
     with clock.phase("guards"), no_collections():
         report_specialised(piece, capture, options, observer)
-        piece.variation.met(capture.trace.graph.sizes, capture.trace.numbers)
-        piece.turns.met(capture.trace.effects.changed)
+        piece.variation.note_capture(capture.trace.graph.sizes, capture.trace.symbols.numbers)
+        piece.turns.note_changes(capture.trace.effects.changed)
         program = GuardProgram.build(all_guards(capture, rebuilt.inputs, memory), rebuilt.lifted)
         native = program.native()
     observer.send(captured_event(capture, program, observer))
@@ -165,7 +165,7 @@ def capture_and_rebuild(
             forget_frames(restart, handled)
             forget_frames(restart.reason, handled)
             continue
-        misplaced = capture.trace.misplaced()
+        misplaced = capture.trace.misplaced_effect()
         if misplaced is not None:
             stop = misplaced
             capture.trace.forget()
@@ -258,15 +258,15 @@ def fullgraph_error(reason: GraphBreak) -> GraphBreakError:
 
 def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
     """Around the backend: what it relies on of sizes is told apart from what the program does."""
-    return capture.trace.shapes.backend_at_work() if capture.trace.has_shapes else nullcontext()
+    return capture.trace.symbols.shapes.backend_at_work() if capture.trace.symbols.exist else nullcontext()
 
 
 def report_specialised(piece: CompileUnit, capture: Capture, options: Options, observer: Observer) -> None:
     """Tells of numbers that were to vary and that this capture relies on after all. Warns of one that the user marked;
     raises torch's ConstraintViolationError for it under `strict`."""
-    if not capture.trace.has_shapes:
+    if not capture.trace.symbols.exist:
         return
-    for found in capture.trace.shapes.specialised():
+    for found in capture.trace.symbols.shapes.specialised_numbers():
         if not piece.turns.differs(found.source):  # those are told together
             backend = name_of(options.backend) if found.operator else ""
             observer.send(Specialised(piece.name, found.source.name, str(found.number), found.line, backend, found.operator))
@@ -277,17 +277,17 @@ def report_specialised(piece: CompileUnit, capture: Capture, options: Options, o
             "again. Remove the mark, use maybe_mark_dynamic, or write the line so that it holds for each size"
         )
         if options.strict:
-            raise capture.trace.shapes.refuse(message)
+            raise capture.trace.symbols.shapes.refuse(message)
         warn_user(message, stacklevel=2)
 
 
 def all_guards(capture: Capture, used: Collection[torch.fx.Node], memory: InputMemory) -> list[Guard]:
     """The guards of a capture, and that distinct objects stay distinct: the tensors its graph takes, and all that are of
     one type with something it changed. memory: how these tensors overlap."""
-    apart = capture.trace.apart()  # says what is one object, too
-    guards = [*capture.trace.guards.values(), Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
-    if capture.trace.has_shapes:
-        guards = [*with_symbols(capture, guards), *capture.trace.shapes.guards()]
+    apart = capture.trace.objects.distinct_groups()  # says what is one object, too
+    guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
+    if capture.trace.symbols.exist:
+        guards = [*with_symbols(capture, guards), *capture.trace.symbols.shapes.guards()]
     inputs = [item for item in capture.trace.graph.inputs if item.value.node in used and isinstance(item, GraphInput)]
     mutated = any(item.mutated for item in inputs)
     sources = [item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)]
@@ -297,14 +297,14 @@ def all_guards(capture: Capture, used: Collection[torch.fx.Node], memory: InputM
 
 def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
     """The guards, where those of a tensor leave open what is a symbol."""
-    shapes = capture.trace.shapes
+    shapes = capture.trace.symbols.shapes
     fakes = {item.source: item.value.fake for item in capture.trace.graph.inputs if isinstance(item, GraphInput)}
 
-    def opened(guard: Guard) -> Guard:
+    def with_open_sizes(guard: Guard) -> Guard:
         fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None
         return guard if fake is None else replace(guard, expected=shapes.spec(guard.expected, fake))
 
-    return list(map(opened, guards))
+    return list(map(with_open_sizes, guards))
 
 
 def captured_event(capture: Capture, program: GuardProgram, observer: Observer) -> Captured:

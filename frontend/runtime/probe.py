@@ -178,7 +178,7 @@ class Marked:
         # Quiet: no frame of ours is the hook's business
         self.begin, self.leave, self.resume, self.end = map(Quiet, map(probe.mark, (self._begin, self._leave, self._resume, self._end)))
 
-    def timed(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def time_graph(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The piece's graph, which tells when it runs."""
         self.has_graph = True
         enter, done = self.probe.mark(self._enter_graph), self.probe.mark(self._leave_graph, self.probe.graph_cost)
@@ -288,7 +288,7 @@ def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:
     probe.mark_cost, probe.graph_cost = mark_cost, graph_cost
     piece = probe.piece(0, False)
     piece.broken = "", (), ""
-    leave, resume, graph = piece.leave, piece.resume, piece.timed(int)
+    leave, resume, graph = piece.leave, piece.resume, piece.time_graph(int)
     piece.begin()
     piece.runs = 2
     for _ in range(ROUNDS):

@@ -34,11 +34,11 @@ class set_stance:  # a function to its users, as torch's is
         self._undo()
 
         @functools.wraps(function)
-        def decided(*args: Any, **kwargs: Any) -> Any:
+        def run_under_stance(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
 
-        return decided
+        return run_under_stance
 
     def _undo(self) -> None:
         """Takes back what the constructor did to the process."""

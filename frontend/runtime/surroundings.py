@@ -1,5 +1,4 @@
-"""What surrounds a call that is to be compiled and that no capture can look into: torch.func's and forward-mode levels,
-hooks on saved tensors."""
+"""State around a call under which framejit does not compile: torch.func and forward-mode levels, saved-tensor hooks."""
 from __future__ import annotations
 
 import contextlib

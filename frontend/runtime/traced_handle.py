@@ -41,5 +41,5 @@ class HandleValue(BuiltinValue):
 
 @wraps(Handle)
 def wrap_handle(tx: TraceContext, obj: Handle, source: Source | None) -> Value:
-    tx.guard(source, Kind.IS, obj)
+    tx.guards.add(source, Kind.IS, obj)
     return HandleValue(obj, tx.wrap(obj.function, source and AttrSource(source, "function")), source)

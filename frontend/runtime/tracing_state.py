@@ -1,4 +1,4 @@
-"""Where torch keeps whether torch.jit traces: the address of its own getter, tried out once."""
+"""Finds the address of torch's getter for "torch.jit is tracing", so that C can call it; checked once by trying it."""
 from __future__ import annotations
 
 import ctypes
@@ -31,11 +31,11 @@ def tells(found: ctypes._NamedFuncPointer) -> bool:
 
     inside: list[bool] = []
 
-    def traced(tensor: torch.Tensor) -> torch.Tensor:
+    def probe_tracing(tensor: torch.Tensor) -> torch.Tensor:
         inside.append(is_tracing())
         return tensor
 
     if torch._C._get_tracing_state() is not None or is_tracing():
         return False
-    torch._C._create_graph_by_tracing(traced, (torch.zeros(()),), lambda value: "", True, False, None, [])
+    torch._C._create_graph_by_tracing(probe_tracing, (torch.zeros(()),), lambda value: "", True, False, None, [])
     return inside == [True] and not is_tracing()

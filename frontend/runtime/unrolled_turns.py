@@ -1,4 +1,4 @@
-"""Turns: which entries of a place in a loop were made for other turns of it than the one that is due.
+"""UnrolledTurns: which entries of a break inside a loop were made for another iteration than the current one.
 
 In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out: whether one that relies on where
 a loop stands fails. Knows no entries and no limits.
@@ -30,7 +30,7 @@ class UnrolledTurns:
         self.frames = frames
         self._changed: set[Source] = set()
 
-    def met(self, changed: Iterable[Mutable]) -> None:
+    def note_changes(self, changed: Iterable[Mutable]) -> None:
         """Remembers what a capture changes."""
         self._changed.update(one.source for one in changed if one.source is not None and one.python_type() in CONTAINERS)
 
@@ -40,7 +40,7 @@ class UnrolledTurns:
             return False
         return (failed is not None and self._relies(failed)) or any(self._relies(one) and not check(one, frame) for one in guards)
 
-    def left(self, frame: FrameView) -> int:
+    def iterations_left(self, frame: FrameView) -> int:
         """How many turns the longest of the loops still has, as far as their iterators say."""
         return max((turns_left(item) for _, state, first in states(self.frames, frame) for item in state[first:]), default=0)
 

@@ -3,14 +3,16 @@ from __future__ import annotations
 
 import collections
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...errors import GraphBreak
+from ...guards.source import attribute_path
 from ..values.base import Value
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import ListValue, Sequence, TupleValue
+from ..values.containers.sequence import BuiltinContainer, ListValue, Sequence, TupleValue
 from ..values.objects.class_value import MISSING, ClassValue, lookup, raw_attribute
 from ..values.objects.exception import ExceptionValue
 from ..values.objects.nn_module import ModuleValue
@@ -19,6 +21,7 @@ from ..values.objects.user_object import UserObject
 if TYPE_CHECKING:
     from .trace import Trace
 
+GENERIC_NEW = typing.Generic.__dict__.get("__new__")  # in Python, and does what object.__new__ does
 DICT_BASES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 
 
@@ -37,12 +40,12 @@ def begin_construction(tx: Trace, cls: ClassValue, args: list[Value], kwargs: di
     maker = raw = lookup(cls.cls, "__new__")[1]
     if isinstance(raw, staticmethod):
         maker = raw.__func__
-    if type(maker) is types.FunctionType and not tx.is_plain_new(maker):
+    if type(maker) is types.FunctionType and maker is not GENERIC_NEW:
         source = raw_attribute(tx, cls.cls, "__new__", cls.path(tx))[1]
-        made = tx.wrap(maker, source if maker is raw else tx.attr_source(source, "__func__")).call(tx, [cls, *args], kwargs)
+        made = tx.wrap(maker, source if maker is raw else attribute_path(source, "__func__")).call(tx, [cls, *args], kwargs)
         if cls.cls not in made.python_type().__mro__:  # no __subclasscheck__ is asked
             return made, None
-    elif not isinstance(maker, types.BuiltinFunctionType) and not tx.is_plain_new(maker):
+    elif not isinstance(maker, types.BuiltinFunctionType) and maker is not GENERIC_NEW:
         raise GraphBreak("unknown-call", f"{cls.describe()}, whose __new__ is a {type(maker).__name__}")
     else:
         if lookup(cls.cls, "__init__")[1] is object.__init__ and (kwargs or (args and maker is object.__new__)):
@@ -63,7 +66,7 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
         return ExceptionValue(cls, list(args))
     if issubclass(cls, torch.nn.Module):
         return ModuleValue(cls)
-    base: Value | None = None
+    base: BuiltinContainer | None = None
     if issubclass(cls, dict):
         base = DictValue({}, cls=next(c for c in cls.__mro__ if c in DICT_BASES))
     elif issubclass(cls, list):
@@ -71,7 +74,7 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     elif c_base_with_new(cls) is tuple:
         if len(args) > 1:
             raise instantiation_break(cls)
-        base = TupleValue([item for arg in args for item in tx.unpack(arg)])
+        base = TupleValue([item for arg in args for item in arg.unpack(tx)])
     elif not lays_out_as_object(cls):
         raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
     return UserObject(cls, base=base)
@@ -122,7 +125,7 @@ def python_initializer(tx: Trace, made: Value, args: list[Value], kwargs: dict[s
         if isinstance(made, ExceptionValue) and not kwargs:
             return None
         raise GraphBreak("unknown-call", f"{cls.__qualname__}.__init__")
-    return tx.class_method(made, cls, "__init__")
+    return tx.calls.class_method(made, cls, "__init__")
 
 
 def initialize_base(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
@@ -131,6 +134,6 @@ def initialize_base(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, V
         if kwargs or len(args) > 1:
             raise instantiation_break(list)
         tx.effects.change(base)
-        base.items = [item for arg in args for item in tx.unpack(arg)]
+        base.items = [item for arg in args for item in arg.unpack(tx)]
     else:
         base.method(tx, "__init__" if base.cls is collections.defaultdict else "update", args, kwargs)

@@ -90,7 +90,7 @@ class EffectLog:
             raise stop
 
     @contextmanager
-    def unchanged(self, what: str) -> Generator[None]:
+    def forbid_changes(self, what: str) -> Generator[None]:
         """Under this the program may change nothing but what it makes and walks itself: else a break."""
         outer, self.forbidden = self.forbidden, what
         try:
@@ -148,6 +148,13 @@ class EffectLog:
         """What follows holds only if a tensor that the graph makes is true."""
         self._refuse()
         self.expected.append(Expectation(fact, place, branch))
+
+    def forget(self) -> None:
+        """Drops the program's objects."""
+        self.changed.clear()
+        self.outputs.clear()
+        self.expected.clear()
+        self.globals.clear()
 
     def next_epoch(self) -> None:
         """What has happened so far will not be taken back."""

@@ -1,4 +1,4 @@
-"""What a capture that ends at a break knows to vary, handed on to the capture of what comes behind the break."""
+"""Passes on what a capture knows to be dynamic, at a break, to the capture of the code after the break."""
 from __future__ import annotations
 
 import torch
@@ -21,7 +21,7 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
     exit_ = capture.exit
     if not isinstance(exit_, Break):
         return
-    known = capture.trace.variation.by_beginning()
+    known = capture.trace.symbols.variation.by_beginning()
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
         values = state_values(suspended.point, frame)

@@ -39,6 +39,7 @@ from .refused_writes import refuses_operation
 from .torch_log import without_torch_log
 
 if TYPE_CHECKING:
+    from ..values.context import TraceContext
     from .trace import Trace
 
 LOST_HISTORY = "has been modified inplace"  # autograd says so of one of several views that an operator gave
@@ -56,6 +57,10 @@ class GraphInput:
     source: Source
     real: torch.Tensor
     version: int
+
+    @property
+    def node(self) -> torch.fx.Node:
+        return self.value.node
 
     @property
     def mutated(self) -> bool:
@@ -82,6 +87,11 @@ class NumberInput:
     mutated: bool = False
 
     @property
+    def node(self) -> torch.fx.Node:
+        assert self.value.node is not None
+        return self.value.node
+
+    @property
     def example(self) -> Any:
         return self.value.sym
 
@@ -103,16 +113,16 @@ class GraphBuilder:
 
     # inputs
 
-    def input(self, tx: Trace, real: torch.Tensor, source: Source) -> TensorValue:
+    def input(self, tx: TraceContext, real: torch.Tensor, source: Source) -> TensorValue:
         """The value of a tensor that existed before the frame; one input a tensor, however many paths lead to it."""
         known = self._by_object.get(id(real))
         if known is not None:
             if known.source != source:
-                tx.guard(source, Kind.SAME, known.source)
+                tx.guards.add(source, Kind.SAME, known.source)
             return known
         if is_functorch_wrapped_tensor(real):  # the history that it has in its level is none that a fake could have
             raise GraphBreak("unsupported-value", f"'{source.name}', a tensor of a torch.func transform")
-        tx.guard(source, Kind.TENSOR, tensor_spec(real))
+        tx.guards.add(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
         note_history(node, fake)
@@ -143,13 +153,13 @@ class GraphBuilder:
         dims, start = self._dynamic_dims(real, source), time.perf_counter()
         try:
             if dims:
-                return self.tx.shapes.fake(self.fake_mode, real, source, dims)
+                return self.tx.symbols.shapes.fake(self.fake_mode, real, source, dims)
             try:
                 fake = self.fake_mode.from_tensor(real, static_shapes=True)
             except (AssertionError, NotImplementedError) as error:  # offsets of a nested tensor, which bear its ragged size
                 raise GraphBreak("unsupported-value", f"'{source.name}', of which torch makes no fake tensor") from error
-            if self.tx.has_shapes:
-                self.tx.shapes.found_by_a_view(fake, source)
+            if self.tx.symbols.exist:
+                self.tx.symbols.shapes.found_by_a_view(fake, source)
             return fake
         except AssertionError as error:  # what it is a view of has changed in the trace, and is not like the real one any more
             raise GraphBreak("unsupported-value", f"'{source.name}', a view of a tensor that was written before it was read") from error
@@ -172,7 +182,7 @@ class GraphBuilder:
         if options.dynamic is True or (options.dynamic is None and not options.assume_static_by_default):
             dims = range(len(sizes))
         elif options.dynamic is None and options.automatic_dynamic_shapes:
-            dims = self.tx.variation.dims(source, sizes)
+            dims = self.tx.symbols.variation.dims(source, sizes)
         wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}  # 0 and 1 are mostly meant
         for dim, mark in marks.items():
             if mark.kind == "static":
@@ -213,15 +223,15 @@ class GraphBuilder:
         node = self.graph.create_node(
             kind, target, tuple(pair[0] for pair in pairs), {name: pair[0] for name, pair in named.items()}
         )
-        node.meta["lines"] = self.tx.whole_where()
+        node.meta["lines"] = self.tx.frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
         if self.tx.random.stored is not None and may_draw(node):
             stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
             stop.place = self.tx.random.place
             raise stop
-        if self.tx.has_shapes:
-            self.tx.shapes.bind(node, result)
+        if self.tx.symbols.exist:
+            self.tx.symbols.shapes.bind(node, result)
         return self._value(node, result)
 
     def _holds_numpys(self, value: Value) -> bool:
@@ -233,7 +243,7 @@ class GraphBuilder:
 
     def _call_with_instances(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """The same with instances of tensor subclasses among the arguments."""
-        if self.tx.subclasses_off:
+        if self.tx.modes.subclasses_off:
             return call_unwrapped(self.tx, lambda tx, *args, **kwargs: self.call(kind, target, list(args), kwargs), args, kwargs)
         return dispatch_operation(self.tx, lambda *args, **kwargs: apply(kind, target, list(args), kwargs), args, kwargs)
 
@@ -260,7 +270,7 @@ class GraphBuilder:
         return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        asking, start = self.tx.shapes.asking(target) if self.tx.has_shapes else NO_SYMBOLS, time.perf_counter()
+        asking, start = self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS, time.perf_counter()
         try:
             with self.fake_mode, asking, without_torch_log():
                 if refuses_operation(target, args, kwargs) or has_mixed_dtypes(target, args, kwargs) or lacks_dimension(target, args):
@@ -268,7 +278,7 @@ class GraphBuilder:
                 try:
                     return apply(kind, target, args, kwargs)
                 except RuntimeError:
-                    if not self.tx.has_shapes:
+                    if not self.tx.symbols.exist:
                         raise
                     with enable_python_dispatcher():  # torch's C++ cannot do this with symbols, its Python can
                         return apply(kind, target, args, kwargs)
@@ -295,8 +305,8 @@ class GraphBuilder:
             node.meta["example_value"] = result
             value = TensorValue(node, result)
             self._by_fake[id(result)] = value
-            if self.tx.has_shapes:
-                self.tx.shapes.measure(value)
+            if self.tx.symbols.exist:
+                self.tx.symbols.shapes.measure(value)
             return value
         if result is None:
             return Constant(None)
@@ -306,7 +316,7 @@ class GraphBuilder:
             return Constant(result)
         if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             node.meta["example_value"] = result
-            return self.tx.shapes.number(result, node=node)
+            return self.tx.symbols.shapes.number(result, node=node)
         raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {_target_name(node.target)}")
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
@@ -329,7 +339,7 @@ class GraphBuilder:
         if isinstance(value, TensorValue):
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
-            return self.tx.shapes.node(value, self), value.sym
+            return self.tx.symbols.shapes.node(value, self), value.sym
         if isinstance(value, Sequence):
             pairs = [self.argument(item) for item in value.items]
             make = list if value.cls is list else tuple

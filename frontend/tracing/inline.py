@@ -18,8 +18,8 @@ from ..values.constant import Constant
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import TupleValue
 from ..values.functions.function import FunctionValue
+from ..values.functions.opaque_function import opaque_reason
 from ..values.iterators.generator import GeneratorValue
-from ..values.models.torch_policy import opaque_reason
 from .interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ def inline(
     if keeps_its_frame(function.code):
         raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
     if len(tx.frames) >= tx.options.inline_depth:
-        raise GraphBreak("too-deep", str(len(tx.frames)))
+        raise GraphBreak("too-deep", f" ({len(tx.frames)} calls, config.inline_depth)")
     slots = bind(tx, function, args, kwargs)
-    frame = Interpreter(tx, decode(function.code), function.globals, tx.globals_path(function.globals, function), slots)
+    frame = Interpreter(tx, decode(function.code), function.globals, tx.objects.globals_path(function.globals, function), slots)
     frame.bind_cells(function.closure)
     flags = function.code.co_flags
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
         names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
-        return GeneratorValue(frame, tx.place(), (names[0], names[1]), tx.frames[-1].resumable)
+        return GeneratorValue(frame, tx.frames.break_position(), (names[0], names[1]), tx.frames[-1].resumable)
     frame.through, frame.completion = through or (), completion
     frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
     return frame.run()
@@ -63,7 +63,7 @@ def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
     filename = function.code.co_filename
     if filename.startswith("<frozen") or (filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)):
         return False
-    return tx.keeps_globals(function.globals)
+    return tx.objects.finds_globals_again(function.globals)
 
 
 def bind(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> list[Value | None]:
@@ -112,7 +112,7 @@ def argument_error(tx: Trace, function: FunctionValue, args: list[Value], kwargs
     try:
         stub(*args, **kwargs)
     except TypeError as error:
-        return tx.throw(TypeError, *error.args)
+        return tx.exceptions.new(TypeError, *error.args)
     raise AssertionError(f"{function.name} takes these arguments")
 
 

@@ -12,10 +12,9 @@ from ..values.base import ObservedException, Value
 from ..values.constant import Constant
 from ..values.functions.function import CellValue
 from ..values.objects.exception import ExceptionValue
-from .generator_close import close_unreachable_generators, refuse_unreachable_generators
 from .opcodes import HANDLERS
 from .opcodes.generators import throw
-from .outcome import Restart, Returned, Yielded
+from .outcome import BreakReached, Restart, Returned, Yielded
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -108,17 +107,17 @@ class Interpreter:
             raise
         except ObservedException as error:
             if error.value.source is not None:  # its traceback, which somebody may keep, gets an entry of the caller
-                raise Restart(self.tx.place(), GraphBreak("exception-leaves", error.cls.__name__)) from error
+                raise Restart(self.tx.frames.break_position(), GraphBreak("exception-leaves", error.cls.__name__)) from error
             if error.place is None and self.resumable:
                 error.place = self.place
-            if self.tx.waiting and not issubclass(error.cls, StopIteration | GeneratorExit):  # its traceback keeps what the frame had
+            if self.tx.generators and not issubclass(error.cls, StopIteration | GeneratorExit):  # its traceback keeps the frame's values
                 left = [[*other.stack, *other.slots] for other in self.tx.frames if other is not self]
-                refuse_unreachable_generators(self.tx, [[error.value], *left], "by an exception")
+                self.tx.generators.require_reachable([[error.value], *left], "by an exception")
             raise
         except RecursionError:
             if not self.resumable:
                 raise
-            deep = GraphBreak("too-deep", "more than Python's stack allows,")
+            deep = GraphBreak("too-deep", " (Python's recursion limit)")
             deep.chain.append(self.where())
             deep.place = self.place
             raise deep from None
@@ -127,29 +126,35 @@ class Interpreter:
 
     def _loop(self) -> Returned | Yielded:
         instrs = self.decoded.instrs
-        tx = self.tx
+        work = self.tx.work
         if self.awaited is not None:
             self.await_result()
         while True:
             index = self.pc
             self.current = instr = instrs[index]
             if instr.starts_group:
-                if tx.waiting and self.resumable:
-                    close_unreachable_generators(tx)
-                self.group, self.place = index, tx.instructions
-                if self.place == tx.stop_at:
-                    raise tx.reached(self)
+                self.start_group(index)
             self.pc = index + 1
-            tx.count_instruction()
+            work.count()
             try:
                 outcome = HANDLERS[instr.op](self, instr)
             except ObservedException as error:
                 self.unwind(error, index)
                 continue
             if outcome is not None:
-                if tx.waiting and self.resumable and isinstance(outcome, Returned):
-                    close_unreachable_generators(tx, self, [outcome.value])
                 return outcome
+
+    def start_group(self, index: int) -> None:
+        """An instruction group starts at `index`: a break could be made here."""
+        self.group, self.place = index, self.tx.work.instructions
+        if self.place == self.tx.work.stop_at:
+            raise self.stop_here()
+
+    def stop_here(self) -> Exception:
+        """What ends the capture in this frame, where it has come to the position of the break."""
+        if not self.resumable:
+            return SkipFrame("a second capture went another way than the first")
+        return BreakReached(self.tx.frames.broken_frames())
 
     def await_result(self) -> None:
         """Finishes the call that this frame waits for."""
@@ -181,7 +186,8 @@ class Interpreter:
         if handler is None:
             raise error
         if error.value.source is None:
-            place = self.tx.raised_at.setdefault(error.value, self.tx.place() if error.place is None else error.place)
+            position = self.tx.frames.break_position() if error.place is None else error.place
+            place = self.tx.exceptions.raised_at.setdefault(error.value, position)
             if isinstance(error.value, ExceptionValue):
                 error.value.born = place
         del self.stack[handler.depth :]

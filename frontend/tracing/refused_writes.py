@@ -1,4 +1,4 @@
-"""Writes that torch refuses because of where their tensors lie in memory, which fake tensors do not notice."""
+"""Writes that torch refuses because tensors overlap in memory, which fake tensors do not notice."""
 from __future__ import annotations
 
 import operator

@@ -1,6 +1,6 @@
-"""What the frame has let go of: held before by something that was there, and held by it no longer.
+"""Objects that the traced program has dropped: an existing variable, attribute or container held them before and does not any more.
 
-Until the frame is replayed nothing of it dies; who asks whether it is gone (a weak reference) must not look at what is there now.
+They live until side effects are replayed, so a weak reference must not be asked before that whether its object is gone.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..values.containers.sequence import ListValue
 from ..values.objects.class_value import lookup
 from ..values.objects.user_object import UserObject, instance_dict
 from .effect_log import was_there
-from .generator_close import held_values
+from .suspended_generators import held_values
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -35,11 +35,11 @@ def holds_no_objects(obj: Any) -> bool:
 
 def released_objects(tx: Trace) -> Iterator[Any]:
     """The objects that variables, attributes and containers have lost. One that cannot be named is given as a new object."""
-    for given, held in zip(tx.given, tx.frames[0].slots, strict=True):
+    for given, held in zip(tx.frames.root_arguments, tx.frames[0].slots, strict=True):
         if given is not None and given is not held:
             value = tx.look(given)
             if value is not held and not value.is_constant():
-                real = tx.real(value)
+                real = tx.objects.real_object(value)
                 yield value if real is None else real
     for (_, name), (where, _) in tx.effects.globals.items():
         yield vars(where).get(name) if isinstance(where, type) else where.get(name)
@@ -53,8 +53,8 @@ def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
         slots = {name for name in value.attrs if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)}
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
     elif not isinstance(value, ListValue) or value.unread is None:  # else it was added to, not looked at
-        real = tx.real(value)
-        kept = {id(held.object if isinstance(held, Lazy) else tx.real(held)) for held in values_held_by(value)}
+        real = tx.objects.real_object(value)
+        kept = {id(held.object if isinstance(held, Lazy) else tx.objects.real_object(held)) for held in values_held_by(value)}
         yield from [object()] if real is None else (one for one in gc.get_referents(real) if id(one) not in kept)
 
 

@@ -16,13 +16,12 @@ from ..values.base import NULL, Lazy, ObservedException, Value
 from ..values.functions.function import CellValue, existing_cell
 from ..values.objects.current_exception import HandledException, LastInstruction
 from .capture import Break, BrokenFrame, Capture, Return
-from .generator_close import close_unreachable_generators, refuse_unreachable_generators
 from .interpreter import Interpreter
-from .opcodes import HANDLERS
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakReached, Restart, Returned
-from .trace import Loops, Trace
+from .trace import Trace
 from .variation import Variation
+from .work_budget import Loops
 
 
 class RootInterpreter(Interpreter):
@@ -31,65 +30,46 @@ class RootInterpreter(Interpreter):
 
     def __init__(self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None) -> None:
         function = tx.function
-        super().__init__(tx, decoded, function.__globals__, tx.globals_path(function.__globals__), slots)
+        super().__init__(tx, decoded, function.__globals__, tx.objects.globals_path(function.__globals__), slots)
         self.stop = stop
         self.resumable = True
 
     def capture(self) -> Return | Break:
         tx = self.tx
         tx.frames.append(self)
-        tx.given = list(self.slots)
+        tx.frames.root_arguments = list(self.slots)
         try:
             if self.awaited is not None:
                 self.await_result()
-            while (outcome := self._step()) is None:
-                pass
-            return outcome
+            outcome = self._loop()
+            assert isinstance(outcome, Returned)
+            if tx.generators:
+                tx.generators.require_reachable([[outcome.value]], "at the return")
+            return Return(outcome.value)
         except GraphBreak as reason:
-            return self._broken(reason)
+            return self._break_here(reason)
+        except RecursionError:
+            return self._break_here(GraphBreak("too-deep", " (Python's recursion limit)"))
         except ObservedException as error:
             place = self.place if error.place is None else error.place
-            raise Restart(tx.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error
+            raise Restart(tx.exceptions.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error
         except BreakReached as here:
             assert self.stop is not None
             return self._break(self.stop.reason, here.frames)
         finally:
             tx.frames.clear()
 
-    def _step(self) -> Return | None:
-        """One instruction."""
-        tx, index = self.tx, self.pc
-        self.current = instr = self.decoded.instrs[index]
-        if instr.starts_group:
-            if tx.waiting:
-                close_unreachable_generators(tx)
-            self._mark(index)
-        self.pc = index + 1
-        tx.count_instruction()
-        try:
-            outcome = HANDLERS[instr.op](self, instr)
-        except ObservedException as error:
-            self.unwind(error, index)
-            return None
-        except RecursionError:
-            raise GraphBreak("too-deep", "more than Python's stack allows,") from None
-        if not isinstance(outcome, Returned):
-            return None
-        if tx.waiting:
-            close_unreachable_generators(tx, self, [outcome.value])
-        return Return(outcome.value)
-
-    def _mark(self, index: int) -> None:
+    def start_group(self, index: int) -> None:
+        """Marks the state to which a break goes back."""
         tx = self.tx
-        self.group, self.place = index, tx.instructions
-        if self.place == tx.stop_at:
-            raise tx.reached(self)
+        super().start_group(index)
         tx.effects.next_epoch()
         self._mark_state = (
-            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.handled, dict(tx.waiting)
+            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.exceptions.handled,
+            tx.generators.mark(),
         )  # fmt: skip
 
-    def _broken(self, reason: GraphBreak) -> Break:
+    def _break_here(self, reason: GraphBreak) -> Break:
         """The break at the start of the current group; Restart where it has to be another one."""
         tx = self.tx
         reason.chain.append(self.where())
@@ -98,27 +78,28 @@ class RootInterpreter(Interpreter):
             raise Restart(outside, reason)
         if outside is None and reason.place is not None:
             raise Restart(reason.place, reason)
-        self.stack, self.slots, graph, modes, guards, tx.handled, tx.waiting = self._mark_state
+        self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = self._mark_state
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)
-        tx.forget_guards(guards)
-        return self._break(reason, tx.broken_frames())
+        tx.generators.rollback(generators)
+        tx.guards.truncate(guards)
+        return self._break(reason, tx.frames.broken_frames())
 
     def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> Break:
         """The break at these frames; Restart where an exception is being handled that no Python frame has raised."""
         tx = self.tx
         handled = [value.current for frame in frames for value in frame.stack if isinstance(value, HandledException)]
-        places = [tx.raised_at[error] for error in handled if error.source is None and error in tx.raised_at]
-        if places and tx.handled is not None:
+        places = [tx.exceptions.raised_at[error] for error in handled if error.source is None and error in tx.exceptions.raised_at]
+        if places and tx.exceptions.handled is not None:
             raise Restart(min(places), reason)
-        if tx.waiting:
-            refuse_unreachable_generators(tx, [self._kept(frame) for frame in frames], "at a break")
+        if tx.generators:
+            tx.generators.require_reachable([self._live_values(frame) for frame in frames], "at a graph break")
         reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
-        return Break(frames, tx.handled, reason, reason.chain[0])
+        return Break(frames, tx.exceptions.handled, reason, reason.chain[0])
 
-    def _kept(self, frame: BrokenFrame) -> list[Value | None]:
-        """What of a frame is handed on."""
+    def _live_values(self, frame: BrokenFrame) -> list[Value | None]:
+        """The values of a frame that its continuation is given."""
         live = frame.decoded.live_in[frame.index]
         return [*frame.stack, *(value for slot, value in enumerate(frame.slots) if slot in live)]
 
@@ -170,7 +151,7 @@ def capture_rest(
     for suspended in inner:
         state, path = state[used], SequenceItem(path, used)
         decoded = suspended.decoded
-        frame.awaited = Interpreter(tx, decoded, suspended.globals, tx.globals_path(suspended.globals), [None] * len(decoded.slots))
+        frame.awaited = Interpreter(tx, decoded, suspended.globals, tx.objects.globals_path(suspended.globals), [None] * len(decoded.slots))
         frame = frame.awaited
         frame.resumable = True
         frame.through, frame.completion = suspended.through, suspended.completion
@@ -222,8 +203,8 @@ def _cell(tx: Trace, real: Any, path: Source) -> Value:
 def _stack_item(tx: Trace, kind: str, value: Lazy) -> Value:
     if kind == "exc":
         exception = tx.look(value)
-        handled = HandledException(tx.handled, exception)
-        tx.handled = exception
+        handled = HandledException(tx.exceptions.handled, exception)
+        tx.exceptions.handled = exception
         return handled
     if kind == "lasti":
         return LastInstruction(value.object, value.source)

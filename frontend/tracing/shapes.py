@@ -153,7 +153,7 @@ class Shapes:
         )
         fake = mode.from_tensor(real, static_shapes=False, source=NamedSource(source.name), symbolic_context=context)
         for dim, size in enumerate(fake.shape):
-            self._found(TensorProperty(source, "size", dim), size)
+            self._note_number(TensorProperty(source, "size", dim), size)
             if dims.get(dim) is not None:
                 self._mark(size, dims[dim])
         self._found_places(fake, source)
@@ -163,13 +163,13 @@ class Shapes:
         """A tensor that was to have no symbols has those of a view of it, where that was an input before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
             for dim, size in enumerate(fake.shape):
-                self._found(TensorProperty(source, "size", dim), size)
+                self._note_number(TensorProperty(source, "size", dim), size)
             self._found_places(fake, source)
 
     def _found_places(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):
-            self._found(TensorProperty(source, "stride", dim), stride)
-        self._found(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
+            self._note_number(TensorProperty(source, "stride", dim), stride)
+        self._note_number(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
 
     def input(self, number: int | float, source: Source) -> SymbolicNumber:
         """The value of a number that the program is given."""
@@ -181,7 +181,7 @@ class Shapes:
         self.facts.append(SizeFact(source, sym))
         return value
 
-    def _found(self, source: Source, number: int | torch.SymInt) -> None:
+    def _note_number(self, source: Source, number: int | torch.SymInt) -> None:
         if isinstance(number, torch.SymInt):
             self.facts.append(SizeFact(source, number))
             expr = number.node.expr
@@ -232,7 +232,7 @@ class Shapes:
             if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol) and size.node.expr not in self.homes:
                 self.homes[size.node.expr] = SymbolicNumber(self, size, None, torch.Tensor.size, (tensor, Constant(dim)))
 
-    def decide(self, sym: Symbol) -> bool:
+    def decide(self, sym: Symbol | bool) -> bool:
         return bool(self._ask(sym, bool))
 
     def specialise(self, sym: Symbol) -> Any:
@@ -243,7 +243,7 @@ class Shapes:
         try:
             answer = function(sym)
         except GuardOnDataDependentSymNode as error:
-            raise GraphBreak("data-dependent-value", f"{sym}, which depends on the values of a tensor") from error
+            raise GraphBreak("data-dependent-value", f"a number ({sym}) that depends on a tensor's values") from error
         return answer
 
     def rely_on_sign(self, sym: Symbol) -> None:
@@ -304,7 +304,7 @@ class Shapes:
         symbols = sorted(expr.free_symbols, key=str)
         for symbol in symbols:
             if symbol not in self.homes:
-                raise GraphBreak("data-dependent-value", f"{symbol}, which depends on the values of a tensor")
+                raise GraphBreak("data-dependent-value", f"a number ({symbol}) that depends on a tensor's values")
         return symbols
 
     # guards
@@ -328,12 +328,12 @@ class Shapes:
             if mark.max is not None:
                 yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
         for symbol, line in self.positive.items():
-            if self._known(symbol) and not self._simplest(symbol).is_number:
+            if self._have_homes(symbol) and not self._simplest(symbol).is_number:
                 yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
         said = set()
         for asked, asker in zip(self.asked_for, self.asked_for.askers, strict=True):
             expr = self._simplest(asked.expr)
-            if expr in (sympy.true, True) or expr in said or not self._known(expr):
+            if expr in (sympy.true, True) or expr in said or not self._have_homes(expr):
                 continue
             said.add(expr)
             yield self._relation(expr, asker.line)
@@ -341,7 +341,7 @@ class Shapes:
     def _simplest(self, expr: Any) -> Any:
         return self.env.replace(expr)
 
-    def _known(self, expr: sympy.Basic) -> bool:
+    def _have_homes(self, expr: sympy.Basic) -> bool:
         """Whether each symbol has a place where its number is found; the others are checked by the operators themselves."""
         return all(symbol in self.homes and self.homes[symbol].source is not None for symbol in expr.free_symbols)
 
@@ -362,7 +362,7 @@ class Shapes:
             tuple(map(as_python_number, fake.shape)), tuple(map(as_python_number, fake.stride())), spec.keys,
         )  # fmt: skip
 
-    def specialised(self) -> list[SpecialisedNumber]:
+    def specialised_numbers(self) -> list[SpecialisedNumber]:
         """The numbers that were to vary and do not."""
         found = []
         for symbol, value in self.homes.items():

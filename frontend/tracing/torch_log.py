@@ -1,4 +1,4 @@
-"""torch logs each operation that fails on fake tensors, with its traceback; in a capture that is a break, which says it."""
+"""Silences torch's log of operators that fail on fake tensors: in a capture that is a graph break, which reports it."""
 from __future__ import annotations
 
 import logging

@@ -35,7 +35,7 @@ class Variation:
         known = self.numbers.get(source, number)
         return known is VARIES or type(known) is not type(number) or not (known == number or (known != known and number != number))
 
-    def met(self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]) -> None:
+    def note_capture(self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]) -> None:
         """Remembers what an entry was made for."""
         for source, new in sizes.items():
             varied = self.dims(source, new)

@@ -4,6 +4,7 @@ A value knows a TraceContext (see context.py), never the interpreter. The answer
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,12 @@ class Value:
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
 
+    @property
+    def known_source(self) -> Source:
+        """The source of a value that stands for an object which existed before the frame."""
+        assert self.source is not None
+        return self.source
+
     def python_type(self) -> type:
         """type(object)."""
         raise NotImplementedError(type(self).__name__)
@@ -43,6 +50,10 @@ class Value:
     def is_constant(self) -> bool:
         """Whether `constant()` has an answer."""
         return False
+
+    def is_none(self) -> bool:
+        """Whether it is None; the type answers that, so no number is specialised for it."""
+        return self.python_type() is type(None)
 
     def constant(self) -> Any:
         """The object itself, of a value that is one literal; raises GraphBreak for others."""
@@ -102,8 +113,26 @@ class Value:
         """next(object) as it stands: one that is exhausted raises StopIteration, which may bring something."""
         item = self.next(tx)
         if item is None:
-            raise tx.throw(StopIteration)
+            raise tx.exceptions.new(StopIteration)
         return item
+
+    def unpack(self, tx: TraceContext) -> list[Value]:
+        """All items, as a loop gives them."""
+        return take(tx, self.iterator(tx))
+
+    def list_items(self, tx: TraceContext) -> list[Value]:
+        """The items of list(object): as unpack, but an object of a class in Python is asked for its length first."""
+        return self.unpack(tx)
+
+    def ask_length(self, tx: TraceContext) -> None:
+        """Calls __len__ or __length_hint__ as Python does before it makes a list of the items, for its side effects."""
+
+    def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        """The (key, value) pairs that dict(object) takes."""
+        pairs = [pair.unpack(tx) for pair in self.unpack(tx)]
+        if any(len(pair) != 2 for pair in pairs):
+            raise GraphBreak("exception-leaves", "ValueError of a dictionary's update, half-way")
+        return [(key, value) for key, value in pairs]
 
     def length(self, tx: TraceContext) -> Value:
         raise self.unsupported("len()")
@@ -125,7 +154,7 @@ class Value:
         if self is other:
             return True
         if self.is_constant() and other.is_constant():
-            return self.constant() is other.constant()
+            return self.python_type() is other.python_type() and self.constant() is other.constant()
         return False
 
 
@@ -137,6 +166,15 @@ def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
         if issubclass(error.cls, StopIteration):
             return None
         raise
+
+
+def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
+    """All that an iterator still gives, or the first of it."""
+    items: list[Value] = []
+    while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
+        items.append(tx.look(item))
+        tx.work.count()  # some have no end
+    return items
 
 
 def check_result_type(result: Value, cls: type, name: str) -> Value:

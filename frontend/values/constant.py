@@ -56,7 +56,7 @@ class Constant(Value):
         try:
             value = getattr(self.object, name)
         except AttributeError as error:
-            raise tx.throw(AttributeError, *error.args) from None
+            raise tx.exceptions.new(AttributeError, *error.args) from None
         if callable(value) and not isinstance(value, type):
             return ConstantMethod(self, name)
         return tx.wrap(value, None)
@@ -70,7 +70,7 @@ class Constant(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if callable(self.object):
             return super().call(tx, args, kwargs)
-        raise tx.throw(TypeError, f"'{type(self.object).__name__}' object is not callable")
+        raise tx.exceptions.new(TypeError, f"'{type(self.object).__name__}' object is not callable")
 
     def iterator(self, tx: TraceContext) -> Value:
         return tx.wrap(list(self.object), None).iterator(tx) if isinstance(self.object, str | bytes) else super().iterator(tx)
@@ -120,5 +120,5 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
     except ObservedException:
         raise
     except Exception as error:
-        raise tx.throw(type(error), *error.args) from None
+        raise tx.exceptions.new(type(error), *error.args) from None
     return tx.wrap(result, None)

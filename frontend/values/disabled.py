@@ -20,6 +20,7 @@ def leave_alone(function: Any) -> types.FunctionType:
     def left_alone(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
+    assert isinstance(left_alone, types.FunctionType)
     return left_alone
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
-from .base import ObservedException, Value
+from .base import Value
 from .constant import Constant, fold
 from .containers import dict_union as merging  # noqa: F401 - methods by which operators go
 from .containers.deque import DequeValue, add_items, multiply_deque
 from .containers.mapping import DictValue, ViewValue
 from .containers.mapping_proxy import unwrap_proxy
-from .containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, list_extend, one_of
+from .containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, TupleValue, list_extend, one_of
 from .containers.set import SetValue
 from .containers.set_algebra import SET_OPERATORS, SET_UPDATES, kept_members
+from .deferred_literal import concatenate_texts, format_template
 from .functions.function import BuiltinValue, MethodValue
 from .objects.class_value import lookup
 from .objects.user_object import UserObject
@@ -78,6 +79,10 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         number = calculate(tx, function, left, right, written=written)
         if number is not None:
             return number
+    if left.python_type() is str and left.is_constant():
+        text = operate_on_text(tx, plain_op, left, right)
+        if text is not None:
+            return text
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
         if not isinstance(other, UserObject):
@@ -87,7 +92,7 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         left, right = unwrap_proxy(left), unwrap_proxy(right)
     if isinstance(left, UserObject | DictValue) or isinstance(right, UserObject | DictValue):
         if left_to_torch(left, f"__{name}__") and left_to_torch(right, f"__r{name}__"):
-            if tx.subclasses_off:
+            if tx.modes.subclasses_off:
                 return call_unwrapped(tx, lambda tx, a, b: binary(tx, op, a, b), [left, right], {})
             return dispatch_operation(tx, written, [left, right], {})
         result = by_methods(tx, name, in_place, left, right)
@@ -100,6 +105,15 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if left.is_constant() and right.is_constant():
         return fold(tx, written, [left, right], {})
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
+
+
+def operate_on_text(tx: TraceContext, op: str, left: Value, right: Value) -> Value | None:
+    """left % right and left + right of texts that hold numbers which vary; None for others, which are computed now."""
+    if op == "+":
+        return concatenate_texts(left, right)
+    if op != "%" or not isinstance(left, Constant):
+        return None
+    return format_template(left.object, right.all(tx) if isinstance(right, TupleValue) else [right])
 
 
 def ask_in_python(op: str, left: Value, right: Value) -> None:
@@ -154,10 +168,10 @@ def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Valu
         if not (answer.is_constant() and answer.constant() is NotImplemented):
             return answer
     if sign in ("==", "!="):
-        return Constant(tx.same(left, right) == (sign == "=="))
+        return Constant(tx.objects.same(left, right) == (sign == "=="))
     if compared:
-        raise tx.throw(TypeError, f"'{sign}' not supported between instances of '{mine}' and '{other}'")
-    raise tx.throw(TypeError, f"unsupported operand type(s) for {'** or pow()' if sign == '**' else sign}: '{mine}' and '{other}'")
+        raise tx.exceptions.new(TypeError, f"'{sign}' not supported between instances of '{mine}' and '{other}'")
+    raise tx.exceptions.new(TypeError, f"unsupported operand type(s) for {'** or pow()' if sign == '**' else sign}: '{mine}' and '{other}'")
 
 
 def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
@@ -245,7 +259,7 @@ def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: Set
     try:
         made = function(*sides)
     except TypeError as error:
-        raise tx.throw(TypeError, *error.args) from None
+        raise tx.exceptions.new(TypeError, *error.args) from None
     return SetValue(kept_members(made, members), None, set, made)
 
 
@@ -256,7 +270,7 @@ def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
     """The items of a sequence, so many times."""
     number = times.constant()
     if not hasattr(type(number), "__index__"):
-        raise tx.throw(TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'")
+        raise tx.exceptions.new(TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'")
     if len(of.items) * operator.index(number) > LONGEST_REPETITION:
         raise GraphBreak("unsupported-operator", f"{of.describe()} * {number}, which is very long,")
     return of.items * operator.index(number)
@@ -265,31 +279,8 @@ def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
 @functools.cache
 def sum_class(left: type, right: type) -> type:
     """type(left() + right()) of tuples: torch.Size keeps its class or not, by torch's version."""
-    made = [cls() if cls in (tuple, torch.Size) else () for cls in (left, right)]
+    made: list[tuple[Any, ...]] = [cls() if cls in (tuple, torch.Size) else () for cls in (left, right)]
     return type(made[0] + made[1])
-
-
-MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
-
-
-def ask_length(tx: TraceContext, obj: Value) -> None:
-    """Asks an object how long it is, as Python does before it makes a list of what it gives: only what that does counts."""
-    for name in ("__len__", "__length_hint__"):
-        by_program = type(obj) is UserObject and not isinstance(lookup(obj.cls, name)[1], MADE_IN_C)
-        found = obj.special(tx, name) if by_program and isinstance(obj, UserObject) else None
-        if found is None:
-            continue
-        try:
-            answer = found.call(tx, [], {})
-        except ObservedException as error:
-            if error.cls is not TypeError:
-                raise
-            continue
-        known = answer.is_constant() and (answer.constant() is NotImplemented or type(answer.constant()) is int)
-        if not known or (type(answer.constant()) is int and answer.constant() < 0):
-            raise GraphBreak("exception-leaves", f"the error of {name}() of {obj.describe()}")
-        if answer.constant() is not NotImplemented:
-            return
 
 
 def unary(tx: TraceContext, op: str, value: Value) -> Value:
@@ -302,7 +293,7 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
         return tx.graph.call("call_function", function, [value], {})
     if isinstance(value, UserObject):
         if left_to_torch(value, name):
-            if tx.subclasses_off:
+            if tx.modes.subclasses_off:
                 return call_unwrapped(tx, lambda tx, a: unary(tx, op, a), [value], {})
             return dispatch_operation(tx, function, [value], {})
         found = value.special(tx, name)
@@ -329,7 +320,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     ask_in_python(op, left, right)
     if isinstance(left, UserObject) or isinstance(right, UserObject):
         if left_to_torch(left, name) and left_to_torch(right, reflected):
-            if tx.subclasses_off:
+            if tx.modes.subclasses_off:
                 return call_unwrapped(tx, lambda tx, a, b: compare(tx, op, a, b), [left, right], {})
             return dispatch_operation(tx, function, [left, right], {})
         return compare_objects(tx, op, left, right, name, reflected)
@@ -355,7 +346,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         return Constant(same == (op == "=="))
     if op in ("==", "!="):
         if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
-            return Constant((left.name == right.name and tx.same(left.receiver, right.receiver)) == (op == "=="))
+            return Constant((left.name == right.name and tx.objects.same(left.receiver, right.receiver)) == (op == "=="))
         if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
             return Constant((left.key(tx) == right.key(tx)) == (op == "=="))
         if isinstance(left, WeakReference) and isinstance(right, WeakReference):
@@ -363,16 +354,16 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             if not any(end.python_type() is type(None) for end in ends):
                 return compare(tx, op, *ends)
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
-            same = tx.same(left.receiver, right.receiver) and tx.same(left.function, right.function)
+            same = tx.objects.same(left.receiver, right.receiver) and tx.objects.same(left.function, right.function)
             return Constant(same == (op == "=="))
-        return Constant(tx.same(left, right) == (op == "=="))
+        return Constant(tx.objects.same(left, right) == (op == "=="))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
 
 
 def _comparison(op: str) -> None:
     @method(list, COMPARE[op][1])
     @method(tuple, COMPARE[op][1])
-    def compared(tx: TraceContext, self: Sequence, other: Value) -> Value:
+    def compare_base(tx: TraceContext, self: Sequence, other: Value) -> Value:
         """Past what a subclass has under the name."""
         inner = other.base if isinstance(other, UserObject) and other.base is not None else other
         return compare_sequences(tx, op, self, inner) if isinstance(inner, type(self)) else Constant(NotImplemented)
@@ -413,7 +404,7 @@ def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     """`==` and `!=` of what has no comparison of its own."""
     if op not in ("==", "!="):
         raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
-    return Constant(tx.same(left, right) == (op == "=="))
+    return Constant(tx.objects.same(left, right) == (op == "=="))
 
 
 def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
@@ -421,7 +412,7 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
     for receiver, asked, argument in attempts if is_first(left, right) else attempts[::-1]:
         found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
         if is_objects_own(found):
-            if op == "!=":
+            if op == "!=" and isinstance(receiver, UserObject):
                 equals = receiver.special(tx, "__eq__")
                 if equals is not None and not is_objects_own(equals):
                     answer = equals.call(tx, [argument], {})
@@ -433,8 +424,8 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
     if op in ("==", "!="):
-        return Constant(tx.same(left, right) == (op == "=="))
-    raise tx.throw(
+        return Constant(tx.objects.same(left, right) == (op == "=="))
+    raise tx.exceptions.new(
         TypeError,
         f"'{op}' not supported between instances of '{left.python_type().__name__}' and '{right.python_type().__name__}'",
     )
@@ -450,12 +441,12 @@ def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence
     if type(left) is not type(right):
         if op in ("==", "!="):
             return Constant(op == "!=")
-        raise tx.throw(
+        raise tx.exceptions.new(
             TypeError, f"'{op}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'"
         )
     if op in ("==", "!=") and len(left.items) != len(right.items):
         return Constant(op == "!=")
-    for index, (a, b) in enumerate(zip(left.walked(tx), right.walked(tx), strict=False)):
+    for index, (a, b) in enumerate(zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)):
         if not equal(tx, a, b):
             if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
                 break
@@ -466,12 +457,13 @@ def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence
 def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> bool:
     if set(left.whole(tx)) != set(right.whole(tx)):
         return False
-    return all(equal(tx, value, right.get(tx, key)) for key, value in left.pairs(tx))
+    others = ((value, right.get(tx, key)) for key, value in left.pairs(tx))
+    return all(other is not None and equal(tx, value, other) for value, other in others)
 
 
 def equal(tx: TraceContext, left: Value, right: Value) -> bool:
     """`left is right or left == right`, as containers compare their items."""
-    return tx.same(left, right) or compare(tx, "==", left, right).truth(tx)
+    return tx.objects.same(left, right) or compare(tx, "==", left, right).truth(tx)
 
 
 def contains(tx: TraceContext, item: Value, container: Value) -> bool:

@@ -1,4 +1,4 @@
-"""What a program tells the outside world through warnings and loggers: calls that are made again, in order, behind the graph.
+"""Output through warnings and loggers: the calls are recorded and made in order after the graph has run.
 
 They are kept where nobody can tell that they come later: what shows them is the standard library's own code, or a stream in C.
 """

@@ -1,4 +1,4 @@
-"""What user code may say to a capture that reads it, and what it means outside of one. The api hands these out."""
+"""Functions by which user code talks to a capture (graph_break, is_compiling), and what they do outside one. The api exports them."""
 from __future__ import annotations
 
 

@@ -27,15 +27,15 @@ from .containers.mapping import MOST_COMPARED, DictValue, ViewValue
 from .containers.mapping_proxy import MappingProxyValue
 from .containers.object_key import guard_hashes, is_compared
 from .containers.range import RangeValue
-from .containers.sequence import ListValue, SliceValue, TupleValue
+from .containers.sequence import BuiltinContainer, ListValue, SliceValue, TupleValue
 from .containers.set import SetValue
 from .functions.attribute_getter import GetterValue
 from .functions.cached_function import CachedFunction
 from .functions.function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
+from .functions.opaque_function import unwrap_wrappers
 from .functions.scripted import ScriptedFunction
 from .iterators import existing_iterator  # noqa: F401 - it registers
 from .iterators.iterator import ListedIterator
-from .models import torch_policy
 from .modes.mode_manager import ManagerMethod, ModeManager
 from .numpy.numpy_number import NumpyFunction, is_function, is_numpys
 from .objects.class_value import ClassValue, lookup, note_path
@@ -58,7 +58,7 @@ FORMS = (
     typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.Optional, typing.TypeVar("T"),  # noqa: UP006, UP007
     collections.abc.Callable[[int], int],
 )  # fmt: skip
-TYPING_FORMS = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
+TYPING_FORMS: tuple[type, ...] = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
 LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
 Rule = Callable[["TraceContext", Any, "Source | None"], Value]
@@ -83,34 +83,34 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 @wraps(*(set(LITERAL_TYPES) - {int, float}))
 def wrap_literal(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    tx.guard(source, Kind.EQUALS, obj)
+    tx.guards.add(source, Kind.EQUALS, obj)
     return Constant(obj, source)
 
 
 @wraps(int, float)
 def wrap_number(tx: TraceContext, obj: int | float, source: Source | None) -> Value:
-    if source is not None and tx.is_symbolic(source, obj):
-        tx.guard(source, Kind.TYPE, type(obj))
-        return tx.number_input(obj, source)
+    if source is not None and tx.symbols.is_symbolic(source, obj):
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        return tx.symbols.input(obj, source)
     return wrap_literal(tx, obj, source)
 
 
 @wraps(torch.SymInt, torch.SymFloat, torch.SymBool)
 def wrap_symbol(tx: TraceContext, obj: Symbol, source: Source | None) -> Value:
-    return tx.shapes.number(obj)
+    return tx.symbols.shapes.number(obj)
 
 
 def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if "_name_" not in object.__getattribute__(obj, "__dict__"):
         raise GraphBreak("unsupported-value", f"a member of {type(obj).__qualname__}, which is being made")
-    tx.guard(source, Kind.IS, obj)
+    tx.guards.add(source, Kind.IS, obj)
     return EnumMember(obj, source)
 
 
 def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
     if type(obj).__hash__ is None:
         raise GraphBreak("unsupported-value", f"class {obj.__qualname__}, which has no hash")
-    tx.guard(source, Kind.IS, obj)
+    tx.guards.add(source, Kind.IS, obj)
     note_path(tx, obj, source)
     return ClassValue(obj, source)
 
@@ -122,7 +122,7 @@ MODULE_DICT = vars(types.ModuleType)["__dict__"]
 def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source | None) -> Value:
     if type(type(obj).__getattribute__) is types.FunctionType or lookup(type(obj), "__dict__")[1] is not MODULE_DICT:
         raise GraphBreak("unsupported-value", "a module with a __getattribute__ or __dict__ of its own")
-    tx.guard(source, Kind.IS, obj)
+    tx.guards.add(source, Kind.IS, obj)
     return PythonModule(obj, source)
 
 
@@ -130,12 +130,12 @@ def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source |
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
     if source is not None:
         # Where no name stands for it, it may be made anew by each call of its maker: its code and what it closes over count.
-        tx.guard(source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType))
-        tx.guard(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
-    inner = torch_policy.unwrap_wrappers(obj)
+        tx.guards.add(source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType))
+        tx.guards.add(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
+    inner = unwrap_wrappers(obj)
     if inner is not obj:
         return tx.wrap(inner, None)
-    known = tx.known(obj)
+    known = tx.objects.find(obj)
     if isinstance(known, FunctionValue):
         met_again(tx, known, source)
         return known
@@ -149,7 +149,7 @@ def _is_definition(source: Source) -> bool:
 
 @wraps(types.MethodType)
 def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
-    tx.guard(source, Kind.TYPE, types.MethodType)
+    tx.guards.add(source, Kind.TYPE, types.MethodType)
     receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
     if isinstance(receiver, ModeManager) and obj.__func__.__name__ in ("__enter__", "__exit__", "clone"):
         return ManagerMethod(receiver, obj.__func__.__name__)
@@ -163,27 +163,27 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if isinstance(obj, functools._lru_cache_wrapper) and isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
-        tx.guard(source, Kind.IS, obj)
+        tx.guards.add(source, Kind.IS, obj)
         inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
         made = CachedFunction(obj, inner, source)
-        return made if source is None else tx.remember(obj, made)
+        return made if source is None else tx.objects.remember(obj, made)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
         if isinstance(receiver, type) and (unbound := modelled_class_method(receiver, obj)) is not None:
-            tx.guard(source, Kind.TYPE, type(obj))
-            tx.guard(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
             return MethodValue(tx.wrap(receiver, AttrSource(source, "__self__")), BuiltinValue(unbound), source)
         bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
         if bound and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
-            tx.guard(source, Kind.TYPE, type(obj))
-            tx.guard(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
-            return tx.bound(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+            return tx.make.bound_method(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
         if isinstance(obj, types.MethodWrapperType):  # made anew whenever it is asked for
-            tx.guard(source, Kind.TYPE, type(obj))
-            tx.guard(AttrSource(source, "__self__"), Kind.IS, receiver)
-            tx.guard(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__self__"), Kind.IS, receiver)
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
         else:
-            tx.guard(source, Kind.IS, obj)
+            tx.guards.add(source, Kind.IS, obj)
     return BuiltinValue(obj, source)
 
 
@@ -196,13 +196,13 @@ def modelled_class_method(cls: type, bound: Any) -> Any:
 
 @wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
 def wrap_type_form(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    tx.guard(source, Kind.IS, obj)
+    tx.guards.add(source, Kind.IS, obj)
     return FrozenObject(obj)
 
 
 @wraps(operator.itemgetter, operator.attrgetter, operator.methodcaller)
 def wrap_getter(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    tx.guard(source, Kind.IS, obj)
+    tx.guards.add(source, Kind.IS, obj)
     cls, arguments = obj.__reduce__()
     named: dict[str, Any] = {}
     if isinstance(cls, functools.partial):
@@ -219,11 +219,11 @@ def wrap_cell(tx: TraceContext, obj: types.CellType, source: Source | None) -> V
 def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a functools.partial that no path leads to")
-    tx.guard(source, Kind.TYPE, functools.partial)
+    tx.guards.add(source, Kind.TYPE, functools.partial)
     args = AttrSource(source, "args")
-    tx.guard(args, Kind.LENGTH, len(obj.args))
+    tx.guards.add(args, Kind.LENGTH, len(obj.args))
     keywords = AttrSource(source, "keywords")
-    tx.guard(keywords, Kind.KEYS, tuple(obj.keywords))
+    tx.guards.add(keywords, Kind.KEYS, tuple(obj.keywords))
     return PartialValue(
         tx.wrap(obj.func, AttrSource(source, "func")),
         [Lazy(arg, SequenceItem(args, i)) for i, arg in enumerate(obj.args)],
@@ -240,15 +240,15 @@ def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
         return [tx.wrap(item, None) for item in obj]
     if len(obj) > LARGEST:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
-    tx.guard(source, Kind.TYPE, type(obj))
-    tx.guard(source, Kind.LENGTH, len(obj))
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.LENGTH, len(obj))
     return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
 
 
 @wraps(tuple, torch.Size)
 def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
     if source is not None and _literal(obj):
-        tx.guard(source, Kind.EQUALS, obj)
+        tx.guards.add(source, Kind.EQUALS, obj)
         return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj), obj)
     return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
@@ -261,7 +261,7 @@ def _literal(obj: Any) -> bool:
 def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
     if source is None:
         return ListValue(_items(tx, obj, None))
-    tx.guard(source, Kind.TYPE, list)
+    tx.guards.add(source, Kind.TYPE, list)
     value = ListValue([], source)
 
     def read() -> list[Value]:
@@ -269,7 +269,7 @@ def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
         return _items(tx, obj, source)
 
     value.unread = read
-    return tx.remember(obj, value)
+    return tx.objects.remember(obj, value)
 
 
 @wraps(collections.deque)
@@ -278,11 +278,11 @@ def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) 
         raise GraphBreak("unsupported-value", "a deque that no path leads to")
     if len(obj) > LARGEST_DEQUE:
         raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
-    tx.guard(source, Kind.TYPE, collections.deque)
-    tx.guard(source, Kind.LENGTH, len(obj))
-    tx.guard(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
+    tx.guards.add(source, Kind.TYPE, collections.deque)
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    tx.guards.add(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
     items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
-    return tx.remember(obj, DequeValue(items, obj.maxlen, source))
+    return tx.objects.remember(obj, DequeValue(items, obj.maxlen, source))
 
 
 def _factory(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
@@ -302,17 +302,17 @@ def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
     if source is None:
         entries = {(k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()}
         return DictValue(entries, cls=type(obj), default_factory=factory)
-    tx.guard(source, Kind.TYPE, type(obj))
-    return tx.remember(obj, DictValue(None, source, obj, type(obj), factory))
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, DictValue(None, source, obj, type(obj), factory))
 
 
 def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
-    path = tx.globals_path(obj)
+    path = tx.objects.globals_path(obj)
     if path is None:
         raise GraphBreak("unsupported-value", "global variables that no path leads to")
     if source != path:
-        tx.guard(source, Kind.SAME, path)
-    return tx.remember(obj, GlobalsDict(obj, path))
+        tx.guards.add(source, Kind.SAME, path)
+    return tx.objects.remember(obj, GlobalsDict(obj, path))
 
 
 @wraps(types.MappingProxyType)
@@ -320,11 +320,11 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     behind = mapping_behind(obj)
     if not isinstance(behind, dict) or "__doc__" in behind:  # a class has its namespace watched, not what shows it
         raise GraphBreak("unsupported-value", "a mappingproxy of a class")
-    tx.guard(source, Kind.TYPE, types.MappingProxyType)
-    inner = tx.wrap_held(behind, source and ProxiedMapping(source))
+    tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
+    inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))
     if not isinstance(inner, DictValue):
         raise GraphBreak("unsupported-value", f"a mappingproxy of {inner.describe()}")
-    return tx.remember(obj, MappingProxyValue(inner, source))
+    return tx.objects.remember(obj, MappingProxyValue(inner, source))
 
 
 NAMED = (type, enum.Enum, types.FunctionType)  # objects that stay what they are, and are their own keys
@@ -337,20 +337,20 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
     if not all(_literal(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
-        tx.guard(source, Kind.TYPE, type(obj))
-        tx.guard(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        tx.guards.add(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
     members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
-    return tx.remember(obj, value) if source is not None and type(obj) is set else value
+    return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
 
 
 def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
     """A set of objects that are compared in Python, and of literals."""
     if not all(_literal(item) or isinstance(item, NAMED) or is_compared(item) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
-    tx.guard(source, Kind.TYPE, type(obj))
-    tx.guard(source, Kind.LENGTH, len(obj))
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.LENGTH, len(obj))
     values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
     keys = [value.key(tx) for value in values]
     guard_hashes(tx, source, obj, keys)
@@ -359,7 +359,7 @@ def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Valu
     members = dict(zip(keys, values, strict=True))
     made = SetValue(members, source, type(obj), type(obj)(keys))
     made.before = dict(members)
-    return tx.remember(obj, made) if type(obj) is set else made
+    return tx.objects.remember(obj, made) if type(obj) is set else made
 
 
 def _equals(expected: frozenset) -> Callable[[Any], bool]:
@@ -370,14 +370,14 @@ def _equals(expected: frozenset) -> Callable[[Any], bool]:
 def wrap_super(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None or super.__getattribute__(obj, "__self__") is None:
         raise GraphBreak("unsupported-value", "a super object that is bound to nothing")
-    tx.guard(source, Kind.TYPE, super)
-    tx.guard(AttrSource(source, "__thisclass__"), Kind.IS, obj.__thisclass__)
+    tx.guards.add(source, Kind.TYPE, super)
+    tx.guards.add(AttrSource(source, "__thisclass__"), Kind.IS, obj.__thisclass__)
     return SuperValue(obj.__thisclass__, tx.wrap(obj.__self__, AttrSource(source, "__self__")), source)
 
 
 @wraps(slice)
 def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
-    tx.guard(source, Kind.TYPE, slice)
+    tx.guards.add(source, Kind.TYPE, slice)
     return SliceValue([tx.wrap(getattr(obj, n), source and AttrSource(source, n)) for n in ("start", "stop", "step")], source)
 
 
@@ -390,28 +390,31 @@ def wrap_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 def wrap_reference(tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
-    tx.guard(source, Kind.TYPE, weakref.ReferenceType)
-    return tx.remember(obj, WeakReference(obj, source))
+    tx.guards.add(source, Kind.TYPE, weakref.ReferenceType)
+    return tx.objects.remember(obj, WeakReference(obj, source))
 
 
 @wraps(range)
 def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
-    tx.guard(source, Kind.TYPE, range)
+    tx.guards.add(source, Kind.TYPE, range)
     for part in ("start", "stop", "step"):
-        tx.guard(source and AttrSource(source, part), Kind.EQUALS, getattr(obj, part))
+        tx.guards.add(source and AttrSource(source, part), Kind.EQUALS, getattr(obj, part))
     return RangeValue(obj, source)
 
 
-VIEWS = {type(getattr(cls(), what)()): what for cls in (dict, collections.OrderedDict) for what in ("keys", "values", "items")}
+VIEWS: dict[type, str] = {
+    type(getattr(cls(), what)()): what for cls in (dict, collections.OrderedDict) for what in ("keys", "values", "items")
+}
 
 
 @wraps(*VIEWS)
 def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListValue([tx.wrap(item, None) for item in obj])
-    tx.guard(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.TYPE, type(obj))
     shown = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
-    return tx.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
+    assert isinstance(shown, MappingProxyValue)
+    return tx.objects.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
 
 
 # objects
@@ -429,15 +432,15 @@ def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> V
 def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
-    tx.guard(source, Kind.TYPE, type(obj))
-    return tx.remember(obj, ModuleValue(type(obj), obj, source))
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ModuleValue(type(obj), obj, source))
 
 
 def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
-    tx.guard(source, Kind.TYPE, type(obj))
-    return tx.remember(obj, ExceptionValue(type(obj), [], obj, source))
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ExceptionValue(type(obj), [], obj, source))
 
 
 def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
@@ -446,12 +449,12 @@ def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Val
 
 def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if is_function(obj):
-        tx.guard(source, Kind.IS, obj)
+        tx.guards.add(source, Kind.IS, obj)
         return NumpyFunction(obj, source)
     number = obj.item()
-    if source is not None and isinstance(number, int | float) and tx.is_symbolic(source, number):
+    if source is not None and isinstance(number, int | float) and tx.symbols.is_symbolic(source, number):
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
-    tx.guard(source, Kind.EQUALS, obj)
+    tx.guards.add(source, Kind.EQUALS, obj)
     return Constant(obj, source)
 
 
@@ -459,8 +462,8 @@ def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 def wrap_scripted(tx: TraceContext, obj: torch.jit.ScriptFunction, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
-    tx.guard(source, Kind.IS, obj)
-    return tx.remember(obj, ScriptedFunction(type(obj), obj, source))
+    tx.guards.add(source, Kind.IS, obj)
+    return tx.objects.remember(obj, ScriptedFunction(type(obj), obj, source))
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
@@ -468,8 +471,8 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         return wrap_numpys(tx, obj, source)
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
-    tx.guard(source, Kind.TYPE, type(obj))
-    base: Value | None = None
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    base: BuiltinContainer | None = None
     cls = type(obj)  # what an object says of itself may be another's class
     if type(cls).__hash__ is None:
         raise GraphBreak("unsupported-value", f"a {cls.__name__}, whose class has no hash")
@@ -481,7 +484,7 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         base = TupleValue(_items(tx, obj, source), source)
     elif issubclass(cls, (int, float, complex, str, bytes, bytearray, set, frozenset, super)):
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)")
-    return tx.remember(obj, UserObject(type(obj), obj, source, base))
+    return tx.objects.remember(obj, UserObject(type(obj), obj, source, base))
 
 
 def _builtin_base(cls: type) -> type:

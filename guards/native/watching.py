@@ -1,4 +1,4 @@
-"""How changes are noticed: of dictionaries by CPython's watchers or, on 3.11, by version tags; and where both are blind.
+"""Detects changes of dictionaries: by CPython's watchers or, on 3.11, by version tags; and knows where both miss changes.
 
 Some builds (3.13.0) store attributes of an object into its dictionary unseen: tried out once, when this is imported;
 there the steps that look at objects' own attributes run at every call. Of objects given another dictionary or class, and of

@@ -1,5 +1,5 @@
-"""Batch norms with fixed statistics become part of the weights of the convolution or product before them. In a functional ATen graph;
-the new weights are computed in the graph, from parameters alone, for `constants` to take out."""
+"""Folds batch norms with fixed statistics into the weights of the convolution or linear layer before them, in a functional ATen graph.
+The graph computes the new weights from parameters alone; `constants` moves that computation out of the call."""
 from __future__ import annotations
 
 import operator
@@ -41,7 +41,7 @@ class Folding:
     def __init__(self, graph: torch.fx.Graph, norm: torch.fx.Node, source: torch.fx.Node, parameters: Set[torch.fx.Node]) -> None:
         self.graph, self.norm, self.source, self.parameters = graph, norm, source, parameters
 
-    def fixed(self, *nodes: Any) -> bool:
+    def are_parameters(self, *nodes: Any) -> bool:
         """Whether all of these, and the batch norm's own, are parameters or nothing."""
         return all(node is None or node in self.parameters for node in (*nodes, *self.norm.args[1:5]))
 
@@ -69,7 +69,7 @@ class Folding:
         narrow = node.meta["val"].dtype in (torch.float16, torch.bfloat16)
         return self.call(aten._to_copy.default, node, dtype=torch.float32) if narrow else node
 
-    def scaled(self, weight: Any, scale: torch.fx.Node) -> torch.fx.Node:
+    def scale_weight(self, weight: Any, scale: torch.fx.Node) -> torch.fx.Node:
         """A weight, its first dimension multiplied."""
         fake = weight.meta["val"]
         column = self.call(aten.view.default, scale, [-1, *[1] * (fake.dim() - 1)])
@@ -82,12 +82,12 @@ class Folding:
 def convolution(folding: Folding) -> torch.fx.Node | None:
     source = folding.source
     _, weight, bias, _, _, _, transposed, _, _ = source.args
-    if transposed or not folding.fixed(weight, bias):
+    if transposed or not folding.are_parameters(weight, bias):
         return None
     fake = source.meta["val"]
     with folding.graph.inserting_before(source):
         scale = folding.scale()
-        source.update_arg(1, folding.scaled(weight, scale))
+        source.update_arg(1, folding.scale_weight(weight, scale))
         new_bias = folding.narrow(folding.shift(bias, scale), fake.dtype)
     if fake.device.type not in APART:
         source.update_arg(2, new_bias)
@@ -108,12 +108,12 @@ def product(folding: Folding) -> torch.fx.Node | None:
     turned: Any
     bias, rows, turned = source.args if source.target is aten.addmm.default else (None, *source.args)
     plain = not source.kwargs and isinstance(turned, torch.fx.Node) and turned.target in (aten.t.default, aten.permute.default)
-    if not plain or not folding.fixed(turned.args[0], bias) or (bias is not None and bias.meta["val"].dim() != 1):
+    if not plain or not folding.are_parameters(turned.args[0], bias) or (bias is not None and bias.meta["val"].dim() != 1):
         return None
     dtype = source.meta["val"].dtype
     with folding.graph.inserting_before(source):
         scale = folding.scale()
-        weight = folding.call(aten.permute.default, folding.scaled(turned.args[0], scale), [1, 0])
+        weight = folding.call(aten.permute.default, folding.scale_weight(turned.args[0], scale), [1, 0])
         new_bias = folding.narrow(folding.shift(bias, scale), dtype)
         source.target, source.args = aten.addmm.default, (new_bias, rows, weight)
     return source

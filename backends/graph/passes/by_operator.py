@@ -1,4 +1,4 @@
-"""A captured graph to functional ATen operators, where each different operator is traced once.
+"""Translates a captured graph to functional ATen operators, tracing each different operator once.
 
 An operator is known by its function, its arguments, and the sizes, strides and types of its tensors. All different ones are traced
 in one run, on tensors of their own; the graph is then put together from copies of what they became. Sizes must be numbers, and
@@ -212,9 +212,9 @@ class Assembled:
             inputs = [copies[other] for other in old.all_input_nodes]
             same = old, *inputs
             if draws(old) or any(own in apart for own in mine):
-                new = self.added(old, inputs, memory)
+                new = self.add_copy(old, inputs, memory)
             elif (known := self.made_of.get(same)) is None:
-                new = self.made_of[same] = self.added(old, inputs, memory)
+                new = self.made_of[same] = self.add_copy(old, inputs, memory)
             else:
                 new = known
                 memory |= zip(mine, memories(new), strict=True)
@@ -226,7 +226,7 @@ class Assembled:
             self.memory[old] = memories(old)
         return self.memory[old]
 
-    def added(self, old: torch.fx.Node, inputs: Sequence[Copy], memory: dict[Any, Any]) -> Copy:
+    def add_copy(self, old: torch.fx.Node, inputs: Sequence[Copy], memory: dict[Any, Any]) -> Copy:
         own = [memory.setdefault(own, object()) for own in self.memories_of(old)]
         return self.add(old, inputs, {"val": old.meta.get("val"), "memory": own})
 

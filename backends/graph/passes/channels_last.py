@@ -1,4 +1,4 @@
-"""Convolutions get their images channels-last; what comes between two of them keeps that layout; results have eager's strides.
+"""Runs convolutions channels-last: operators between two of them keep that layout, and results get eager's strides.
 
 In a functional ATen graph: a convolution asks for channels-last images and weights, operators of FOLLOWS take what they get, before
 all others and before results what changed is turned back.
@@ -73,7 +73,7 @@ class Layout:
             self.run_again(node)
         elif any(other in self.before for other in node.all_input_nodes):
             if node.target is operator.getitem:
-                self.changed(node, node.args[0].meta["val"][node.args[1]])  # type: ignore[union-attr]
+                self.set_result(node, node.args[0].meta["val"][node.args[1]])  # type: ignore[union-attr]
             elif node.target in FOLLOWS and not node.kwargs.get("memory_format"):
                 self.run_again(node)
             else:
@@ -81,9 +81,9 @@ class Layout:
 
     def run_again(self, node: torch.fx.Node) -> None:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: other.meta["val"])
-        self.changed(node, node.target(*args, **kwargs))  # type: ignore[operator]
+        self.set_result(node, node.target(*args, **kwargs))  # type: ignore[operator]
 
-    def changed(self, node: torch.fx.Node, value: Any) -> None:
+    def set_result(self, node: torch.fx.Node, value: Any) -> None:
         """Gives a node its new fake result, on memory of its own: what were views of the old one will be views of a copy."""
         before, olds = dict(node.meta), results_of(node)
         node.meta["val"] = value

@@ -1,4 +1,4 @@
-"""What a functional ATen graph computes from parameters alone, as a graph of its own: it need not run at every call."""
+"""Splits off the part of a functional ATen graph that depends on parameters alone, so that it does not run at every call."""
 from __future__ import annotations
 
 from collections.abc import Set

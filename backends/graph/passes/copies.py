@@ -1,5 +1,5 @@
-"""Graphs put together from copies of nodes. A Copy knows the node that it is a copy of and the copies that it uses, and costs little to
-make: of a graph with equal blocks there are many. Who wants a torch.fx.Graph has it made."""
+"""Builds graphs from copies of nodes. A Copy knows its original node and the copies that it uses, and is cheaper than an fx node: a
+graph with repeated blocks needs many. A torch.fx.Graph is made of them at the end."""
 from __future__ import annotations
 
 import re
@@ -37,17 +37,17 @@ class Copy:
 
     @property
     def args(self) -> Any:
-        return self.mapped(self.source.args)
+        return self.map_arguments(self.source.args)
 
     @property
     def kwargs(self) -> Any:
-        return self.mapped(self.source.kwargs)
+        return self.map_arguments(self.source.kwargs)
 
-    def mapped(self, tree: Any) -> Any:
-        copy_of: Callable[[torch.fx.Node], Any] = self.used().__getitem__
+    def map_arguments(self, tree: Any) -> Any:
+        copy_of: Callable[[torch.fx.Node], Any] = self.copies_by_input().__getitem__
         return torch.fx.node.map_arg(tree, copy_of)
 
-    def used(self) -> dict[torch.fx.Node, Copy]:
+    def copies_by_input(self) -> dict[torch.fx.Node, Copy]:
         """By node that the source uses, the copy."""
         return dict(zip(self.source.all_input_nodes, self.inputs, strict=True))
 
@@ -78,7 +78,7 @@ class Copies:
         return self
 
     def add(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> Copy:
-        made = Copy(source, inputs, meta, self.unused(name or source.name))
+        made = Copy(source, inputs, meta, self.unused_name(name or source.name))
         self.nodes.append(made)
         return made
 
@@ -89,7 +89,7 @@ class Copies:
         """A copy of another graph's copy."""
         return self.add(node.source, [copies[other] for other in node.inputs], dict(node.meta))
 
-    def unused(self, name: str) -> str:
+    def unused_name(self, name: str) -> str:
         """The name, or, where it is taken, one with another number."""
         while name in self._taken:
             found = NUMBERED.match(name)
@@ -126,7 +126,7 @@ def write_copies(graph: torch.fx.Graph, nodes: Iterable[Copy]) -> dict[Copy, tor
         if node.source is INPUT:
             made[node] = graph.placeholder(node.name)
         else:
-            own = {source: made[other] for source, other in node.used().items()}
+            own = {source: made[other] for source, other in node.copies_by_input().items()}
             made[node] = graph.node_copy(node.source, own.__getitem__)
         made[node].meta = dict(node.meta)
     return made

@@ -1,4 +1,4 @@
-"""Attention masks that mask nothing: when a mask is computed from no input and is all True, attention runs without it.
+"""Drops attention masks that mask nothing: those that are computed without inputs and are all True.
 
 Libraries that build masks from Python when they see a compiler at work would otherwise cost attention its fast kernels. Those may lay
 their result out otherwise in memory; where that would show in the graph's results, the mask stays.

@@ -16,7 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..mutations import is_data
+from ..runtime_errors import raises_unread
 from .by_operator import by_operator
+from .in_place_layouts import keep_layouts
 from .memory import memory_at
 
 RESHAPES_IN_PLACE = (
@@ -45,6 +47,9 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
 
     if any(_name(node) in AUTOGRAD for node in gm.graph.nodes):
         raise NotImplementedError("autograd runs inside the graph")
+    if raises_unread(gm.graph):
+        raise NotImplementedError("an operator that may raise, whose result nobody reads")
+    gm = keep_layouts(gm)
     examples = fakes(gm)
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
     try:

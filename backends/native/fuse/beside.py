@@ -1,4 +1,4 @@
-"""Small kernels that have nothing to do with each other but the sizes of their loops become one: to start a kernel on a GPU takes longer
+"""Horizontal fusion: small independent kernels with loops of the same sizes become one, since launching a kernel on a GPU takes longer
 than they run."""
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that pass values to each other become one kernel, where that computes nothing twice that is dear.
+"""Vertical fusion: a producer and its consumer become one kernel, unless that would repeat expensive computation.
 
 A consumer that reads an element where its producer writes one at the same point of common loops takes the value itself. The
 loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with
@@ -86,15 +86,15 @@ class Fusion:
             self.before[number] = self.ancestors(number)
             if isinstance(self.steps[number], Bound):
                 self.absorb(number)
-        order = self.ordered()
+        order = self.order_steps()
         for number in order:
             self.before[number] = self.ancestors(number)
         self.side_by_side()
-        self.program.steps = [self.finished(self.steps[number]) for number in self.ordered()]
+        self.program.steps = [self.simplify_step(self.steps[number]) for number in self.order_steps()]
         return self.program
 
-    def finished(self, step: Step) -> Step:
-        simpler = self.patterns.made(simplify, step) if isinstance(step, Bound) else None
+    def simplify_step(self, step: Step) -> Step:
+        simpler = self.patterns.compute_once(simplify, step) if isinstance(step, Bound) else None
         return step if simpler is None else simpler
 
     # --- one after the other ---
@@ -122,7 +122,7 @@ class Fusion:
             reason = "they run on different devices"
         else:
             needed = {name for name in writes(producer) if name in self.kept or self.readers.get(name, set()) - {second}}
-            merged = self.patterns.made(merge_or_inline, producer, consumer, about=needed)
+            merged = self.patterns.compute_once(merge_or_inline, producer, consumer, about=needed)
             reason = "their loops do not match, or too much would be computed twice"
             if merged is not None and too_large(merged):
                 merged, reason = None, "one kernel would be too large"
@@ -183,7 +183,7 @@ class Fusion:
         assert isinstance(left, Bound) and isinstance(right, Bound)
         if self.before[first] >> second & 1 or self.before[second] >> first & 1 or not self.same_device(left, right):
             return False
-        merged = self.patterns.made(zip_kernels, left, right)
+        merged = self.patterns.compute_once(zip_kernels, left, right)
         if merged is None or too_large(merged):
             return False
         self.unite(first, second, merged)
@@ -192,7 +192,7 @@ class Fusion:
     def same_device(self, left: Bound, right: Bound) -> bool:
         return self.program.buffers[writes(left)[0]].device == self.program.buffers[writes(right)[0]].device
 
-    def ordered(self) -> list[int]:
+    def order_steps(self) -> list[int]:
         """Numbers of steps as they were, but that what a step needs and is not there yet comes right in front of it: what is done
         early keeps memory."""
         done: set[int] = set()

@@ -1,4 +1,4 @@
-"""Results that are stored where an operand was read for the last time: a kernel writes into memory that would be freed behind it."""
+"""Buffer reuse: a kernel stores its result in the memory of an operand that nothing reads afterwards."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping

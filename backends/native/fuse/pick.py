@@ -1,5 +1,5 @@
-"""A kernel that reduces rows and stores every element of them, and a reader of a few elements a row, become one kernel that stores only
-what the reader makes: of a log-softmax over a vocabulary only the targets' elements are wanted.
+"""Fuses a kernel that reduces rows with a reader of a few elements per row, so that only those elements are stored: a loss over a
+vocabulary reads one element per row of a log-softmax.
 
 The reader's points must be the producer's rows, each once. A computed subscript counts as inside the row where the reader's own
 check says so; the check goes to the loads that are left.

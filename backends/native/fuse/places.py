@@ -1,4 +1,4 @@
-"""Where loops and places in memory meet: at which point of a kernel's loops an element was stored, and whether points are rows."""
+"""Maps memory addresses back to loop indices: in which iteration a kernel stores an element, and whether iterations are whole rows."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,5 @@
-"""Matrix products whose one reader is a kernel over their elements: the call and the kernel as one Product, of which the printer makes
-a kernel of its own. Whether that beats the call is for who measures to say."""
+"""Matrix products with one elementwise consumer: the call and the kernel become one Product, which the printer can turn into one
+kernel. The tuner measures whether that is faster than the call."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping

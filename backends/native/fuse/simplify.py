@@ -1,5 +1,5 @@
-"""A kernel with fewer operations and plainer loops: equal values shared, constants folded, loops split where an address divides a
-loop variable, and joined where all addresses let them."""
+"""Simplifies a kernel: shares equal values, folds constants, splits a loop where an address divides its variable, and joins loops
+where all addresses allow it."""
 from __future__ import annotations
 
 import math

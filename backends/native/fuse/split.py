@@ -1,5 +1,5 @@
-"""Long rows in pieces: a kernel that reduces few long rows becomes one that reduces each row's pieces side by side, and one that
-reduces the pieces' results, so that no processor is idle."""
+"""Split reductions: a kernel that reduces few long rows becomes one that reduces chunks of each row in parallel and one that reduces
+the chunks' results, so that no processor is idle."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -114,7 +114,7 @@ def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -
     stores: list[Store] = []
     results: dict[int, Scalar] = {}
     for node, value in zip(nodes, substitute([node.args[0] for node in nodes], mapping), strict=True):
-        name = program.unused(f"{kernel.stores[0].buffer}_pieces")
+        name = program.unused_name(f"{kernel.stores[0].buffer}_pieces")
         buffer = Buffer(name, (index(pieces), kernel.rows), (kernel.rows, index(1)), node.dtype, device)
         program.buffers[buffer.name] = buffer
         stores.append(Store(buffer.name, atom(piece) * kernel.rows + row, reduce(node.attr, value)))

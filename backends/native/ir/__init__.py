@@ -1,1 +1,1 @@
-"""The loop IR: what a kernel computes, before anybody says in which language."""
+"""The loop IR: what a kernel computes, independent of the language it is printed in."""

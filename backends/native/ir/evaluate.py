@@ -1,4 +1,4 @@
-"""The meaning of the loop IR, slowly: a kernel on whole grids of indices, with torch's operators. The oracle of the printers."""
+"""The reference interpreter of the loop IR: runs a kernel on whole index grids with torch's operators. Printers are tested against it."""
 from __future__ import annotations
 
 from collections.abc import Mapping

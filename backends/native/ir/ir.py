@@ -240,7 +240,7 @@ class Program:
         """Makes plain kernels of patterns on buffers."""
         self.steps = [whole(step) if isinstance(step, Bound) else step for step in self.steps]
 
-    def unused(self, name: str) -> str:
+    def unused_name(self, name: str) -> str:
         """A name that no buffer has yet."""
         while name in self.buffers:
             name += "_"

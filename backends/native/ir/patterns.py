@@ -1,4 +1,4 @@
-"""Which kernels are equal but for their buffers, and what was made of such."""
+"""Caches transformations by kernel pattern: kernels that differ only in their buffers are transformed once."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Set
@@ -26,7 +26,7 @@ class Patterns:
             pattern = self._known[key] = Pattern(kernel, names, tuple(sorted(loaded)), tuple(stored), len(nodes))
         return Bound(pattern, names)
 
-    def made(self, make: Callable[..., Kernel | None], *given: Bound, about: Set[str] | None = None) -> Bound | None:
+    def compute_once(self, make: Callable[..., Kernel | None], *given: Bound, about: Set[str] | None = None) -> Bound | None:
         """make(the kernels, and some of their buffers), computed once for kernels that are equal and share buffers in the same way."""
         names = tuple(dict.fromkeys(name for bound in given for name in bound.names))
         numbers = {name: number for number, name in enumerate(names)}

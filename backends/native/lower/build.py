@@ -210,14 +210,14 @@ class Builder:
             return None
         key = id(result), id(base), view.offset  # equal nodes share their fake results
         if key not in self.aliases:
-            self.aliases[key] = self.seen(result, base, view.offset)
+            self.aliases[key] = self.window_on(result, base, view.offset)
         found = self.aliases[key]
         if found is None:
             return None
         size, stride, offset = found
         return View(view.buffer, size, stride, offset, view.dtype, view.device)
 
-    def seen(self, result: torch.Tensor, base: FakeTensor, offset: Index) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
+    def window_on(self, result: torch.Tensor, base: FakeTensor, offset: Index) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
         """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor that it shows."""
         if not (_plain(result) and _plain(base)) or result.is_conj() or result.is_neg():
             return None
@@ -258,7 +258,7 @@ class Builder:
 
     def new_buffer(self, name: str, like: torch.Tensor) -> Buffer:
         """A buffer with a fake tensor's sizes and strides."""
-        name = self.program.unused(name)
+        name = self.program.unused_name(name)
         buffer = Buffer(name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device)
         self.program.buffers[name] = buffer
         return buffer

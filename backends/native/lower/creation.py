@@ -1,4 +1,4 @@
-"""Tensors out of nothing: constants, ranges, triangles."""
+"""Operators that create tensors: full, arange, tril and triu masks."""
 from __future__ import annotations
 
 from collections.abc import Sequence

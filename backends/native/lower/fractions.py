@@ -1,4 +1,4 @@
-"""Numbers made of sizes that are no sizes, as 1 / n: computed in the kernels that use them, in float64 as Python does."""
+"""Scalar expressions over symbolic sizes that are not sizes themselves, such as 1 / n: kernels compute them in float64, as Python does."""
 from __future__ import annotations
 
 import operator

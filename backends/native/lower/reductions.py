@@ -1,4 +1,4 @@
-"""Sums, means, extremes, variances, norms, softmax: what makes one number of many."""
+"""Reductions: sums, means, extremes, variances, norms, softmax."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -259,16 +259,16 @@ def vector_norm(
 
 @lowers(aten._softmax.default)
 def softmax(build: Builder, node: torch.fx.Node, x: View, dim: int, half_to_float: bool) -> View:
-    def last(shifted: Scalar, sum: Scalar) -> Scalar:
-        return s("div", s("exp", shifted), sum)
+    def last(shift_by_top: Scalar, sum: Scalar) -> Scalar:
+        return s("div", s("exp", shift_by_top), sum)
 
     return shifted_by_max(build, node, x, dim, last)
 
 
 @lowers(aten._log_softmax.default)
 def log_softmax(build: Builder, node: torch.fx.Node, x: View, dim: int, half_to_float: bool) -> View:
-    def last(shifted: Scalar, sum: Scalar) -> Scalar:
-        return s("sub", shifted, s("log", sum))
+    def last(shift_by_top: Scalar, sum: Scalar) -> Scalar:
+        return s("sub", shift_by_top, s("log", sum))
 
     return shifted_by_max(build, node, x, dim, last)
 
@@ -281,16 +281,16 @@ def shifted_by_max(build: Builder, node: torch.fx.Node, x: View, dim: int, last:
     kept = build_shape(node, over, work)
     top = reduce_over(build, node, kept, x, over, "max", lambda value: cast(value, work))
 
-    def shifted(at: Sequence[Index], row: Sequence[Index]) -> Scalar:
+    def shift_by_top(at: Sequence[Index], row: Sequence[Index]) -> Scalar:
         return s("sub", cast(build.read(x, at), work), build.read(top, row))
 
     def exponential(outer: Sequence[Index], inner: Sequence[Index]) -> Scalar:
         place = list(outer)
         place[over[0]] = inner[0]
-        return s("exp", shifted(place, outer))
+        return s("exp", shift_by_top(place, outer))
 
     sums = build.reduction(node, kept, [x.size[over[0]]], exponential, "sum")
-    return build.pointwise(node, like, lambda at: cast(last(shifted(at, at), build.read(sums, at)), like.dtype))
+    return build.pointwise(node, like, lambda at: cast(last(shift_by_top(at, at), build.read(sums, at)), like.dtype))
 
 
 @lowers(aten._softmax_backward_data.default)

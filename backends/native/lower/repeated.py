@@ -1,5 +1,5 @@
-"""Equal nodes are lowered once: what the first became, on other buffers, is what the others become. Nodes that also have the same
-operands become one."""
+"""Lowers equal nodes once: later ones reuse the first one's kernels on their own buffers. Nodes that also have the same operands are
+merged (CSE)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -81,7 +81,7 @@ class Repeated:
 
     def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:
         for buffer in lowered.buffers:
-            name = names[buffer.name] = self.program.unused(node.name)
+            name = names[buffer.name] = self.program.unused_name(node.name)
             self.program.buffers[name] = replace(buffer, name=name)
         self.program.steps += (Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names))) for kernel in lowered.kernels)
         return on_buffers(lowered.result, names)

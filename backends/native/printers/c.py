@@ -151,11 +151,11 @@ class TransposedTile:
     def holds(self, index: Index) -> bool:
         return index.coefficient(self.second) == 1 and index.coefficient(self.last) != 1 and self.last in index.variables()
 
-    def loaded(self, access: Access) -> str:
+    def load_near(self, access: Access) -> str:
         name = self.near.setdefault(access, f"near{len(self.near)}")
         return f"{name}[{self.place}]"
 
-    def stored(self, target: str, kind: torch.dtype) -> str:
+    def store_far(self, target: str, kind: torch.dtype) -> str:
         name = f"far{len(self.far)}"
         self.far[name] = target
         self.kinds.append(kind)
@@ -201,7 +201,7 @@ class CFunction(Emitter):
             return self.tiles(top, second)
         column = self.column_mode()
         looped = outer[:-1] if column or not self.kernel.inner else outer
-        shared = self.shared(looped if looped or column else outer)
+        shared = self.shared_loops(looped if looped or column else outer)
         inside = self.parallel(top, shared) if shared else (top, [])
         self.rows(inside, looped[len(shared) :] if len(shared) <= len(looped) else (), column, bool(shared), shared)
 
@@ -215,7 +215,7 @@ class CFunction(Emitter):
         """Whether there is work for several threads."""
         return self.threads > 1 and (self.work is None or self.work * max(1, len(self.plan.nodes) // 4) >= 1 << 15)
 
-    def shared(self, variables: Sequence[Var]) -> Sequence[Var]:
+    def shared_loops(self, variables: Sequence[Var]) -> Sequence[Var]:
         """The leading loops that are divided among threads: as few as keep all threads busy."""
         if not self.divided:
             return ()
@@ -337,7 +337,7 @@ class CFunction(Emitter):
             if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
                 value, target = self.value(store.value, scope), f"{self.targets[store.buffer]}[{self.index(store.index)}]"
                 if self.turned and self.turned.holds(store.index):
-                    target = self.turned.stored(target, store.value.dtype)
+                    target = self.turned.store_far(target, store.value.dtype)
                 scope.lines.append(f"{target} = {value};")
 
     # --- a row after the other ---
@@ -358,7 +358,7 @@ class CFunction(Emitter):
                 self.row_loop(scope, inside, reductions, [clause for clause, _ in ends])
             for node, (_, name) in zip(reductions, ends, strict=True):
                 scope.names[id(node)] = name
-                scope.lines += self.finished(node, name)
+                scope.lines += self.print_final_nan(node, name)
             self.stores(scope, stage, full=False)
         outside.lines += scope.lines
 
@@ -382,7 +382,7 @@ class CFunction(Emitter):
         columns = self.kernel.columns.value
         if columns is None or columns > LONGEST_KEPT:
             return {}
-        walks = [self.needed(stage) for stage in range(self.plan.stages + 1)]
+        walks = [self.needed_values(stage) for stage in range(self.plan.stages + 1)]
         found: dict[int, Scalar] = {}
         for later in range(1, len(walks)):
             before = {key for walk in walks[:later] for key in walk}
@@ -400,7 +400,7 @@ class CFunction(Emitter):
         values = [node.args[0] for node in self.plan.reductions(stage)] + stores
         return [node for node in values if not self.plan.in_rows(node)]
 
-    def needed(self, stage: int) -> dict[int, Scalar]:
+    def needed_values(self, stage: int) -> dict[int, Scalar]:
         """By id, all values that a walk computes for each element."""
         found: dict[int, Scalar] = {}
         todo = self.roots(stage)
@@ -457,7 +457,7 @@ class CFunction(Emitter):
             clause += f" reduction(|:{name}_nan)"
         return clause, name
 
-    def finished(self, node: Scalar, name: str) -> list[str]:
+    def print_final_nan(self, node: Scalar, name: str) -> list[str]:
         if node.attr in ("max", "min") and node.dtype.is_floating_point:
             return [f'if ({name}_nan) {name} = ({TYPES[node.dtype]})__builtin_nan("");']
         return []
@@ -522,7 +522,7 @@ class CFunction(Emitter):
     def expression(self, node: Scalar, args: Sequence[str]) -> str:
         if node.op == LOAD:
             if self.turned and node.args == (TRUE,) and self.turned.holds(node.attr.index):
-                return self.turned.loaded(node.attr)
+                return self.turned.load_near(node.attr)
             read = f"{self.pointers[node.attr.buffer]}[{self.index(node.attr.index, args[1:])}]"
             masks = [args[0]] * (node.args[0] is not TRUE and args[0] != "1") + [args[-1]] * node.attr.checked
             return f"{' && '.join(masks)} ? {read} : ({TYPES[node.dtype]})0" if masks else read

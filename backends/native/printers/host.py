@@ -93,7 +93,7 @@ class Host:
         if tensors:
             self.lines.append(f"del {', '.join(tensors)}")
 
-    def kept(self) -> set[str]:
+    def kept_buffers(self) -> set[str]:
         """What stays behind the last step."""
         program = self.program
         kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
@@ -105,7 +105,7 @@ class Host:
         for position, step in enumerate(self.program.steps):
             last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, AnyKernel)}
         program = self.program
-        kept = self.kept() if self.boxed else self.kept().union(program.inputs)
+        kept = self.kept_buffers() if self.boxed else self.kept_buffers().union(program.inputs)
         dead: dict[int, list[str]] = {}
         for name, position in last.items():
             if name not in kept and name not in program.sizes:
@@ -117,7 +117,7 @@ class Host:
         devices = {buffer.device.type for buffer in self.program.buffers.values()}
         if len(devices) > 1:
             return
-        self.scratch = plan(self.program, dead, self.kept().union(self.program.inputs))
+        self.scratch = plan(self.program, dead, self.kept_buffers().union(self.program.inputs))
         if self.scratch.size:
             dtype = self.namespace.name(torch.uint8, "dtype")
             self.lines += [f"scratch = empty_{devices.pop()}(({self.scratch.size}, ), (1, ), {dtype})", "place = scratch.data_ptr()"]

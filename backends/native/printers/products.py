@@ -61,7 +61,7 @@ def precision(dtype: torch.dtype) -> str:
 
 def print_product(product: Product, buffers: Mapping[str, Buffer], blocks: Blocks) -> PrintedKernel:
     """A product as text. Its sizes are numbers."""
-    return ProductFunction(product, buffers, blocks).printed()
+    return ProductFunction(product, buffers, blocks).print_kernel()
 
 
 class ProductFunction(TritonFunction):
@@ -83,14 +83,14 @@ class ProductFunction(TritonFunction):
         del loaded[product.result]
         return Parameters(tuple(loaded), found.stored, found.sizes)
 
-    def printed(self) -> PrintedKernel:
+    def print_kernel(self) -> PrintedKernel:
         blocks = (("MBLOCK", self.sides.rows), ("NBLOCK", self.sides.columns), ("KBLOCK", self.sides.depth))
         *batch, rows, columns = self.kernel.outer
         grid = (*((variable.size, 1) for variable in batch), (rows.size, self.sides.rows), (columns.size, self.sides.columns))
         sides = [f"{name}: tl.constexpr" for name, _ in blocks]
         arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, *sides]
         top = Scope(frozenset(self.kernel.outer))
-        top.lines += [*self.place(), *self.multiplied()]
+        top.lines += [*self.place(), *self.print_depth_loop()]
         top.names |= {id(node): "total" for node in self.plan.nodes if node.op == LOAD and node.attr.buffer == self.kernel.result}
         self.stores(top, 0, None)
         return PrintedKernel(
@@ -119,7 +119,7 @@ class ProductFunction(TritonFunction):
             lines += [f"{axis.mask} = {axis.number} < {self.index(variable.size)}", f"{variable.name} = {axis.number}"]
         return lines
 
-    def multiplied(self) -> list[str]:
+    def print_depth_loop(self) -> list[str]:
         """The loop over the depth. What lies beyond a side that is no multiple of its block's counts as 0."""
         product, depth = self.kernel, self.index(self.depth.size)
         *_, rows, columns = product.outer

@@ -1,5 +1,5 @@
-"""Small buffers that only kernels touch lie in one piece of memory, which is asked for once a call: asking for each costs as much as
-half a launch. Large ones are asked for when they are needed, so that all of a program's memory is not held from its start on."""
+"""Small buffers that only kernels touch share one allocation per call, since an allocation costs half as much as a kernel launch.
+Large buffers are allocated when they are needed, so that peak memory stays low."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence

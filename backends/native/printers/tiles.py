@@ -1,4 +1,4 @@
-"""How a kernel is cut into tiles for the GPU: which loops make a tile's sides, how long these are, and what else is worth trying."""
+"""Tile shapes for GPU kernels: which loops a tile covers, default block sizes, and the candidates worth measuring."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

@@ -184,7 +184,7 @@ class TritonFunction(Emitter):
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
         self.wide = any(_extent(buffers[name]) >= MOST_ELEMENTS for name in self.parameters.buffers)
 
-    def printed(self) -> PrintedKernel:
+    def print_kernel(self) -> PrintedKernel:
         sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
         blocks = tuple((axis.block, sizes[axis.letter]) for axis in self.axes)
         grid = tuple((axis.count, sizes[axis.letter]) for axis in self.axes if axis.letter != "r")
@@ -200,7 +200,7 @@ class TritonFunction(Emitter):
         elif self.tiles.persistent:
             self.persistent(top)
         else:
-            self.looped(top)
+            self.print_loop(top)
         blocks = [f"{axis.block}: tl.constexpr" for axis in self.axes]
         arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, *blocks]
         return function(arguments, self.kernel, top.lines)
@@ -252,11 +252,11 @@ class TritonFunction(Emitter):
                 name = f"v{self.counter}"
                 self.counter += 1
                 scope.names[id(node)] = name
-                scope.lines += self.reduced(node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex")
+                scope.lines += self.print_reduction(node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex")
             self.stores(scope, stage, None)
         top.lines += scope.lines
 
-    def looped(self, top: Scope) -> None:
+    def print_loop(self, top: Scope) -> None:
         beside = self.sums_of_exponentials()
         for stage in range(self.plan.stages + 1):
             reductions = [node for node in self.plan.reductions(stage) if node not in beside.values()]
@@ -276,7 +276,7 @@ class TritonFunction(Emitter):
                     top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
                     inside.lines.append(f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)")
                 else:
-                    inside.lines += self.accumulated(node, name, value)
+                    inside.lines += self.print_accumulation(node, name, value)
             self.stores(inside, stage, True)
             if len(inside.lines) > before:
                 top.lines.append(f"for roffset in range(0, {self.index(self.kernel.columns)}, RBLOCK):")
@@ -284,7 +284,7 @@ class TritonFunction(Emitter):
             for node, name in zip(reductions, accumulators, strict=True):
                 result = f"v{self.counter}"
                 self.counter += 1
-                top.lines += self.reduced(node, result, name, f"{name}_at")
+                top.lines += self.print_reduction(node, result, name, f"{name}_at")
                 top.names[id(node)] = result
                 if node in beside:
                     top.lines.append(f"{result}_sum = sum_of_exponentials({name}, {name}_sum, {result})")
@@ -308,7 +308,7 @@ class TritonFunction(Emitter):
     def spread(self, value: str) -> str:
         return f"tl.broadcast_to({value}, [XBLOCK, RBLOCK])"
 
-    def accumulated(self, node: Scalar, name: str, value: str) -> list[str]:
+    def print_accumulation(self, node: Scalar, name: str, value: str) -> list[str]:
         mask = "xmask & rmask"
         if node.attr.startswith("arg"):
             function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
@@ -326,7 +326,7 @@ class TritonFunction(Emitter):
         }[node.attr]  # fmt: skip
         return [f"{name} = tl.where({mask}, {joined}, {name})"]
 
-    def reduced(self, node: Scalar, name: str, value: str, places: str) -> list[str]:
+    def print_reduction(self, node: Scalar, name: str, value: str, places: str) -> list[str]:
         """A tile's values of a row to one, in the shape [XBLOCK, 1]."""
         if node.attr.startswith("arg"):
             function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
@@ -410,7 +410,7 @@ class TritonFunction(Emitter):
 
 def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> PrintedKernel:
     """A simplified kernel as text. tiles: None for those of the table."""
-    return TritonFunction(kernel, buffers, tiles).printed()
+    return TritonFunction(kernel, buffers, tiles).print_kernel()
 
 
 def function(arguments: Sequence[str], kernel: Kernel, lines: Sequence[str]) -> str:

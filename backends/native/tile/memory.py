@@ -1,4 +1,4 @@
-"""What memory steps need when they run by themselves, with made-up contents: only such steps can be measured."""
+"""Allocates inputs with made-up contents for single steps, so that they can be measured."""
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -31,7 +31,7 @@ class OnDevice:
 
     def compile(self, jobs: Iterable[Job]) -> dict[Job, Kernel]:
         """Those that can be compiled, all at once."""
-        return {job: made for job, made in Loading(jobs, self.device.index).ended().items() if not isinstance(made, str)}
+        return {job: made for job, made in Loading(jobs, self.device.index).finish().items() if not isinstance(made, str)}
 
     @property
     def stream(self) -> int:
@@ -62,7 +62,7 @@ class OnDevice:
             for _ in range(ROUNDS):
                 for place, (run, batch) in enumerate(zip(runs, batches, strict=True)):
                     if batch is not None:
-                        best[place] = min(best[place] or 0.0, self.timed(run, *batch))
+                        best[place] = min(best[place] or 0.0, self.time_on_device(run, *batch))
         return best
 
     def batch(self, run: Callable[[], object]) -> tuple[int, int] | None:
@@ -80,7 +80,7 @@ class OnDevice:
         count = max(3, min(MOST_RUNS, int(SHORTEST / both)))
         return count, int(CYCLES * min(1.5 * launched * count, 5e-3))
 
-    def timed(self, run: Callable[[], object], count: int, cycles: int) -> float:
+    def time_on_device(self, run: Callable[[], object], count: int, cycles: int) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda._sleep(cycles)
         start.record()

@@ -1,5 +1,5 @@
-"""Chooses tiles for a program's kernels, and which matrix products are one kernel with their reader, by measuring; what was found is kept
-on disk. What cannot be measured, and what is not clearly better, stays as the table says."""
+"""Chooses tile sizes for a program's kernels, and which matrix products to fuse with their consumer, by measuring; choices are kept on
+disk. A kernel that cannot be measured, or gains nothing clear, keeps the default of the table."""
 from __future__ import annotations
 
 import json
@@ -72,7 +72,7 @@ class Tuner:
         kernels = {place: kernel for place, kernel in steps.items() if runs_on(self.device.kind, program, kernel)}
         choices = self.decide(program, {place: self.tiles(program, kernel) for place, kernel in kernels.items()})
         found = {one.kernel: one for one in joinable(program, (self.device.kind,)) if one.kernel in kernels}
-        blocks = self.decide(program, {place: self.joined(program, one, choices.get(place)) for place, one in found.items()})
+        blocks = self.decide(program, {place: self.join_with_reader(program, one, choices.get(place)) for place, one in found.items()})
         faster = {place: choice for place, choice in blocks.items() if isinstance(choice, Blocks)}
         calls = {found[place].call for place in faster}
         left = [place for place in range(len(program.steps)) if place not in calls]
@@ -90,7 +90,7 @@ class Tuner:
         ways = tuple(self.way(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel)))
         return None if ways[0].job.asserts else Work(self.key(ways[0]), ways, elements)
 
-    def joined(self, program: Program, found: Joinable, choice: Choice | None) -> Work | None:
+    def join_with_reader(self, program: Program, found: Joinable, choice: Choice | None) -> Work | None:
         """A product's call and its reader, or both in one."""
         call, kernel = program.steps[found.call], program.steps[found.kernel]
         assert isinstance(call, Call) and isinstance(kernel, Kernel)
@@ -113,15 +113,15 @@ class Tuner:
     def decide(self, program: Program, works: Mapping[int, Work | None]) -> dict[int, Choice]:
         """The way chosen for each piece of work that can be measured, or was measured before; equal ones once."""
         different = {work.key: work for work in works.values() if work is not None}
-        known = {key: self.remembered(work) for key, work in different.items()}
+        known = {key: self.remembered_choice(work) for key, work in different.items()}
         fresh = [work for key, work in different.items() if known[key] is None]
         kernels = self.device.compile([way.job for work in fresh for way in work.ways])
         for work in fresh:
-            known[work.key] = self.measured(program, work, kernels)
+            known[work.key] = self.measure(program, work, kernels)
         found = {place: known[work.key] for place, work in works.items() if work is not None}
         return {place: choice for place, choice in found.items() if choice is not None}
 
-    def remembered(self, work: Work) -> Choice | None:
+    def remembered_choice(self, work: Work) -> Choice | None:
         """What was chosen before."""
         path = self.cache.get(work.key)
         if path is None:
@@ -130,7 +130,7 @@ class Tuner:
         choice: Choice = KINDS[kind](**numbers)
         return choice if any(way.choice == choice for way in work.ways) else None
 
-    def measured(self, program: Program, work: Work, kernels: Mapping[Job, Callable[..., None]]) -> Choice | None:
+    def measure(self, program: Program, work: Work, kernels: Mapping[Job, Callable[..., None]]) -> Choice | None:
         """The fastest way; None where none could be run."""
         ways = [way for way in work.ways if way.job in kernels]
         try:

@@ -122,7 +122,7 @@ class Loading:
     def compile(self, pool: Workers, job: Job, message: dict[str, Any]) -> None:
         self.errors[job] = pool.compile(message)
 
-    def ended(self) -> dict[Job, Kernel | str]:
+    def finish(self) -> dict[Job, Kernel | str]:
         """The kernels; what went wrong in the place of one that failed."""
         found: dict[Job, Kernel | str] = {}
         for job in self.jobs:
@@ -137,7 +137,7 @@ class Loading:
     def kernels(self) -> dict[Job, Kernel]:
         """The kernels. Raises RuntimeError with what Triton said."""
         found: dict[Job, Kernel] = {}
-        for job, made in self.ended().items():
+        for job, made in self.finish().items():
             if isinstance(made, str):
                 raise RuntimeError(f"Triton failed to compile a kernel: {made}\n{job.text}")
             found[job] = made

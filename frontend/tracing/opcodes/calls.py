@@ -11,13 +11,15 @@ from ...pycode.instr import Instr, Op
 from ...pycode.passthrough import PassthroughFrame
 from ...values.base import NULL, Value
 from ...values.containers.mapping import DictValue
-from ...values.functions.function import BuiltinValue, CellValue, FunctionValue
+from ...values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ...values.models.builtins import frame_call
 from ...values.objects.class_value import ClassValue
+from ...values.objects.nn_module import ModuleValue
 from ..construct import begin_construction
 from .table import handles
 
 if TYPE_CHECKING:
+    from ...values.context import TraceContext
     from ..interpreter import Interpreter
 
 
@@ -35,14 +37,22 @@ def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]
 def call(frame: Interpreter, instr: Instr) -> None:
     n, names = instr.arg
     tx = frame.tx
-    given = [tx.look(arg) for arg in frame.popn(n)]
+    given = frame.popn(n)
     kwargs: dict[str, Value] = {}
     if names:
         kwargs = dict(zip(names, given[-len(names) :], strict=True))
         del given[-len(names) :]
     callee, args = callee_of(frame, given)
+    callee = tx.look(callee)
+    if not isinstance(callee, FunctionValue | MethodValue | ModuleValue):
+        args, kwargs = look_at_all(tx, args, kwargs)
     special = frame_call(callee)
-    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, tx.look(callee), args, kwargs))
+    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, callee, args, kwargs))
+
+
+def look_at_all(tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments of a call that is not inlined: an inlined function looks at those that it uses."""
+    return [tx.look(arg) for arg in args], {name: tx.look(arg) for name, arg in kwargs.items()}
 
 
 def call_value(
@@ -57,9 +67,10 @@ def call_value(
         through += between
         steps += 1
         if steps > sys.getrecursionlimit():  # what calls itself has no end
-            raise GraphBreak("too-deep", "more than Python's stack allows,")
+            raise GraphBreak("too-deep", " (Python's recursion limit)")
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
-        return tx.inline(callee, args, kwargs, through, completion)
+        return tx.calls.inline(callee, args, kwargs, through, completion)
+    args, kwargs = look_at_all(tx, args, kwargs)
     if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
         return construct_instance(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)
@@ -81,10 +92,10 @@ def call_function_ex(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     kwargs: dict[str, Value] = {}
     if instr.arg:
-        kwargs = {key.constant(): tx.look(value) for key, value in tx.mapping_pairs(frame.pop())}
+        kwargs = {key.constant(): tx.look(value) for key, value in frame.pop().mapping_pairs(tx)}
         if not all(type(name) is str for name in kwargs):
             raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
-    callee, args = callee_of(frame, [tx.look(item) for item in tx.listed(frame.pop())])
+    callee, args = callee_of(frame, [tx.look(item) for item in frame.pop().list_items(tx)])
     frame.push(call_value(frame, tx.look(callee), args, kwargs))
 
 
@@ -109,14 +120,14 @@ def set_function_attribute(frame: Interpreter, instr: Instr) -> None:
 def set_part(frame: Interpreter, function: FunctionValue, part: str, value: Value) -> None:
     """One of the things that a function is made with."""
     if part == "defaults":
-        function.defaults = frame.tx.unpack(value)
+        function.defaults = value.unpack(frame.tx)
     elif part == "kwdefaults":
         assert isinstance(value, DictValue)
         function.kwdefaults = {key.constant(): item for key, item in value.pairs(frame.tx)}
     elif part == "annotations":
         function.annotations = value
     else:
-        cells = frame.tx.unpack(value)
+        cells = value.unpack(frame.tx)
         function.closure = [cell for cell in cells if isinstance(cell, CellValue)]
         assert len(function.closure) == len(cells)
 

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
-from ...values.base import ObservedException, Value
+from ...values.base import ObservedException, Value, take
 from ...values.constant import Constant
 from ...values.containers.mapping import DictValue
 from ...values.containers.mapping_proxy import unwrap_proxy
 from ...values.containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ...values.containers.set import SetValue
-from ...values.iterators.iterator import take
 from ...values.models.builtins import builtin_isinstance
 from ...values.objects.class_value import ClassValue
 from .table import handles
@@ -50,8 +49,8 @@ def build_map(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.BUILD_CONST_KEY_MAP)
 def build_const_key_map(frame: Interpreter, instr: Instr) -> None:
-    keys = frame.tx.unpack(frame.pop())
-    frame.push(frame.tx.build_dict(list(zip(keys, frame.popn(instr.arg), strict=True))))
+    keys = frame.pop().unpack(frame.tx)
+    frame.push(frame.tx.make.dict_of(list(zip(keys, frame.popn(instr.arg), strict=True))))
 
 
 @handles(Op.BUILD_SLICE)
@@ -100,7 +99,7 @@ def dict_merge(frame: Interpreter, instr: Instr) -> None:
     other = frame.pop()
     made = target(frame, instr)
     assert isinstance(made, DictValue)
-    for key, value in frame.tx.mapping_pairs(other):
+    for key, value in other.mapping_pairs(frame.tx):
         if made.get(frame.tx, key) is not None:
             raise GraphBreak("exception-leaves", "TypeError: multiple values for a keyword argument")
         made.put(frame.tx, key, value)
@@ -114,7 +113,7 @@ def map_add(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LIST_TO_TUPLE)
 def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
-    frame.push(TupleValue(list(frame.tx.listed(frame.pop()))))
+    frame.push(TupleValue(list(frame.pop().list_items(frame.tx))))
 
 
 @handles(Op.UNPACK_SEQUENCE)
@@ -122,18 +121,18 @@ def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
     tx, iterable = frame.tx, frame.pop()
     items = iterable.parts(tx) if isinstance(iterable, Sequence) else take(tx, iterable.iterator(tx), instr.arg + 1)
     if len(items) > instr.arg:
-        raise frame.tx.throw(ValueError, f"too many values to unpack (expected {instr.arg})")
+        raise frame.tx.exceptions.new(ValueError, f"too many values to unpack (expected {instr.arg})")
     if len(items) < instr.arg:
-        raise frame.tx.throw(ValueError, f"not enough values to unpack (expected {instr.arg}, got {len(items)})")
+        raise frame.tx.exceptions.new(ValueError, f"not enough values to unpack (expected {instr.arg}, got {len(items)})")
     frame.stack.extend(reversed(items))
 
 
 @handles(Op.UNPACK_EX)
 def unpack_ex(frame: Interpreter, instr: Instr) -> None:
     before, after = instr.arg
-    items = frame.tx.unpack(frame.pop())
+    items = frame.pop().unpack(frame.tx)
     if len(items) < before + after:
-        raise frame.tx.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
+        raise frame.tx.exceptions.new(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
     middle = ListValue(items[before : len(items) - after])
     frame.stack.extend(reversed([*items[:before], middle, *items[len(items) - after :]]))
 
@@ -159,7 +158,7 @@ SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 @handles(Op.MATCH_KEYS)
 def match_keys(frame: Interpreter, instr: Instr) -> None:
     tx, subject = frame.tx, unwrap_proxy(frame.peek(2))
-    keys = tx.unpack(frame.peek())
+    keys = frame.peek().unpack(tx)
     if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
     if not isinstance(subject, DictValue):
@@ -171,7 +170,7 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.MATCH_CLASS)
 def match_class(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
-    names = [name.constant() for name in tx.unpack(frame.pop())]
+    names = [name.constant() for name in frame.pop().unpack(tx)]
     cls, subject = frame.pop(), frame.pop()
     if not isinstance(cls, ClassValue):
         raise GraphBreak("exception-leaves", "TypeError: a class pattern must name a class")

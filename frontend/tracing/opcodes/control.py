@@ -3,16 +3,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
+from ....guards.guard import Kind
 from ...pycode.dead_end import always_raises, may_catch
 from ...pycode.instr import Instr, Op
-from ...values.base import unless_stopped
+from ...values.base import Lazy, unless_stopped
+from ...values.constant import Constant
 from ...values.tensor.tensor import TensorValue
+from ..graph_builder import is_symbolic
 from ..outcome import Returned
 from .table import handles
 
 if TYPE_CHECKING:
     from ...values.base import Value
     from ..interpreter import Interpreter
+    from ..trace import Trace
+
+# Literals of which the type alone says that they are not None.
+LITERALS_BY_TYPE = frozenset({int, float, str, bytes, complex})
 
 
 @handles(Op.JUMP)
@@ -23,7 +32,7 @@ def jump(frame: Interpreter, instr: Instr) -> None:
 def jump_to(frame: Interpreter, target: int) -> None:
     """Jumps; back, that is another turn of a loop."""
     if target < frame.pc:
-        frame.tx.turn(frame, target)
+        frame.tx.work.start_iteration(frame, target)
     frame.pc = target
 
 
@@ -36,12 +45,26 @@ def jump_if(frame: Interpreter, instr: Instr) -> None:
 def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
     """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run checks that, or starts over in eager.
     Where the exception may be caught, raising may be usual: there it is expected until that was wrong once."""
-    if isinstance(tested, TensorValue) and frame.tx.may_expect(tested):
+    if isinstance(tested, TensorValue) and can_hand_out_truth(tested):
         jumping, going_on = (always_raises(frame.decoded, index) for index in (instr.target, frame.pc))
         branch = (id(frame.decoded.code), -frame.pc)
-        if jumping is not going_on and branch not in frame.tx.loops:
-            return frame.tx.expect(tested, instr.arg is not jumping, branch if any(map(may_be_caught, frame.tx.frames)) else None)
+        if jumping is not going_on and branch not in frame.tx.work.loops:
+            return expect_truth(frame.tx, tested, instr.arg is not jumping, branch if any(map(may_be_caught, frame.tx.frames)) else None)
     return tested.truth(frame.tx)
+
+
+def can_hand_out_truth(tested: TensorValue) -> bool:
+    """Whether a graph can hand out the truth of a tensor."""
+    outside_transforms = torch._C._functorch.maybe_current_level() is None
+    return outside_transforms and not is_symbolic(tested.fake) and tested.fake.numel() == 1
+
+
+def expect_truth(tx: Trace, tested: TensorValue, truth: bool, branch: tuple[int, int] | None) -> bool:
+    """Goes on as if a tensor were true, or false."""
+    fact = tx.graph.call("call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {})
+    assert isinstance(fact, TensorValue)
+    tx.effects.expect(fact.node, tx.frames.break_position(), None if tx.options.fullgraph else branch)
+    return truth
 
 
 def may_be_caught(frame: Interpreter) -> bool:
@@ -59,10 +82,16 @@ def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.JUMP_IF_NONE)
 def jump_if_none(frame: Interpreter, instr: Instr) -> None:
-    value = frame.pop()
-    is_none = value.is_constant() and value.constant() is None
-    if is_none is instr.arg:
+    if is_none(frame, frame.stack.pop()) is instr.arg:
         jump_to(frame, instr.target)
+
+
+def is_none(frame: Interpreter, value: Value) -> bool:
+    """Whether a value is None. Of a number or text that nobody has looked at yet only the type is guarded."""
+    if type(value) is Lazy and type(value.object) in LITERALS_BY_TYPE and value.source is not None:
+        frame.tx.guards.add(value.source, Kind.TYPE, type(value.object))
+        return False
+    return frame.tx.look(value).is_none()
 
 
 @handles(Op.RETURN_VALUE)

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 def raise_(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     if instr.arg == 0:
-        if tx.handled is None:
-            if not tx.handled_outside().is_constant():
+        if tx.exceptions.handled is None:
+            if not tx.exceptions.handled_outside().is_constant():
                 raise GraphBreak("exception-leaves", "the exception being handled")
-            raise tx.throw(RuntimeError, "No active exception to reraise")
-        raise ObservedException(tx.handled)
+            raise tx.exceptions.new(RuntimeError, "No active exception to reraise")
+        raise ObservedException(tx.exceptions.handled)
     cause = frame.pop() if instr.arg == 2 else None
-    error = tx.exception(frame.pop())
+    error = tx.exceptions.instance(frame.pop())
     if not isinstance(error, ExceptionValue) or error.source is not None:  # its traceback and context change: effects of Python's
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
     error.again = error.born is not None
     if cause is not None:
         is_none = cause.is_constant() and cause.constant() is None
-        cause = cause if is_none else tx.exception(cause)
+        cause = cause if is_none else tx.exceptions.instance(cause)
         error.store(tx, "__cause__", cause)
         error.store(tx, "__suppress_context__", Constant(True))
-    error.happens_during(tx, tx.handled)
+    error.happens_during(tx, tx.exceptions.handled)
     raise ObservedException(error)
 
 
@@ -51,16 +51,16 @@ def reraise(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.PUSH_EXC_INFO)
 def push_exc_info(frame: Interpreter, instr: Instr) -> None:
     error = frame.pop()
-    frame.push(HandledException(frame.tx.handled, error))
+    frame.push(HandledException(frame.tx.exceptions.handled, error))
     frame.push(error)
-    frame.tx.handled = error
+    frame.tx.exceptions.handled = error
 
 
 @handles(Op.POP_EXCEPT)
 def pop_except(frame: Interpreter, instr: Instr) -> None:
     handled = frame.pop()
     assert isinstance(handled, HandledException)
-    frame.tx.handled = handled.previous
+    frame.tx.exceptions.handled = handled.previous
 
 
 @handles(Op.CHECK_EXC_MATCH)
@@ -105,8 +105,8 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
         if error.source is not None:
             raise GraphBreak("unsupported-bytecode", "except* of a part of an existing exception")
         for part in (taken, left):
-            if part is not None and error in tx.raised_at:
-                tx.raised_at.setdefault(part, tx.raised_at[error])
+            if part is not None and error in tx.exceptions.raised_at:
+                tx.exceptions.raised_at.setdefault(part, tx.exceptions.raised_at[error])
     frame.push(left or Constant(None))
     frame.push(taken or Constant(None))
     if taken is not None:
@@ -117,7 +117,7 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
     """What an except* took is what is handled, until the handler's end brings back what was before."""
     at = max(index for index, item in enumerate(frame.stack) if isinstance(item, HandledException))
     frame.stack[at] = HandledException(frame.stack[at].previous, taken)  # type: ignore[attr-defined]
-    frame.tx.handled = taken
+    frame.tx.exceptions.handled = taken
 
 
 @handles(Op.PREP_RERAISE_STAR)
@@ -125,7 +125,7 @@ def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
     """What is raised after the last except*: nothing, or what none of them took and what they raised again, in its first form.
     What one of them raised anew is Python's to merge."""
     tx = frame.tx
-    raised, original = tx.unpack(frame.pop()), frame.pop()
+    raised, original = frame.pop().unpack(tx), frame.pop()
     left = [error for error in raised if not error.is_constant()]
     if not left or (len(left) == 1 and (left[0] is original or left[0] is raised[-1])):
         frame.push(left[0] if left else Constant(None))
@@ -135,8 +135,8 @@ def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
     kept = [leaf for error in left for leaf in error.leaves(tx)]  # type: ignore[attr-defined]
     again, _ = original.split(tx, lambda one: one in kept)
     assert again is not None
-    if again is not original and original in tx.raised_at:
-        tx.raised_at.setdefault(again, tx.raised_at[original])
+    if again is not original and original in tx.exceptions.raised_at:
+        tx.exceptions.raised_at.setdefault(again, tx.exceptions.raised_at[original])
     frame.push(again)
 
 
@@ -146,7 +146,7 @@ def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
     if not group or error.source is not None or original.source is not None or error.again or original.again:  # type: ignore[attr-defined]
         return False
     for name in ("__cause__", "__context__"):
-        if not tx.same(error.attribute(tx, name), original.attribute(tx, name)):
+        if not tx.objects.same(error.attribute(tx, name), original.attribute(tx, name)):
             return False
     leaves = original.leaves(tx)
     return error.born == original.born and all(leaf in leaves for leaf in error.leaves(tx))  # type: ignore[attr-defined]
@@ -170,7 +170,7 @@ def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Valu
     elif lookup(cls, name)[0] is not None:
         found = manager.attribute(tx, name)
     if found is None:
-        raise tx.throw(TypeError, f"'{cls.__name__}' object does not support the context manager protocol{missed}")
+        raise tx.exceptions.new(TypeError, f"'{cls.__name__}' object does not support the context manager protocol{missed}")
     return found
 
 
@@ -180,5 +180,5 @@ def with_except_start(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     cls = tx.wrap(error.python_type(), None)
     # A traceback that somebody keeps is Python's to make, where the exception was raised.
-    traceback = Traceback(tx.raised_at.get(error, tx.place()))
+    traceback = Traceback(tx.exceptions.raised_at.get(error, tx.frames.break_position()))
     frame.push(leave.call(tx, [cls, error, traceback], {}))

@@ -84,7 +84,7 @@ def throw(frame: Interpreter, error: Value) -> Yielded | None:
     elif handles_one:
         if not isinstance(error, ExceptionValue) or error.source is not None:
             raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
-        error.happens_during(frame.tx, frame.tx.handled)
+        error.happens_during(frame.tx, frame.tx.exceptions.handled)
     frame.push(Constant(None))
     frame.unwind(raised, frame.pc - 1)
     return None

@@ -9,7 +9,7 @@ from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
-from ...values.base import NULL, ObservedException, Value
+from ...values.base import NULL, Lazy, ObservedException, Value
 from ...values.functions.function import CellValue
 from ...values.objects.user_object import SuperValue, UserObject
 from .calls import call_value
@@ -18,19 +18,23 @@ from .table import handles
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
+# Literals that a load only moves: what uses them looks at them, and a break before that leaves them unguarded.
+MOVED_UNSEEN = frozenset({int, float, str, bytes, complex})
+
 
 @handles(Op.LOAD_FAST)
 def load_fast(frame: Interpreter, instr: Instr) -> None:
     value = frame.slots[instr.arg]
     if value is None:
         raise _unbound(frame, instr.arg)
-    looked = frame.slots[instr.arg] = frame.tx.look(value)
-    frame.stack.append(looked)
+    if type(value) is not Lazy or type(value.object) not in MOVED_UNSEEN:
+        value = frame.slots[instr.arg] = frame.tx.look(value)
+    frame.stack.append(value)
 
 
 def _unbound(frame: Interpreter, slot: int) -> Exception:
     name = frame.decoded.slots[slot]
-    return frame.tx.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+    return frame.tx.exceptions.new(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 @handles(Op.LOAD_FAST_AND_CLEAR)
@@ -80,7 +84,7 @@ def load_deref(frame: Interpreter, instr: Instr) -> None:
         name = frame.decoded.slots[instr.arg]
         if instr.arg in frame.decoded.frees:
             sentence = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-            raise frame.tx.throw(NameError, sentence)
+            raise frame.tx.exceptions.new(NameError, sentence)
         raise _unbound(frame, instr.arg)
     frame.push(value)
 
@@ -113,11 +117,11 @@ def global_value(frame: Interpreter, name: str) -> Value:
     if stored is MISSING and name in frame.globals:
         return tx.wrap(frame.globals[name], path and DictItem(path, name))
     if stored is MISSING:
-        tx.guard(path, Kind.ABSENT, name)
+        tx.guards.add(path, Kind.ABSENT, name)
     builtins = frame.globals.get("__builtins__", __builtins__)
     builtins = builtins if isinstance(builtins, dict) else vars(builtins)
     if name not in builtins:
-        raise tx.throw(NameError, f"name '{name}' is not defined")
+        raise tx.exceptions.new(NameError, f"name '{name}' is not defined")
     return tx.wrap(builtins[name], DictItem(BuiltinsSource(), name))
 
 
@@ -134,10 +138,10 @@ def delete_global(frame: Interpreter, instr: Instr) -> None:
     tx, name = frame.tx, instr.arg
     stored = tx.effects.globals.get((id(frame.globals), name))
     if stored is None and name in frame.globals:
-        tx.guard(frame.globals_path, Kind.PRESENT, name)
+        tx.guards.add(frame.globals_path, Kind.PRESENT, name)
     elif stored is None or stored[1] is None:
-        tx.guard(frame.globals_path, Kind.ABSENT, name) if stored is None else None
-        raise tx.throw(NameError, f"name '{name}' is not defined")
+        tx.guards.add(frame.globals_path, Kind.ABSENT, name) if stored is None else None
+        raise tx.exceptions.new(NameError, f"name '{name}' is not defined")
     tx.effects.set_global(frame.globals, name, None)
 
 

@@ -8,6 +8,7 @@ from ...pycode.call_completion import COMPARED, CONTAINED, DROPPED, FORWARD, NAM
 from ...pycode.instr import Instr, Op
 from ...values import operators as operate
 from ...values.constant import Constant
+from ...values.deferred_literal import join_parts
 from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
 from ...values.tensor.symbolic_number import SymbolicNumber
 from .calls import call_value
@@ -60,7 +61,7 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
     if left is not right and may_be_another_float(left, right):
         raise GraphBreak("unsupported-operator", "whether two equal floats are one object")
-    frame.push(Constant(frame.tx.same(left, right) != instr.arg))
+    frame.push(Constant(frame.tx.objects.same(left, right) != instr.arg))
 
 
 def may_be_another_float(left: Value, right: Value) -> bool:
@@ -128,4 +129,4 @@ CONVERSIONS = {
 
 @handles(Op.BUILD_STRING)
 def build_string(frame: Interpreter, instr: Instr) -> None:
-    frame.push(Constant("".join(frame.tx.look(part).constant() for part in frame.popn(instr.arg))))
+    frame.push(join_parts(frame.tx, [frame.tx.look(part) for part in frame.popn(instr.arg)]))

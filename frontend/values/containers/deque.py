@@ -61,7 +61,7 @@ class DequeValue(ListValue):
     def equal(self, tx: TraceContext, index: int, item: Value) -> bool:
         """Whether the item at an index is equal to another."""
         before = self.moves
-        found = tx.equal(self.at(tx, index), item)
+        found = tx.objects.equal(self.at(tx, index), item)
         if self.moves != before:
             raise self.unsupported("changed by a comparison of what it holds")
         return found
@@ -74,9 +74,9 @@ class DequeValue(ListValue):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            raise tx.throw(TypeError, "sequence index must be integer, not 'slice'")
+            raise tx.exceptions.new(TypeError, "sequence index must be integer, not 'slice'")
         if key.is_constant() and isinstance(key.constant(), int) and not -len(self.items) <= key.constant() < len(self.items):
-            raise tx.throw(IndexError, "deque index out of range")
+            raise tx.exceptions.new(IndexError, "deque index out of range")
         return super().item(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -97,7 +97,7 @@ class DequeIterator(SequenceIterator):
 
     def __init__(self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1) -> None:
         super().__init__(sequence, index, step)
-        self.began, self.born = list(sequence.items), tx.place()
+        self.began, self.born = list(sequence.items), tx.frames.break_position()
 
     def python_type(self) -> type:
         return type(iter(collections.deque())) if self.step == 1 else type(reversed(collections.deque()))
@@ -111,7 +111,7 @@ class DequeIterator(SequenceIterator):
     def next(self, tx: TraceContext) -> Value | None:
         now = self.sequence.items
         if len(now) != len(self.began):
-            raise tx.throw(RuntimeError, "deque mutated during iteration")
+            raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
         if not self.is_current:
             raise self.unsupported("next() after items were exchanged")
         return super().next(tx)
@@ -171,14 +171,14 @@ def where(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> in
     if self.moves != before:
         raise self.unsupported("changed by a comparison of what it holds")
     if found is None:
-        raise tx.throw(ValueError, f"{item.constant()!r} is not in deque")
+        raise tx.exceptions.new(ValueError, f"{item.constant()!r} is not in deque")
     return found
 
 
 @method(collections.deque, "insert")
 def insert(tx: TraceContext, self: DequeValue, index: Value, item: Value) -> Value:
     if self.maxlen is not None and len(self.items) >= self.maxlen:
-        raise tx.throw(IndexError, "deque already at its maximum size")
+        raise tx.exceptions.new(IndexError, "deque already at its maximum size")
     self.move(tx)
     return list_insert(tx, self, index, item)
 
@@ -208,7 +208,7 @@ def extend(tx: TraceContext, self: DequeValue, items: Value) -> Value:
 
 @method(collections.deque, "extendleft")
 def extendleft(tx: TraceContext, self: DequeValue, items: Value) -> Value:
-    for item in tx.unpack(items):
+    for item in items.unpack(tx):
         appendleft(tx, self, item)
     return Constant(None)
 
@@ -216,7 +216,7 @@ def extendleft(tx: TraceContext, self: DequeValue, items: Value) -> Value:
 @method(collections.deque, "pop")
 def pop(tx: TraceContext, self: DequeValue) -> Value:
     if not self.items:
-        raise tx.throw(IndexError, "pop from an empty deque")
+        raise tx.exceptions.new(IndexError, "pop from an empty deque")
     self.move(tx)
     return list_pop(tx, self)
 
@@ -224,7 +224,7 @@ def pop(tx: TraceContext, self: DequeValue) -> Value:
 @method(collections.deque, "popleft")
 def popleft(tx: TraceContext, self: DequeValue) -> Value:
     if not self.items:
-        raise tx.throw(IndexError, "pop from an empty deque")
+        raise tx.exceptions.new(IndexError, "pop from an empty deque")
     self.move(tx)
     return list_pop(tx, self, Constant(0))
 

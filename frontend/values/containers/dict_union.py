@@ -25,7 +25,7 @@ def whole(value: DictValue) -> Value:
 
 
 def take_over(tx: TraceContext, made: DictValue, other: Value) -> DictValue:
-    for key, value in tx.mapping_pairs(other):
+    for key, value in other.mapping_pairs(tx):
         made.put(tx, key, value)
     return made
 
@@ -57,7 +57,7 @@ def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
 
 def set_items(tx: TraceContext, into: Value, other: Value) -> Value:
     """What OrderedDict's methods do: each item is set as the program's class says."""
-    for key, value in tx.mapping_pairs(other):
+    for key, value in other.mapping_pairs(tx):
         into.set_item(tx, key, value)
     return into
 

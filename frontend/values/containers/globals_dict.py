@@ -33,7 +33,7 @@ class GlobalsDict(DictValue):
     def restore(self, state: Any) -> None:
         pass
 
-    def _stored(self, tx: TraceContext) -> dict[str, Value | None]:
+    def _stored_here(self, tx: TraceContext) -> dict[str, Value | None]:
         """What this frame bound, or deleted (None), in the order of the first time."""
         return {name: value for (where, name), (_, value) in tx.effects.globals.items() if where == id(self.real)}
 
@@ -47,18 +47,18 @@ class GlobalsDict(DictValue):
         assert self.real is not None
         if not all(type(name) is str for name in self.real):
             raise self.unsupported("a key that is no string")
-        tx.guard(self.source, Kind.KEYS, tuple(self.real))
+        tx.guards.add(self.source, Kind.KEYS, tuple(self.real))
         self.entries = {}
         for name, obj in self.real.items():
-            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.source, name)))
-        for name, value in self._stored(tx).items():
+            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.known_source, name)))
+        for name, value in self._stored_here(tx).items():
             if value is None:
                 raise self.unsupported("all of its items, some of which are deleted")
             self.entries[name] = (Constant(name), value)
         return self.entries
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
-        name, stored = self._name(key), self._stored(tx)
+        name, stored = self._name(key), self._stored_here(tx)
         tx.effects.note_variable((id(self.real), name), name in stored)
         if name in stored:
             return stored[name]
@@ -66,12 +66,14 @@ class GlobalsDict(DictValue):
         return super().get(tx, key)
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
+        assert self.real is not None
         tx.effects.set_global(self.real, self._name(key), value)
 
     def drop(self, tx: TraceContext, key: Value) -> Value | None:
         value = self.get(tx, key)
+        assert self.real is not None
         if value is not None:
-            tx.guard(self.source, Kind.PRESENT, self._name(key))
+            tx.guards.add(self.source, Kind.PRESENT, self._name(key))
             tx.effects.set_global(self.real, self._name(key), None)
             self.deletions += 1
         return value

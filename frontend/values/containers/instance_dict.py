@@ -36,7 +36,8 @@ class Namespace(DictValue):
         return name
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        self.entries = {name: (Constant(name), self.of.own_attribute(tx, name)) for name in self.of.names(tx)}
+        found = ((name, self.of.own_attribute(tx, name)) for name in self.of.names(tx))
+        self.entries = {name: (Constant(name), value) for name, value in found if value is not None}
         return self.entries
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:

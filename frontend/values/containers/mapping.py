@@ -59,7 +59,7 @@ class DictValue(BuiltinContainer):
         entries: dict[Any, tuple[Value, Value]] | None,
         source: Source | None = None,
         real: dict[Any, Any] | None = None,
-        cls: type = dict,
+        cls: Any = dict,
         default_factory: Value | None = None,
     ) -> None:
         super().__init__(source)
@@ -87,21 +87,21 @@ class DictValue(BuiltinContainer):
             if dict.__len__(self.real) > LARGEST:
                 raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
-                return self._compared(tx)
-            held = self.held()
-            tx.guard(self.source, Kind.KEYS, tuple(held))
+                return self._whole_by_position(tx)
+            held = self.real_items()
+            tx.guards.add(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
             for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
                     key_value: Value = tx.wrap(key, None)
-                    value = self.seen.get(key) or Lazy(obj, DictItem(self.source, key))
+                    value = self.seen.get(key) or Lazy(obj, DictItem(self.known_source, key))
                 else:
                     key_value = seen_whole(tx, tx.wrap(key, None if self.source is None else DictKey(self.source, index)))
-                    value = Lazy(obj, DictItem(self.source, key))
+                    value = Lazy(obj, DictItem(self.known_source, key))
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
-    def held(self) -> dict[Any, Any]:
+    def real_items(self) -> dict[Any, Any]:
         """What the real dictionary holds, in its order, past all methods of a class below."""
         if self.real is None:
             return {}
@@ -113,14 +113,15 @@ class DictValue(BuiltinContainer):
             raise self.unsupported("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
-    def _compared(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+    def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """The same where keys are hashed and compared in Python: what is found is found by its place."""
+        assert self.real is not None
         length = dict.__len__(self.real)
         if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
             raise self.unsupported(f"{length} keys of classes that compare in Python")
         if self.cls is OrderedDict:
-            tx.guard(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
-        tx.guard(self.source, Kind.LENGTH, length)
+            tx.guards.add(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
+        tx.guards.add(self.source, Kind.LENGTH, length)
         keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(dict.__iter__(self.real))]
         hashed = [key.key(tx) for key in keys]
         guard_hashes(tx, self.source, self.real, hashed)
@@ -158,16 +159,16 @@ class DictValue(BuiltinContainer):
             return self.seen[hashed]
         assert self.real is not None
         if dict.__contains__(self.real, hashed):
-            value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.source, hashed))
+            value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.known_source, hashed))
             return value
-        tx.guard(self.source, Kind.ABSENT, hashed)
+        tx.guards.add(self.source, Kind.ABSENT, hashed)
         return None
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
-        entries = self.whole(tx)
+        self.whole(tx)
         hashed = key.key(tx)
         tx.effects.change(self)
-        entries = self.entries
+        entries = self.whole(tx)
         old = entries.get(hashed)
         entries[hashed] = (old[0] if old else key, value)
 
@@ -180,7 +181,7 @@ class DictValue(BuiltinContainer):
             self.deletions += 1
             hashed = key.key(tx)
             self.dropped.add(hashed)
-            del self.entries[hashed]
+            del self.whole(tx)[hashed]
         return value
 
     def clear(self, tx: TraceContext) -> None:
@@ -193,6 +194,9 @@ class DictValue(BuiltinContainer):
         """Whether no more than values under its keys, literals all, have changed."""
         literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
         return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
+
+    def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        return self.pairs(tx)
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), looked at."""
@@ -209,14 +213,14 @@ class DictValue(BuiltinContainer):
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.cls is Counter and name in COUNTERS_OWN:
-            return tx.class_method(self, Counter, name).call(tx, args, kwargs)
+            return tx.calls.class_method(self, Counter, name).call(tx, args, kwargs)
         if self.attributes and name not in PLAIN_METHODS:
             raise self.unsupported(f"{name}() of one with attributes")
         return super().method(tx, name, args, kwargs)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if self.cls is Counter and name in COUNTERS_OWN:
-            return tx.class_method(self, Counter, name)
+            return tx.calls.class_method(self, Counter, name)
         if name == "default_factory" and self.default_factory is not None:
             return self.default_factory
         if name in self.attributes:
@@ -225,7 +229,7 @@ class DictValue(BuiltinContainer):
             path, own = InstanceDict(self.source), vars(self.real)
             if name in own:
                 return tx.wrap(own[name], DictItem(path, name))
-            tx.guard(path, Kind.ABSENT, name)
+            tx.guards.add(path, Kind.ABSENT, name)
         return super().attribute(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -236,7 +240,8 @@ class DictValue(BuiltinContainer):
 
     def length(self, tx: TraceContext) -> Value:
         if self.entries is None:
-            tx.guard(self.source, Kind.LENGTH, length := dict.__len__(self.real))
+            assert self.real is not None
+            tx.guards.add(self.source, Kind.LENGTH, length := dict.__len__(self.real))
             return Constant(length)
         return Constant(len(self.entries))
 
@@ -257,23 +262,24 @@ class DictValue(BuiltinContainer):
             of_classes = (vars(cls)["__missing__"] for cls in self.outer.python_type().__mro__ if "__missing__" in vars(cls))
             if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
                 return self.outer.special(tx, "__missing__").call(tx, [key], {})  # type: ignore[attr-defined]
-        raise tx.throw_value(KeyError, [key])
+        raise tx.exceptions.new_of_values(KeyError, [key])
 
     def _no_factory(self) -> bool:
-        return self.default_factory.is_constant() and self.default_factory.constant() is None
+        factory = self.default_factory
+        return factory is not None and factory.is_constant() and factory.constant() is None
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self.put(tx, key, value)
 
     def del_item(self, tx: TraceContext, key: Value) -> None:
         if self.drop(tx, key) is None:
-            raise tx.throw_value(KeyError, [key])
+            raise tx.exceptions.new_of_values(KeyError, [key])
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         hashed = item.key(tx)
-        if self.entries is None and key_is_literal(hashed) and self.has_plain_keys():
+        if self.entries is None and self.real is not None and key_is_literal(hashed) and self.has_plain_keys():
             present = dict.__contains__(self.real, hashed)
-            tx.guard(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
+            tx.guards.add(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
             return Constant(present)
         return Constant(hashed in self.whole(tx))
 
@@ -290,10 +296,10 @@ class DictIterator(Iterator):
     def __init__(self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter) -> None:
         super().__init__()
         self.of, self.what, self.start, self.keys, self.index = of, what, start, list(start(of.whole(tx))), 0
-        self.deletions, self.born = of.deletions, tx.place()
+        self.deletions, self.born = of.deletions, tx.frames.break_position()
 
     def python_type(self) -> type:
-        made = OrderedDict() if self.of.cls is OrderedDict else {}
+        made: dict[Any, Any] = OrderedDict() if self.of.cls is OrderedDict else {}
         return type(self.start(getattr(made, self.what)()))
 
     def snapshot(self) -> Any:
@@ -319,7 +325,7 @@ class DictIterator(Iterator):
             return None
         if len(now) != len(self.keys):
             text = "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
-            raise tx.throw(RuntimeError, f"{text} during iteration")
+            raise tx.exceptions.new(RuntimeError, f"{text} during iteration")
         if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
             raise self.unsupported("next() after keys were exchanged")
         tx.effects.change(self)
@@ -365,7 +371,7 @@ class ViewValue(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         if self.what == "keys":
             return self.of.contains(tx, item)
-        return Constant(any(tx.equal(candidate, item) for candidate in self.list(tx)))
+        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
 
     def real(self, tx: TraceContext) -> Any:
         """A real view, of a dictionary of keys, in the order of list()."""
@@ -432,10 +438,10 @@ def dict_items(tx: TraceContext, self: DictValue) -> Value:
 
 @method(dict, "pop")
 def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
-    value = self.drop(tx, key)
-    if value is None and default is None:
-        raise tx.throw_value(KeyError, [key])
-    return value if value is not None else default
+    value = self.drop(tx, key) or default
+    if value is None:
+        raise tx.exceptions.new_of_values(KeyError, [key])
+    return value
 
 
 @method(dict, "__reversed__")
@@ -447,7 +453,7 @@ def dict_reversed(tx: TraceContext, self: DictValue) -> Value:
 def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
     pairs = self.pairs(tx)
     if not pairs:
-        raise tx.throw(KeyError, "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty")
+        raise tx.exceptions.new(KeyError, "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty")
     key, value = pairs[-1 if last is None or last.truth(tx) else 0]
     self.drop(tx, key)
     return TupleValue([key, value])
@@ -467,7 +473,7 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
     if len(others) > 1:
         raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
     for other in others:
-        for key, value in tx.mapping_pairs(other):
+        for key, value in other.mapping_pairs(tx):
             self.put(tx, key, value)
     for name, value in named.items():
         self.put(tx, Constant(name), value)
@@ -486,7 +492,7 @@ def defaultdict_init(tx: TraceContext, self: DictValue, factory: Value | None = 
     if self.source is not None:
         raise self.unsupported("__init__")
     if factory is not None and factory.is_constant() and factory.constant() is not None and not callable(factory.constant()):
-        raise tx.throw(TypeError, "first argument must be callable or None")
+        raise tx.exceptions.new(TypeError, "first argument must be callable or None")
     tx.effects.change(self)
     self.default_factory = factory or Constant(None)
     return dict_update(tx, self, *others, **named)
@@ -509,12 +515,12 @@ def ordered_dict_move_to_end(tx: TraceContext, self: DictValue, key: Value, last
     entry = self.whole(tx).get(key.key(tx))
     value = self.drop(tx, key)
     if value is None or entry is None:
-        raise tx.throw_value(KeyError, [key])
+        raise tx.exceptions.new_of_values(KeyError, [key])
     key = entry[0]
     if last is None or last.truth(tx):
         self.put(tx, key, value)
     else:
-        self.entries = {key.key(tx): (key, value), **self.entries}
+        self.entries = {key.key(tx): (key, value), **self.whole(tx)}
     return Constant(None)
 
 

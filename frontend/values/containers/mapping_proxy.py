@@ -36,9 +36,9 @@ class MappingProxyValue(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in READS:
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         if not hasattr(types.MappingProxyType, name):
-            raise tx.throw(AttributeError, f"'mappingproxy' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'mappingproxy' object has no attribute '{name}'")
         return super().attribute(tx, name)
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -49,6 +49,9 @@ class MappingProxyValue(Value):
     def iterator(self, tx: TraceContext) -> Value:
         return self.shown.iterator(tx)
 
+    def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        return self.shown.pairs(tx)
+
     def length(self, tx: TraceContext) -> Value:
         return self.shown.length(tx)
 
@@ -56,10 +59,10 @@ class MappingProxyValue(Value):
         return self.shown.item(tx, key)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
-        raise tx.throw(TypeError, "'mappingproxy' object does not support item assignment")
+        raise tx.exceptions.new(TypeError, "'mappingproxy' object does not support item assignment")
 
     def del_item(self, tx: TraceContext, key: Value) -> None:
-        raise tx.throw(TypeError, "'mappingproxy' object does not support item deletion")
+        raise tx.exceptions.new(TypeError, "'mappingproxy' object does not support item deletion")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return self.shown.contains(tx, item)

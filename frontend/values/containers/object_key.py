@@ -40,8 +40,8 @@ class Hashed:
             compared = Constant(other)
         else:
             raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key that another object may be equal to")
-        with self.tx.effects.unchanged("__eq__ of a key"):
-            if not self.tx.equal(self.value, compared):  # rebuilt code would ask again, when what it goes by may be another
+        with self.tx.effects.forbid_changes("__eq__ of a key"):
+            if not self.tx.objects.equal(self.value, compared):  # rebuilt code would ask again, when what it goes by may be another
                 raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key beside another that hashes alike")
         return True
 
@@ -58,7 +58,7 @@ class _Number:
 
 def key_of(tx: TraceContext, value: Value, method: Value) -> Hashed:
     """The key of an object, by its class's __hash__."""
-    with tx.effects.unchanged("__hash__ of a key"):
+    with tx.effects.forbid_changes("__hash__ of a key"):
         return Hashed(tx, value, hash_of(method.call(tx, [], {})))
 
 
@@ -100,4 +100,4 @@ def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[
         raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that hash alike")
     if any(type(key) is Hashed and key.number != number for key, number in zip(keys, stored, strict=True)):
         raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that have changed since they were stored")
-    tx.guard(source, Kind.PYTHON, (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored))
+    tx.guards.add(source, Kind.PYTHON, (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored))

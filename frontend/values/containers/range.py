@@ -39,7 +39,7 @@ class RangeValue(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.range, name))
-        return tx.bound(self, name)
+        return tx.make.bound_method(self, name)
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__iter__":
@@ -53,7 +53,7 @@ class RangeValue(Value):
         try:
             return Constant(len(self.range))
         except OverflowError as error:
-            raise tx.throw(OverflowError, *error.args) from None
+            raise tx.exceptions.new(OverflowError, *error.args) from None
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return fold(tx, lambda obj, index: obj[index], [self, key], {})

@@ -21,7 +21,7 @@ from ..tensor.tensor import Identity
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-FIELD = type(collections.namedtuple("Named", "field").field)  # what a named tuple's class has under the name of a field
+FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])  # what a named tuple's class has under the name of a field
 
 
 class BoundBuiltin(Value):
@@ -60,7 +60,7 @@ class BuiltinContainer(Mutable):
 
     def key(self, tx: TraceContext) -> Any:
         if self.python_type().__hash__ is None:
-            raise tx.throw(TypeError, f"unhashable type: '{self.python_type().__name__}'")
+            raise tx.exceptions.new(TypeError, f"unhashable type: '{self.python_type().__name__}'")
         return super().key(tx)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -69,9 +69,9 @@ class BuiltinContainer(Mutable):
         if method_of(self.python_type(), name) is not None:
             return BoundBuiltin(self, name)
         if not hasattr(self.python_type(), name):
-            raise tx.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if isinstance(getattr(self.python_type(), name), types.FunctionType):  # collections.Counter has methods written in Python
-            return tx.class_method(self, self.python_type(), name)
+            return tx.calls.class_method(self, self.python_type(), name)
         raise self.unsupported(f"attribute {name}")
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -118,6 +118,9 @@ class Sequence(BuiltinContainer):
         """Every item, looked at."""
         return [self.at(tx, i) for i in range(len(self.items))]
 
+    def unpack(self, tx: TraceContext) -> list[Value]:
+        return self.all(tx)
+
     def parts(self, tx: TraceContext) -> list[Value]:
         """Every item; those that nobody has looked at stay so."""
         return list(self.items)
@@ -144,7 +147,7 @@ class Sequence(BuiltinContainer):
             try:
                 part = self.items[key.constant()]
             except (TypeError, ValueError) as error:
-                raise tx.throw(type(error), *error.args) from None
+                raise tx.exceptions.new(type(error), *error.args) from None
             return type(self)(part, None, list if self.cls is list else self._slice_class())
         if not key.is_constant():
             found = key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
@@ -156,13 +159,13 @@ class Sequence(BuiltinContainer):
             self.items[index]
         except (IndexError, TypeError) as error:
             text = str(error).replace("list", self.cls.__name__ if self.cls in (list, tuple) else "tuple")
-            raise tx.throw(type(error), text) from None
+            raise tx.exceptions.new(type(error), text) from None
         return self.at(tx, index)
 
     def _slice_class(self) -> type:
         return torch.Size if self.cls is torch.Size else tuple
 
-    def walked(self, tx: TraceContext) -> Iterator[Value]:
+    def iterate_live(self, tx: TraceContext) -> Iterator[Value]:
         """The items as a loop in C meets them: what the program does meanwhile counts."""
         index = 0
         while index < len(self.items):
@@ -170,14 +173,19 @@ class Sequence(BuiltinContainer):
             index += 1
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(any(tx.equal(candidate, item) for candidate in self.walked(tx)))
+        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """The names of a named tuple's fields; none of another tuple's."""
+    return getattr(cls, "_fields", ())
 
 
 class TupleValue(Sequence):
     """A tuple, named tuple, torch.Size or torch.return_types structure; `real` when it existed before the frame."""
 
     __slots__ = ("real",)
-    default_class = tuple
+    default_class: type = tuple
 
     def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None, real: tuple | None = None) -> None:
         super().__init__(items, source, cls)
@@ -196,12 +204,13 @@ class TupleValue(Sequence):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__":
             return tx.wrap(self.cls, None)
-        if name in getattr(self.cls, "_fields", ()) and type(inspect.getattr_static(self.cls, name)) is FIELD:
-            return self.at(tx, self.cls._fields.index(name))
+        fields = field_names(self.cls)
+        if name in fields and type(inspect.getattr_static(self.cls, name)) is FIELD:
+            return self.at(tx, fields.index(name))
         if self.cls.__module__ == "torch.return_types" and name in dir(self.cls):
             return self.at(tx, _structure_fields(self.cls).index(name))
         if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
-            return tx.class_attribute(self, self.cls, name)
+            return tx.calls.class_attribute(self, self.cls, name)
         return super().attribute(tx, name)
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -241,7 +250,7 @@ class ListValue(Sequence):
     far has only been added to: its length is nobody's business until somebody asks."""
 
     __slots__ = ("unread", "added")
-    default_class = list
+    default_class: type = list
 
     def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
         self.unread: Callable[[], list[Value]] | None = None
@@ -249,7 +258,7 @@ class ListValue(Sequence):
         super().__init__(items, source, cls)
 
     @property
-    def items(self) -> list[Value]:  # type: ignore[override]  # a slot of Sequence, which it fills at the first look
+    def items(self) -> list[Value]:  # a slot of Sequence, which it fills at the first look
         if self.unread is not None:
             items = [*self.unread(), *self.added]
             self.unread = None
@@ -283,18 +292,18 @@ class ListValue(Sequence):
         tx.effects.change(self)
         try:
             if isinstance(key, SliceValue):
-                self.items[key.constant()] = tx.unpack(value)
+                self.items[key.constant()] = value.unpack(tx)
             else:
                 self.items[key.constant()] = value
         except (IndexError, TypeError, ValueError) as error:
-            raise tx.throw(type(error), *error.args) from None
+            raise tx.exceptions.new(type(error), *error.args) from None
 
     def del_item(self, tx: TraceContext, key: Value) -> None:
         tx.effects.change(self)
         try:
             del self.items[key.constant()]
         except (IndexError, TypeError) as error:
-            raise tx.throw(type(error), *error.args) from None
+            raise tx.exceptions.new(type(error), *error.args) from None
 
 
 class SliceValue(Value):
@@ -327,7 +336,7 @@ class SliceValue(Value):
             try:
                 found = self.constant().indices(*(arg.constant() for arg in args))
             except (TypeError, ValueError) as error:
-                raise tx.throw(type(error), *error.args) from None
+                raise tx.exceptions.new(type(error), *error.args) from None
             return tx.wrap(found, None)
         return super().method(tx, name, args, kwargs)
 
@@ -340,14 +349,14 @@ def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
 
 @method(list, "extend")
 def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
-    self.add(tx, list(tx.listed(items)))
+    self.add(tx, list(items.list_items(tx)))
     return Constant(None)
 
 
 def whole_number(tx: TraceContext, index: Value) -> Any:
     found = index.constant()
     if not hasattr(type(found), "__index__"):
-        raise tx.throw(TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer")
+        raise tx.exceptions.new(TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer")
     return found
 
 
@@ -363,7 +372,7 @@ def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) ->
 def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
     where = -1 if index is None else whole_number(tx, index)
     if not -len(self.items) <= where < len(self.items):
-        raise tx.throw(IndexError, "pop index out of range" if self.items else "pop from empty list")
+        raise tx.exceptions.new(IndexError, "pop index out of range" if self.items else "pop from empty list")
     item = self.at(tx, where)
     tx.effects.change(self)
     del self.items[where]
@@ -381,7 +390,7 @@ def list_clear(tx: TraceContext, self: ListValue) -> Value:
 def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
     found = find(tx, self, item)
     if found is None:
-        raise tx.throw(ValueError, "list.remove(x): x not in list")
+        raise tx.exceptions.new(ValueError, "list.remove(x): x not in list")
     tx.effects.change(self)
     del self.items[found : found + 1]
     return Constant(None)
@@ -405,20 +414,20 @@ def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, re
     tx.effects.change(self)
     self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
     try:
-        ordered = tx.sort(items, key, reverse)
+        ordered = tx.calls.sort(items, key, reverse)
     except ObservedException:
         self.items = items
         raise
     modified, self.items = bool(self.items), ordered
     if modified:
-        raise tx.throw(ValueError, "list modified during sort")
+        raise tx.exceptions.new(ValueError, "list modified during sort")
     return Constant(None)
 
 
 def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
     """Where an equal item is, between bounds."""
     for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
-        if index < len(self.items) and tx.equal(self.at(tx, index), item):
+        if index < len(self.items) and tx.objects.equal(self.at(tx, index), item):
             return index
     return None
 
@@ -431,7 +440,7 @@ def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value
         return Constant(found)
     if not item.is_constant():
         raise GraphBreak("exception-leaves", "ValueError")
-    raise tx.throw(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")
+    raise tx.exceptions.new(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")
 
 
 def _start(bounds: tuple[Value, ...]) -> int:
@@ -441,7 +450,7 @@ def _start(bounds: tuple[Value, ...]) -> int:
 @method(list, "count")
 @method(tuple, "count")
 def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
-    return Constant(sum(tx.equal(candidate, item) for candidate in self.walked(tx)))
+    return Constant(sum(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
 
 
 @method(list, "__len__")
@@ -481,7 +490,7 @@ def list_delitem(tx: TraceContext, self: ListValue, key: Value) -> Value:
 
 @method(list, "__init__")
 def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
-    new = [] if items is None else tx.listed(items)
+    new = [] if items is None else items.list_items(tx)
     tx.effects.change(self)
     self.items = list(new)
     return Constant(None)
@@ -500,7 +509,7 @@ def size_numel(tx: TraceContext, self: TupleValue) -> Value:
 
 @method(tuple, "_replace")
 def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) -> Value:
-    fields = list(self.cls._fields)
+    fields = field_names(self.cls)
     if not changes.keys() <= set(fields):
         raise GraphBreak("exception-leaves", f"the error of {self.cls.__name__}._replace()")
     return TupleValue([changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)], None, self.cls)
@@ -508,4 +517,4 @@ def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) ->
 
 @method(tuple, "_asdict")
 def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
-    return tx.build_dict([(Constant(name), item) for name, item in zip(self.cls._fields, self.all(tx), strict=True)])
+    return tx.make.dict_of([(Constant(name), item) for name, item in zip(field_names(self.cls), self.all(tx), strict=True)])

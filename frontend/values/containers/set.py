@@ -73,13 +73,13 @@ class SetValue(BuiltinContainer):
     def literal(self, tx: TraceContext) -> Any:
         if not self.is_known():
             raise self.unsupported("as an argument")
-        self.ordered(tx)
+        self.members_in_order(tx)
         return self.order.copy()
 
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.members))
 
-    def ordered(self, tx: TraceContext) -> list[Value]:
+    def members_in_order(self, tx: TraceContext) -> list[Value]:
         """The members as Python would give them; guarded for an existing set."""
         if len(self.members) > 1:
             if self.source is not None and self in tx.effects.changed:  # where the new ones lie depends on the table's past
@@ -87,11 +87,11 @@ class SetValue(BuiltinContainer):
             if not self.has_order():
                 raise self.unsupported("iteration in an order that depends on addresses")
             if self.is_known():
-                tx.guard(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
+                tx.guards.add(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:
-        return SetIterator(self, self.ordered(tx))
+        return SetIterator(self, self.members_in_order(tx))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(item.key(tx) in self.members)
@@ -121,7 +121,7 @@ class SetIterator(ListedIterator):
         if self.over:
             return None
         if len(self.of.members) != len(self.members):
-            raise tx.throw(RuntimeError, "Set changed size during iteration")
+            raise tx.exceptions.new(RuntimeError, "Set changed size during iteration")
         if self.of in tx.effects.changed and not self.is_current:
             raise self.unsupported("next() after members were exchanged")
         tx.effects.change(self)
@@ -172,17 +172,17 @@ def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
 @method(set, "remove")
 def set_remove(tx: TraceContext, self: SetValue, item: Value) -> Value:
     if item.key(tx) not in self.members:
-        raise tx.throw_value(KeyError, [item])
+        raise tx.exceptions.new_of_values(KeyError, [item])
     return set_discard(tx, self, item)
 
 
 @method(set, "pop")
 def set_pop(tx: TraceContext, self: SetValue) -> Value:
     if not self.members:
-        raise tx.throw(KeyError, "pop from an empty set")
+        raise tx.exceptions.new(KeyError, "pop from an empty set")
     if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
         raise self.unsupported("pop()")
-    self.ordered(tx)
+    self.members_in_order(tx)
     tx.effects.change(self)
     return self.members.pop(self.order.pop())
 

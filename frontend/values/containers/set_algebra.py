@@ -20,7 +20,7 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     if isinstance(inner, SetValue):
         return inner.order, inner.members
     members: dict[Any, Value] = {}
-    for item in tx.unpack(other):
+    for item in other.unpack(tx):
         members.setdefault(item.key(tx), item)
     return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
 

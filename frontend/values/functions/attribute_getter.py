@@ -32,14 +32,14 @@ class GetterValue(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
-            raise tx.throw(TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}")
+            raise tx.exceptions.new(TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}")
         if self.cls is operator.methodcaller:
             if args[0].is_constant():
                 return args[0].attribute(tx, self.args[0].constant()).call(tx, self.args[1:], self.kwargs)
             return args[0].method(tx, self.args[0].constant(), self.args[1:], self.kwargs)
         get = item if self.cls is operator.itemgetter else attribute
         found = [get(tx, args[0], key) for key in self.args]
-        return found[0] if len(found) == 1 else tx.build_tuple(found)
+        return found[0] if len(found) == 1 else tx.make.tuple_of(found)
 
 
 def item(tx: TraceContext, obj: Value, key: Value) -> Value:

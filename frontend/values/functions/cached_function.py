@@ -1,4 +1,4 @@
-"""Functions under functools.lru_cache: what they keep is theirs, and what they do they do once."""
+"""Functions under functools.lru_cache: a cached result is guarded, a call that would fill the cache is inlined if it has no effects."""
 from __future__ import annotations
 
 import types
@@ -8,7 +8,7 @@ from ....errors import GraphBreak
 from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
-from ....guards.source import CachedResult, Source
+from ....guards.source import CachedResult, Source, attribute_path
 from ..base import ObservedException, Value
 from ..constant import foldable, is_literal
 from ..containers.mapping import DictValue
@@ -52,13 +52,13 @@ class CachedFunction(Value):
         if name == "__wrapped__":
             return self.inner
         if name == "__get__":
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         if name in vars(self.real):
-            return tx.wrap(getattr(self.real, name), tx.attr_source(self.source, name))
+            return tx.wrap(getattr(self.real, name), attribute_path(self.source, name))
         try:
             getattr(self.real, name)
         except AttributeError as error:
-            raise tx.throw(AttributeError, *error.args) from None
+            raise tx.exceptions.new(AttributeError, *error.args) from None
         raise self.unsupported(f"attribute {name}")
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -72,22 +72,22 @@ class CachedFunction(Value):
         if any(lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())):
             raise GraphBreak("exception-leaves", f"TypeError: an argument of {self.describe()} has no hash")
         if not all(is_known(tx, arg) for arg in (*args, *kwargs.values())):
-            return self._interpreted(tx, args, kwargs)
+            return self._interpret(tx, args, kwargs)
         path = self._path(tx, args, kwargs)
         if path in self.given:
             return self.given[path]
         if (tx.effects.may_be_seen() or tx.modes.open) and not holds(self.real, path.args, path.kwargs):
-            interpreted, now = self._interpreted(tx, args, kwargs), self._without(path)
+            interpreted, now = self._interpret(tx, args, kwargs), self._without(path)
             if not is_alike(tx, interpreted, now):
-                raise self._left("which sees what the frame has changed")
+                raise self._leave_to_python("which sees what the frame has changed")
         try:
             result = cached_result(self.real, path.args, path.kwargs)
         except Exception as error:
-            raise self._left("which raises") from error
+            raise self._leave_to_python("which raises") from error
         if is_literal(result) and foldable(args, kwargs):
             return tx.wrap(result, None)
         if self.source is None:
-            raise self._left("which keeps what it makes")
+            raise self._leave_to_python("which keeps what it makes")
         self.given[path] = tx.wrap(result, path)
         return self.given[path]
 
@@ -96,33 +96,33 @@ class CachedFunction(Value):
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
-            raise self._left("which raises") from error
+            raise self._leave_to_python("which raises") from error
 
-    def _left(self, why: str) -> GraphBreak:
+    def _leave_to_python(self, why: str) -> GraphBreak:
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
 
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
         """The path to what it gives for known arguments."""
         known, named = tuple(real(tx, a) for a in args), tuple((name, real(tx, a)) for name, a in kwargs.items())
-        return CachedResult(self.source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
+        return CachedResult(self.known_source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
 
-    def _interpreted(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """What the function gives now. It may do nothing but that."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
-            raise self._left("which keeps its arguments")
+            raise self._leave_to_python("which keeps its arguments")
         calls = tx.graph.mark()
         try:
-            with tx.effects.only_its_own(self._left("which does something once")):
+            with tx.effects.only_its_own(self._leave_to_python("which does something once")):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
-            raise self._left("which raises") from error
+            raise self._leave_to_python("which raises") from error
         if tx.graph.mark() > calls:
-            raise self._left("which keeps what it makes")
+            raise self._leave_to_python("which keeps what it makes")
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
         kept = kept_back(tx, result)
         if kept is None:
-            raise self._left("which keeps what it makes")
+            raise self._leave_to_python("which keeps what it makes")
         return kept
 
 
@@ -165,7 +165,7 @@ def is_known(tx: TraceContext, arg: Value) -> bool:
         return arg.cls is tuple and all(is_known(tx, item) for item in arg.items)
     cls = arg.python_type()
     alone = lookup(cls, "__hash__")[1] is object.__hash__ and lookup(cls, "__eq__")[1] is object.__eq__
-    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.real(arg) is not None
+    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.objects.real_object(arg) is not None
 
 
 def real(tx: TraceContext, arg: Value) -> Any:
@@ -174,8 +174,8 @@ def real(tx: TraceContext, arg: Value) -> Any:
         return arg.constant()
     if isinstance(arg, TupleValue):
         return tuple(real(tx, item) for item in arg.items)
-    found = tx.real(arg)
-    tx.guard(arg.source, Kind.IS, found)
+    found = tx.objects.real_object(arg)
+    tx.guards.add(arg.source, Kind.IS, found)
     return found
 
 
@@ -202,7 +202,8 @@ def kept_back(tx: TraceContext, result: Value) -> Value | None:
 def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
     """Whether a new value is of the same class and content as an object, all the way down."""
     value = tx.look(value)
-    if varies(value) or value.python_type() is not type(found):
+    cls: object = type(found)
+    if varies(value) or value.python_type() is not cls:
         return False
     if value.is_constant():
         return same_constant(value.constant(), found)

@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, CellContents, SequenceItem, Source
+from ....guards.source import AttrSource, CellContents, DictItem, SequenceItem, Source
 from ..base import Call, Lazy, Value
 from ..constant import Constant, fold
+from ..models.torch_policy import goes_into_graph, is_pure
 from ..mutable import Mutable
 from ..registry import accepts, method_of, model_of
 from ..tensor.tensor import Identity
@@ -81,7 +82,7 @@ class FunctionValue(Mutable):
         return f"function {self.name}"
 
     def key(self, tx: TraceContext) -> Any:
-        return tx.identity(self, self.real)
+        return tx.objects.identity_key(self, self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -99,27 +100,27 @@ class FunctionValue(Mutable):
         if name in self.attributes:
             return self.attributes[name]
         if name == "__get__":
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         if name == "__annotations__" and self.real is None:
-            parts = [] if self.annotations is None else tx.unpack(self.annotations)
+            parts = [] if self.annotations is None else self.annotations.unpack(tx)
             tx.effects.change(self)
-            self.attributes[name] = tx.build_dict(list(zip(parts[::2], parts[1::2], strict=True)))
+            self.attributes[name] = tx.make.dict_of(list(zip(parts[::2], parts[1::2], strict=True)))
             return self.attributes[name]
         if self.real is not None:
             if not hasattr(self.real, name):
-                raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+                raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
         if name == "__code__":
             return BuiltinValue(self.code)
         if name == "__defaults__":
-            return tx.build_tuple(self.defaults) if self.defaults else Constant(None)
+            return tx.make.tuple_of(self.defaults) if self.defaults else Constant(None)
         if name == "__dict__":
-            self.namespace = self.namespace or tx.namespace(self)
+            self.namespace = self.namespace or tx.make.namespace(self)
             return self.namespace
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
-            raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
         return super().attribute(tx, name)
 
     # the dictionary of one that the traced program made
@@ -169,9 +170,9 @@ class FunctionValue(Mutable):
                 if not accepts(model, len(args) + 1, kwargs):
                     raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
                 return model(tx, *args, **kwargs)
-            if tx.goes_into_graph(self.real):
+            if goes_into_graph(self.real):
                 return tx.graph.call("call_function", self.real, args, kwargs)
-        return tx.inline(self, args, kwargs)
+        return tx.calls.inline(self, args, kwargs)
 
     def _dispatch(self, tx: TraceContext, cls: Value) -> Value:
         registry = self.closure[self.code.co_freevars.index("registry")]
@@ -179,10 +180,12 @@ class FunctionValue(Mutable):
         if self.real is None or registered is None:
             raise GraphBreak("unknown-call", "a single dispatch made inside")
         registered.length(tx)  # relied on: what is registered later may be nearer
-        cache = self.real.__closure__[self.code.co_freevars.index("dispatch_cache")].cell_contents
+        cells = self.real.__closure__
+        assert cells is not None
+        cache = cells[self.code.co_freevars.index("dispatch_cache")].cell_contents
         if type(cache) is not WeakKeyDictionary:  # the program sees what is asked of it
-            return tx.inline(self, [cls], {})
-        if tx.known(cache) is not None:  # it changes now, and the program has looked at it
+            return tx.calls.inline(self, [cls], {})
+        if tx.objects.find(cache) is not None:  # it changes now, and the program has looked at it
             raise GraphBreak("unknown-call", "a single dispatch whose cache was looked at")
         try:
             return tx.wrap(self.real(cls.constant()), None)
@@ -193,19 +196,19 @@ class FunctionValue(Mutable):
         """A repr() that watches for itself: inside of its own call for one object it is "..."."""
         inner = self.closure[self.code.co_freevars.index("user_function")].get(tx)
         running = (self, obj)
-        if inner is None or running in tx.representing:
+        if inner is None or running in tx.calls.active_reprs:
             return Constant("...")
-        tx.representing.append(running)
+        tx.calls.active_reprs.append(running)
         try:
             return inner.call(tx, [obj], {})
         finally:
-            tx.representing.pop()
+            tx.calls.active_reprs.pop()
 
     def is_inlined(self, tx: TraceContext) -> bool:
         """Whether a call of it interprets its code."""
         if self.code is DISPATCH or self.code in REPRESENTATIONS:
             return False
-        return self.real is None or (model_of(self.real) is None and not tx.goes_into_graph(self.real))
+        return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
 
 
 def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
@@ -223,7 +226,7 @@ REPRESENTATIONS = frozenset(
 )
 
 # functools.singledispatch's dispatch(cls), which keeps a weak dictionary of what it has found.
-DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__  # type: ignore[attr-defined]
+DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__
 
 
 def _docstring(function: FunctionValue) -> str | None:
@@ -242,7 +245,7 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 
 def existing_function(tx: TraceContext, real: types.FunctionType, source: Source | None) -> FunctionValue:
     """The value of a function that existed before the frame; closure and defaults are looked at when used."""
-    value = tx.remember(real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real))  # it may close over itself
+    value = tx.objects.remember(real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real))  # it may close over itself
     for index, cell in enumerate(real.__closure__ or ()):
         path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
         value.closure.append(existing_cell(tx, cell, path))
@@ -254,12 +257,12 @@ def existing_function(tx: TraceContext, real: types.FunctionType, source: Source
 
 
 def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
-    return Lazy(obj, source if name is None or source is None else tx.dict_item(source, name))
+    return Lazy(obj, source if name is None or source is None else DictItem(source, name))
 
 
 def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None) -> CellValue:
     """The value of a cell that existed before the frame; one value a cell, whoever closes over it."""
-    known = tx.known(real)
+    known = tx.objects.find(real)
     if known is not None:
         met_again(tx, known, source)
         return known
@@ -267,13 +270,13 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
         contents: Value | None = Lazy(real.cell_contents, source and CellContents(source))
     except ValueError:
         contents = None
-    return tx.remember(real, CellValue(contents, source, real))
+    return tx.objects.remember(real, CellValue(contents, source, real))
 
 
 def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
     """Relies on a second path leading to the same object as the first."""
     if source is not None and known.source is not None and known.source != source:
-        tx.guard(source, Kind.SAME, known.source)
+        tx.guards.add(source, Kind.SAME, known.source)
 
 
 class MethodValue(Value):
@@ -303,7 +306,7 @@ class MethodValue(Value):
         if name == "__func__":
             return self.function
         if name == "__get__" and hasattr(types.MethodType, "__get__"):
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         return self.function.attribute(tx, name)
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -356,7 +359,7 @@ class BuiltinValue(Value):
         if isinstance(self.real, WRAPPING) and name in OF_WHAT_IS_WRAPPED:
             raise GraphBreak("unsupported-value", f"attribute {name} of a {type(self.real).__name__}")
         if not hasattr(self.real, name):
-            raise tx.throw(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
+            raise tx.exceptions.new(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -368,15 +371,15 @@ class BuiltinValue(Value):
             if accepts(model, len(args) + 1, kwargs):
                 return model(tx, *args, **kwargs)
             raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-        if tx.goes_into_graph(self.real):
+        if goes_into_graph(self.real):
             return tx.graph.call("call_function", self.real, args, kwargs)
         receiver = getattr(self.real, "__self__", None)
         if isinstance(receiver, types.GetSetDescriptorType) and self.real.__name__ == "__get__" and args:
             return tx.look(args[0]).attribute(tx, receiver.__name__)
         if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
             if isinstance(args[0], Value) and issubclass(args[0].python_type(), self.real.__objclass__):
-                return tx.builtin_method(args[0], self.real, args[1:], kwargs)
-        if tx.is_pure(self.real):
+                return tx.calls.builtin_method(args[0], self.real, args[1:], kwargs)
+        if is_pure(self.real):
             return fold(tx, self.real, args, kwargs)
         if receiver is not None and not isinstance(receiver, types.ModuleType | type) and hasattr(receiver, self.real.__name__):
             return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(tx, self.real.__name__, args, kwargs)
@@ -418,9 +421,9 @@ class PartialValue(Mutable):
         if name == "func":
             return self.function
         if name == "args":
-            return tx.build_tuple(self.args)
+            return tx.make.tuple_of(self.args)
         if name == "keywords":
-            return tx.build_dict([(Constant(k), v) for k, v in self.kwargs.items()])
+            return tx.make.dict_of([(Constant(k), v) for k, v in self.kwargs.items()])
         if name in self.attributes:
             return self.attributes[name]
         return super().attribute(tx, name)

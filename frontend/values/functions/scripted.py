@@ -1,4 +1,4 @@
-"""Functions that torch.jit.script has translated: their Python is looked into, which computes the same."""
+"""Functions compiled by torch.jit.script: their Python source is inlined, which computes the same."""
 from __future__ import annotations
 
 import types

@@ -1,4 +1,4 @@
-"""Iterators that existed before the frame: what is in them is read where they lie, and the real ones move at the end."""
+"""Iterators that existed before the frame: tracing peeks at their items, and the real ones advance after the graph has run."""
 from __future__ import annotations
 
 import itertools
@@ -49,25 +49,25 @@ class ExistingIterator(Iterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         replaced = None
-        if tx.changed_under(self.real):
-            replaced = tx.replaced_under(self.real) if self.cls in (KEYS, ITEMS) else None
+        if tx.objects.is_iterated_changed(self.real):
+            replaced = tx.objects.dict_with_same_keys(self.real) if self.cls in (KEYS, ITEMS) else None
             if replaced is None:
                 raise self.unsupported("next() after what it walks was changed")
         tx.effects.change(self)
         if self.taken == self.left:
-            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
+            tx.guards.add_remaining(self.known_source, self.left, self.cls, exactly=True)
             self.exhausted = True
             return None
         self.taken += 1
-        tx.guard_remaining(self.source, self.taken, self.cls, exactly=False)
-        item, at = peek(self.real, self.taken - 1), IteratorItem(self.source, self.taken - 1)
+        tx.guards.add_remaining(self.known_source, self.taken, self.cls, exactly=False)
+        item, at = peek(self.real, self.taken - 1), IteratorItem(self.known_source, self.taken - 1)
         if replaced is None or self.cls is KEYS:
             return Lazy(item, at)
         key = Constant(tx.wrap(item[0], SequenceItem(at, 0)).constant())
-        return tx.build_tuple([key, replaced.item(tx, key)])
+        return tx.make.tuple_of([key, replaced.item(tx, key)])
 
     @property
-    def walked(self) -> Any:
+    def taken_from(self) -> Any:
         """The container that the trace took something from; None if it took nothing."""
         return iterated_container(self.real) if self.taken or self.exhausted else None
 
@@ -88,9 +88,9 @@ class ExistingEnumerate(Iterator):
         if item is None:
             return None
         tx.effects.change(self)
-        number = Lazy(self.number + self.given, IteratorPart(self.source, 1, self.given))
+        number = Lazy(self.number + self.given, IteratorPart(self.known_source, 1, self.given))
         self.given += 1
-        return tx.build_tuple([number, item])
+        return tx.make.tuple_of([number, item])
 
 
 class ExistingCount(Iterator):
@@ -108,20 +108,20 @@ class ExistingCount(Iterator):
         tx.effects.change(self)
         ahead = self.taken * self.step
         self.taken += 1
-        return Lazy(self.value + ahead, IteratorPart(self.source, 0, ahead))
+        return Lazy(self.value + ahead, IteratorPart(self.known_source, 0, ahead))
 
 
 class ExistingSlice(Iterator):
-    """An islice that existed before the frame: its inner iterator moves for itself, the counts are set at the end. `tail`: how many
+    """An islice that existed before the frame: its inner iterator moves for itself, the counts are set at the end. `skip_at_end`: how many
     items it skips behind the last one."""
 
-    __slots__ = ("inner", "skipped", "step", "left", "tail", "skip", "read", "given", "ended")
+    __slots__ = ("inner", "skipped", "step", "left", "skip_at_end", "skip", "read", "given", "ended")
     cls = itertools.islice
     moves = ("skip", "read", "given", "ended")
 
-    def __init__(self, inner: Value, skipped: int, step: int, left: int, tail: int, source: Source) -> None:
+    def __init__(self, inner: Value, skipped: int, step: int, left: int, skip_at_end: int, source: Source) -> None:
         super().__init__(source)
-        self.inner, self.step, self.left, self.tail = inner, step, left, tail
+        self.inner, self.step, self.left, self.skip_at_end = inner, step, left, skip_at_end
         self.skip, self.read, self.given, self.ended = skipped, 0, 0, False
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -129,12 +129,12 @@ class ExistingSlice(Iterator):
             return None
         at_end = self.given == self.left
         if at_end:
-            tx.guard_remaining(self.source, self.left, self.cls, exactly=True)
+            tx.guards.add_remaining(self.known_source, self.left, self.cls, exactly=True)
             if self.step > 1:
-                tail = self.tail
-                tx.guard(self.source, Kind.PYTHON, (f"skips {tail} at its end", lambda obj: slice_state(obj)[4] == tail))
+                count = self.skip_at_end
+                tx.guards.add(self.source, Kind.PYTHON, (f"skips {count} at its end", lambda obj: slice_state(obj)[4] == count))
             if self.given:
-                self.skip = self.tail
+                self.skip = self.skip_at_end
         while self.skip:
             if self._read(tx) is None:
                 return None
@@ -143,7 +143,7 @@ class ExistingSlice(Iterator):
             tx.effects.change(self)
             self.ended = True
             return None
-        tx.guard_remaining(self.source, self.given + 1, self.cls, exactly=False)
+        tx.guards.add_remaining(self.known_source, self.given + 1, self.cls, exactly=False)
         item = self._read(tx)
         if item is not None:
             self.given += 1
@@ -153,7 +153,7 @@ class ExistingSlice(Iterator):
     def _read(self, tx: TraceContext) -> Value | None:
         item = self.inner.next(tx)
         tx.effects.change(self)
-        tx.count_instruction()
+        tx.work.count()
         self.ended = item is None
         self.read += item is not None
         return item
@@ -174,11 +174,11 @@ class ExistingChain(Flat):
 def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
-    tx.guard(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.TYPE, type(obj))
     left = remaining(obj)
     if left == CHANGED or (type(obj) in COPIED and left > LARGEST):
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that {'is spoilt' if left == CHANGED else f'has {left} items left'}")
-    return tx.remember(obj, ExistingIterator(obj, source))
+    return tx.objects.remember(obj, ExistingIterator(obj, source))
 
 
 @wraps(*MADE_OF_PARTS)
@@ -187,25 +187,25 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     made = shape(obj)
     if isinstance(obj, enumerate | filter):  # all are made alike
-        tx.guard(source, Kind.TYPE, made[0])
+        tx.guards.add(source, Kind.TYPE, made[0])
     else:
-        tx.guard(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
+        tx.guards.add(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
     held = parts(obj)
     if isinstance(obj, itertools.count):
         if not held:
             raise GraphBreak("unsupported-value", "a count of other numbers than ints")
-        return tx.remember(obj, ExistingCount(*held, source))
+        return tx.objects.remember(obj, ExistingCount(held[0], held[1], source))
     whole = 1 if isinstance(obj, enumerate) else len(held)
     paths = [IteratorPart(source, place) for place in range(len(held))]
     values = [*map(tx.wrap, held[:whole], paths), *map(Lazy, held[whole:], paths[whole:])]
-    return tx.remember(obj, MAKERS[type(obj)](tx, obj, values, source))
+    return tx.objects.remember(obj, MAKERS[type(obj)](tx, obj, values, source))
 
 
 MAKERS: dict[type, Callable[[TraceContext, Any, list[Any], Source], Value]] = {
     enumerate: lambda tx, obj, values, source: ExistingEnumerate(values[0], parts(obj)[1], source),
     zip: lambda tx, obj, values, source: Zip(values, shape(obj)[2], source),
     map: lambda tx, obj, values, source: Map(values[0], values[1:], source),
-    filter: lambda tx, obj, values, source: Filter(*values, source),
+    filter: lambda tx, obj, values, source: Filter(values[0], values[1], source),
     itertools.chain: lambda tx, obj, values, source: ExistingChain(values, source),
     itertools.islice: lambda tx, obj, values, source: slice_of(obj, values[0], shape(obj)[2], source),
 }
@@ -213,7 +213,7 @@ MAKERS: dict[type, Callable[[TraceContext, Any, list[Any], Source], Value]] = {
 
 def slice_of(obj: Any, inner: Value, how: tuple[bool, int, int], source: Source) -> Value:
     ended, skipped, step = how
-    _, _, _, left, tail = slice_state(obj)
+    _, _, _, left, skip_at_end = slice_state(obj)
     if ended:
         raise GraphBreak("unsupported-value", "an islice that has ended")
-    return ExistingSlice(inner, skipped, step, left, tail, source)
+    return ExistingSlice(inner, skipped, step, left, skip_at_end, source)

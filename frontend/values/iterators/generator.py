@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
     """What becomes of a StopIteration that leaves a generator's body."""
-    raised = tx.throw(RuntimeError, "generator raised StopIteration")
+    raised = tx.exceptions.new(RuntimeError, "generator raised StopIteration")
     for name in ("__cause__", "__context__"):
         raised.value.attrs[name] = error  # type: ignore[attr-defined]
     raised.value.attrs["__suppress_context__"] = Constant(True)  # type: ignore[attr-defined]
@@ -51,37 +51,37 @@ class GeneratorValue(Iterator):
         """Runs to the next yield; raises ObservedException of StopIteration when the generator returns."""
         self._refuse_running(tx)
         if self.finished:
-            raise tx.throw(StopIteration)
+            raise tx.exceptions.new(StopIteration)
         if not self.started and not (value.is_constant() and value.constant() is None):
-            raise tx.throw(TypeError, "can't send non-None value to a just-started generator")
+            raise tx.exceptions.new(TypeError, "can't send non-None value to a just-started generator")
         return self._go(tx, lambda: self.frame.resume(value if self.started else None))
 
     def _refuse_running(self, tx: TraceContext) -> None:
         """Raises where it is the generator's own body that asks it to go on."""
-        if tx.running(self):
-            raise tx.throw(ValueError, "generator already executing")
+        if tx.generators.is_running(self):
+            raise tx.exceptions.new(ValueError, "generator already executing")
 
     def _go(self, tx: TraceContext, run: Any) -> Value:
         tx.effects.change(self)
-        around = tx.handled
+        around = tx.exceptions.handled
         opened = [item for item in self.frame.stack if isinstance(item, HandledException)]
         if opened:  # the exceptions that it handles are its own: they come back with it, and go when it waits
-            opened[0].previous, tx.handled = around, opened[-1].current
+            opened[0].previous, tx.exceptions.handled = around, opened[-1].current
         try:
             yielded, value = run()
         except ObservedException as error:
-            self.finished, tx.handled = True, around
-            tx.ended(self)
+            self.finished, tx.exceptions.handled = True, around
+            tx.generators.remove(self)
             if issubclass(error.cls, StopIteration):
                 raise stopped_inside(tx, error.value) from None
             raise
-        self.started, tx.handled = True, around
+        self.started, tx.exceptions.handled = True, around
         if yielded:
-            tx.waits(self)
+            tx.generators.add(self)
             return value
         self.finished = True
-        tx.ended(self)
-        raise tx.throw_value(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
+        tx.generators.remove(self)
+        raise tx.exceptions.new_of_values(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
         return unless_stopped(lambda: self.advance(tx))
@@ -95,7 +95,7 @@ class GeneratorValue(Iterator):
         if name == "__next__":
             return self.send(tx, Constant(None))
         if name == "throw":
-            error = tx.exception(self._thrown(args))
+            error = tx.exceptions.instance(self._exception_to_throw(args))
             self._refuse_running(tx)
             if self.finished or not self.started:
                 self.finished = True
@@ -105,7 +105,7 @@ class GeneratorValue(Iterator):
             return self._close(tx)
         return super().method(tx, name, args, kwargs)
 
-    def _thrown(self, args: list[Value]) -> Value:
+    def _exception_to_throw(self, args: list[Value]) -> Value:
         """Of throw(value) and throw(type, value, traceback) what is thrown."""
         if len(args) == 1 or (args[1].is_constant() and args[1].constant() is None):
             return args[0]
@@ -115,7 +115,7 @@ class GeneratorValue(Iterator):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("send", "throw", "close", "__next__", "__iter__"):
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         if name in ("__name__", "__qualname__"):
             return Constant(self.names[name == "__qualname__"])
         return super().attribute(tx, name)
@@ -124,7 +124,7 @@ class GeneratorValue(Iterator):
         self._refuse_running(tx)
         if self.started and not self.finished:
             try:
-                self._go(tx, lambda: self.frame.throw(tx.exception(tx.wrap(GeneratorExit, None))))
+                self._go(tx, lambda: self.frame.throw(tx.exceptions.instance(tx.wrap(GeneratorExit, None))))
             except ObservedException as error:
                 if error.cls not in (GeneratorExit, StopIteration):
                     raise
@@ -133,6 +133,6 @@ class GeneratorValue(Iterator):
                     self.finished = True
                     return returned[0]
             else:
-                raise tx.throw(RuntimeError, "generator ignored GeneratorExit")
+                raise tx.exceptions.new(RuntimeError, "generator ignored GeneratorExit")
         self.finished = True
         return Constant(None)

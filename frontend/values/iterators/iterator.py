@@ -1,11 +1,10 @@
 """Iterators over values whose items are known: sequences, ranges, zip, enumerate, map, filter, chained."""
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from ....guards.source import Source
-from ..base import ObservedException, Value, unless_stopped
+from ..base import ObservedException, Value, take, unless_stopped
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import method, method_of
@@ -44,9 +43,9 @@ class Iterator(Mutable):
         if name == "__class__":
             return tx.wrap(cls, None)
         if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
-            return tx.bound(self, name)
+            return tx.make.bound_method(self, name)
         if cls is not object and not hasattr(cls, name):
-            raise tx.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
         return super().attribute(tx, name)
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -141,7 +140,7 @@ class Enumerate(Iterator):
             return None
         tx.effects.change(self)
         self.index += 1
-        return tx.build_tuple([Constant(self.index - 1), item])
+        return tx.make.tuple_of([Constant(self.index - 1), item])
 
 
 class Zip(Iterator):
@@ -162,17 +161,17 @@ class Zip(Iterator):
                 self._ends_together(tx, len(items))
                 return None
             items.append(item)
-        return tx.build_tuple(items) if items else None
+        return tx.make.tuple_of(items) if items else None
 
     def _ends_together(self, tx: TraceContext, ended: int) -> None:
         """The inner iterator of this number has ended, those before it have not: raises what strict=True asks for."""
         if not self.strict:
             return
         if ended:
-            raise tx.throw(ValueError, f"zip() argument {ended + 1} is shorter than argument{those_before(ended)}")
+            raise tx.exceptions.new(ValueError, f"zip() argument {ended + 1} is shorter than argument{those_before(ended)}")
         for number, other in enumerate(self.inners[1:], 1):
             if other.next(tx) is not None:
-                raise tx.throw(ValueError, f"zip() argument {number + 1} is longer than argument{those_before(number)}")
+                raise tx.exceptions.new(ValueError, f"zip() argument {number + 1} is longer than argument{those_before(number)}")
 
 
 def those_before(number: int) -> str:
@@ -233,7 +232,7 @@ class CallIterator(Iterator):
             return None
         try:
             item = self.function.call(tx, [], {})
-            if not tx.equal(self.sentinel, item):
+            if not tx.objects.equal(self.sentinel, item):
                 return item
         except ObservedException as error:
             if not issubclass(error.cls, StopIteration):
@@ -252,7 +251,7 @@ class ItemIterator(Iterator):
     """iter() of an object that has __getitem__ only."""
 
     __slots__ = ("of", "index")
-    cls = type(iter(_Indexed()))
+    cls: type = type(iter(_Indexed()))
     moves = ("index",)
     step = 1
 
@@ -274,6 +273,10 @@ class ItemIterator(Iterator):
         self.index += self.step
         return item
 
+    def list_items(self, tx: TraceContext) -> list[Value]:
+        self.of.ask_length(tx)
+        return take(tx, self)
+
 
 class BackwardItems(ItemIterator):
     """reversed() of an object that has __len__ and __getitem__ only."""
@@ -285,16 +288,7 @@ class BackwardItems(ItemIterator):
     def __init__(self, tx: TraceContext, of: Value) -> None:
         super().__init__(of)
         self.index = of.length(tx).constant() - 1
-        self.born = tx.place()
-
-
-def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
-    """All that an iterator still gives, or the first of it."""
-    items: list[Value] = []
-    while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
-        items.append(tx.look(item))
-        tx.count_instruction()  # some have no end
-    return items
+        self.born = tx.frames.break_position()
 
 
 @method(type(iter([])), "__length_hint__")

@@ -24,6 +24,7 @@ from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
+from ..deferred_literal import format_number, round_number, text_of
 from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
 from ..iterators.iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
 from ..objects.class_value import ClassValue, lookup
@@ -71,7 +72,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     except TypeError as error:
         if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
             return Constant(any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx)))
-        raise tx.throw(TypeError, *error.args) from None
+        raise tx.exceptions.new(TypeError, *error.args) from None
     if any(_is_protocol(cls) and not _follows(obj.python_type(), cls) for cls in _flat(classes)):
         raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,")
     if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
@@ -123,7 +124,7 @@ def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) 
         return (builtin_isinstance if name == "__instancecheck__" else builtin_issubclass)(tx, obj, spec)
     if name == "__instancecheck__" and obj.python_type() is spec.cls:
         return Constant(True)
-    return Constant(tx.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
+    return Constant(tx.calls.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
 
 
 def says_another_class(cls: type) -> bool:
@@ -152,7 +153,7 @@ def _is_subclass(cls: type, classes: Any) -> bool:
 @models(issubclass)
 def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     if not isinstance(cls, ClassValue):
-        raise tx.throw(TypeError, "issubclass() arg 1 must be a class")
+        raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
     classes = _classes(tx, spec)
     if any(asks_in_python(of, "__subclasscheck__") for of in _flat(classes)):
         return _asked_of_metaclasses(tx, "__subclasscheck__", cls, spec)
@@ -160,7 +161,7 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     try:
         return Constant(issubclass(cls.cls, classes))
     except TypeError as error:
-        raise tx.throw(TypeError, *error.args) from None
+        raise tx.exceptions.new(TypeError, *error.args) from None
 
 
 @models(callable)
@@ -177,7 +178,7 @@ def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
 
 @models(id)
 def builtin_id(tx: TraceContext, obj: Value) -> Value:
-    real = None if obj.source is None else tx.real(obj)
+    real = None if obj.source is None else tx.objects.real_object(obj)
     if obj.source is None or real is None:
         raise GraphBreak("unknown-call", f"id() of {obj.describe()}, which the frame makes")
     return tx.wrap(id(real), AddressOf(obj.source))
@@ -242,7 +243,7 @@ def builtin_delattr(tx: TraceContext, obj: Value, name: Value) -> Value:
 @models(vars)
 def builtin_vars(tx: TraceContext, obj: Value) -> Value:
     if obj.is_constant() and not hasattr(obj.constant(), "__dict__"):
-        raise tx.throw(TypeError, "vars() argument must have __dict__ attribute")
+        raise tx.exceptions.new(TypeError, "vars() argument must have __dict__ attribute")
     return obj.attribute(tx, "__dict__")
 
 
@@ -283,7 +284,7 @@ def builtin_zip(tx: TraceContext, *iterables: Value, strict: Value | None = None
 @models(map)
 def builtin_map(tx: TraceContext, function: Value, *iterables: Value) -> Value:
     if not iterables:
-        raise tx.throw(TypeError, "map() must have at least two arguments.")
+        raise tx.exceptions.new(TypeError, "map() must have at least two arguments.")
     return Map(function, [i.iterator(tx) for i in iterables])
 
 
@@ -309,13 +310,13 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
             raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
         return BackwardItems(tx, obj)
     if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
-        raise tx.throw(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
+        raise tx.exceptions.new(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
     return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
 
 
 @models(sorted)
 def builtin_sorted(tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    return ListValue(tx.sort(tx.listed(iterable), key, reverse))
+    return ListValue(tx.calls.sort(iterable.list_items(tx), key, reverse))
 
 
 # reductions over iterables
@@ -344,22 +345,22 @@ def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -
     total: Value = Constant(0) if start is None else start
     if issubclass(total.python_type(), str | bytes | bytearray):
         raise GraphBreak("exception-leaves", "TypeError: sum() can't sum strings")
-    for item in tx.unpack(iterable):
+    for item in iterable.unpack(tx):
         total = binary(tx, "+", total, item)
     return total
 
 
 def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None) -> Value:
-    items = tx.unpack(args[0]) if len(args) == 1 else list(args)
+    items = args[0].unpack(tx) if len(args) == 1 else list(args)
     if not items:
         if default is None:
             return fold(tx, max if op == ">" else min, [TupleValue([])], {})  # raises what this Python says
         return default
     by_value = key is None or (key.is_constant() and key.constant() is None)
     best = items[0]
-    best_key = best if by_value else key.call(tx, [best], {})
+    best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
-        item_key = item if by_value else key.call(tx, [item], {})
+        item_key = item if key is None or by_value else key.call(tx, [item], {})
         if isinstance(item, TensorValue) and in_such_a_step(tx):
             best = extreme(tx, op, best, item)
         elif compare(tx, op, item_key, best_key).truth(tx):
@@ -370,14 +371,14 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
 @models(max)
 def builtin_max(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
     if not args:
-        raise tx.throw(TypeError, "max expected at least 1 argument, got 0")
+        raise tx.exceptions.new(TypeError, "max expected at least 1 argument, got 0")
     return _extreme(tx, ">", args, key, default)
 
 
 @models(min)
 def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
     if not args:
-        raise tx.throw(TypeError, "min expected at least 1 argument, got 0")
+        raise tx.exceptions.new(TypeError, "min expected at least 1 argument, got 0")
     return _extreme(tx, "<", args, key, default)
 
 
@@ -387,7 +388,7 @@ def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, defaul
 def _number(cls: type, name: str) -> Callable[..., Value]:
     def convert(tx: TraceContext, *args: Value) -> Value:
         if args and isinstance(args[0], TensorValue):
-            raise GraphBreak("data-dependent-value", f"{cls.__name__}() of {args[0].describe()}")
+            raise GraphBreak("data-dependent-value", f"`{cls.__name__}()` of {args[0].describe()}")
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
@@ -415,7 +416,7 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
         found = obj.special(tx, "__abs__")
         if found is None:
-            raise tx.throw(TypeError, f"bad operand type for abs(): '{obj.cls.__name__}'")
+            raise tx.exceptions.new(TypeError, f"bad operand type for abs(): '{obj.cls.__name__}'")
         return found.call(tx, [], {})
     if isinstance(obj, SymbolicNumber):
         return calculate(tx, abs, obj) or obj
@@ -442,7 +443,9 @@ def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
 def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
     args = [obj] if digits is None else [obj, digits]
     found = obj.special(tx, "__round__") if isinstance(obj, UserObject) else None
-    return fold(tx, round, args, {}) if found is None else found.call(tx, args[1:], {})
+    if found is not None:
+        return found.call(tx, args[1:], {})
+    return fold(tx, round, args, {}) if digits is None else round_number(tx, obj, digits)
 
 
 @models(str)
@@ -466,7 +469,7 @@ def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, DictValue) and obj.cls is dict:
         shown = [f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}" for key, value in obj.pairs(tx)]
         return Constant("{" + ", ".join(shown) + "}")
-    return fold(tx, repr, [obj], {})
+    return text_of(tx, repr, obj)
 
 
 @models(format)
@@ -478,7 +481,7 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
         return check_result_type(obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__")
     if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
         return builtin_repr(tx, obj)
-    return fold(tx, format, [obj, spec], {})
+    return format_number(tx, obj, spec.constant())
 
 
 @method(str, "format")
@@ -488,7 +491,7 @@ def str_format(tx: TraceContext, self: Constant, *args: Value, **kwargs: Value) 
 
 @method(str, "join")
 def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
-    return fold(tx, self.object.join, [TupleValue(tx.unpack(items))], {})
+    return fold(tx, self.object.join, [TupleValue(items.unpack(tx))], {})
 
 
 # containers
@@ -496,14 +499,14 @@ def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
 
 @models(list)
 def builtin_list(tx: TraceContext, items: Value | None = None) -> Value:
-    return ListValue([] if items is None else list(tx.listed(items)))
+    return ListValue([] if items is None else list(items.list_items(tx)))
 
 
 @models(tuple)
 def builtin_tuple(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, TupleValue) and items.cls is tuple:
         return items
-    return TupleValue([] if items is None else list(tx.listed(items)))
+    return TupleValue([] if items is None else list(items.list_items(tx)))
 
 
 @models(dict)
@@ -515,17 +518,17 @@ def builtin_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
 
 @models(dict.fromkeys)
 def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = None) -> Value:
-    return tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(keys)])
+    return tx.make.dict_of([(key, value or Constant(None)) for key in keys.unpack(tx)])
 
 
 @models(collections.OrderedDict.fromkeys)
 def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
-    return DictValue(tx.build_dict([(key, value or Constant(None)) for key in tx.unpack(iterable)]).entries, cls=collections.OrderedDict)
+    return DictValue(tx.make.dict_of([(key, value or Constant(None)) for key in iterable.unpack(tx)]).entries, cls=collections.OrderedDict)
 
 
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
     members: dict[Any, Value] = {}
-    for item in [] if items is None else tx.unpack(items):
+    for item in [] if items is None else items.unpack(tx):
         members.setdefault(item.key(tx), item)
     return members
 
@@ -598,7 +601,10 @@ def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
     raise GraphBreak("unknown-call", "a function that looks at the frame")
 
 
-FRAME_CALLS = {super: _zero_argument_super, **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader)}
+FRAME_CALLS: dict[Any, Callable[[Interpreter, list[Value]], Value]] = {
+    super: _zero_argument_super,
+    **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader),
+}
 
 
 def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:
@@ -620,15 +626,15 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
     made = cls.constant()
     if (args or kwargs) and (made.__new__ is not object.__new__ or made.__init__ is object.__init__):
         raise GraphBreak("exception-leaves", "TypeError: object.__new__() takes exactly one argument")
-    return tx.new_object(made, list(args))
+    return tx.calls.new_object(made, list(args))
 
 
 @models(tuple.__new__)
 def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
     made = cls.constant()
     if made is not tuple and (made.__dictoffset__ or not hasattr(made, "_make")):
-        return tx.new_object(made, [] if items is None else [items])
-    return TupleValue([] if items is None else list(tx.unpack(items)), None, made)
+        return tx.calls.new_object(made, [] if items is None else [items])
+    return TupleValue([] if items is None else list(items.unpack(tx)), None, made)
 
 
 @models(type.__call__)
@@ -636,17 +642,17 @@ def builtin_type_call(tx: TraceContext, cls: Value, *args: Value, **kwargs: Valu
     """What a metaclass's own __call__ asks of type."""
     if not isinstance(cls, ClassValue) or isinstance(cls.cls, enum.EnumMeta) or model_of(cls.cls) is not None:
         raise GraphBreak("unknown-call", f"type.__call__() of {cls.describe()}")
-    return tx.construct(cls, list(args), kwargs)
+    return tx.calls.construct(cls, list(args), kwargs)
 
 
 @models(dict.__new__, list.__new__)
 def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.new_object(cls.constant(), [])
+    return tx.calls.new_object(cls.constant(), [])
 
 
 @models(BaseException.__new__, Exception.__new__)
 def builtin_exception_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.new_object(cls.constant(), list(args))
+    return tx.calls.new_object(cls.constant(), list(args))
 
 
 @models(builtins.__build_class__)
@@ -686,4 +692,4 @@ def builtin_print(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 
 @models(input, open, builtins.__import__)
 def builtin_world(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    raise GraphBreak("output", "a call that reads or writes the outside world")
+    raise GraphBreak("output", "a call that reads or writes files, streams or processes")

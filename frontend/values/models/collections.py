@@ -32,8 +32,8 @@ def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value,
 @models(collections.deque)
 def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
     if maxlen is not None and isinstance(maxlen.constant(), int) and maxlen.constant() < 0:
-        raise tx.throw(ValueError, "maxlen must be non-negative")
-    made = DequeValue([] if items is None else list(tx.unpack(items)), None if maxlen is None else maxlen.constant())
+        raise tx.exceptions.new(ValueError, "maxlen must be non-negative")
+    made = DequeValue([] if items is None else list(items.unpack(tx)), None if maxlen is None else maxlen.constant())
     made.trim(left=True)
     return made
 
@@ -47,7 +47,7 @@ def counter(tx: TraceContext, *items: Value, **named: Value) -> Value:
 
 @models(collections._count_elements)  # type: ignore[attr-defined]  # what Counter.update calls, in C
 def count_elements(tx: TraceContext, mapping: Value, iterable: Value) -> Value:
-    for item in tx.unpack(iterable):
+    for item in iterable.unpack(tx):
         old = mapping.method(tx, "get", [item, Constant(0)], {})
         mapping.set_item(tx, item, binary(tx, "+", old, Constant(1)))
     return Constant(None)

@@ -70,11 +70,11 @@ def reconstruct(tx: TraceContext, obj: UserObject, each: Each, note: Callable[[V
     else:
         copy_attributes(tx, obj, made, each)
     if isinstance(obj.base, ListValue):
-        for item in tx.unpack(obj):
+        for item in obj.unpack(tx):
             made.method(tx, "append", [each(item)], {})
     elif isinstance(obj.base, DictValue):
-        for pair in tx.unpack(obj.method(tx, "items", [], {})):
-            key, value = tx.unpack(pair)
+        for pair in obj.method(tx, "items", [], {}).unpack(tx):
+            key, value = pair.unpack(tx)
             made.set_item(tx, each(key), each(value))
     return made
 
@@ -96,9 +96,9 @@ def state_of(tx: TraceContext, obj: UserObject) -> Value:
     """object.__getstate__(obj)."""
     attributes: Value = Constant(None)
     if obj.cls.__dictoffset__ and obj.names(tx):
-        attributes = tx.build_dict([(Constant(name), obj.own_attribute(tx, name)) for name in obj.names(tx)])  # type: ignore[misc]
+        attributes = tx.make.dict_of([(Constant(name), obj.own_attribute(tx, name)) for name in obj.names(tx)])  # type: ignore[misc]
     slots = slots_of(tx, obj)
-    return attributes if not slots else TupleValue([attributes, tx.build_dict([(Constant(name), item) for name, item in slots.items()])])
+    return attributes if not slots else TupleValue([attributes, tx.make.dict_of([(Constant(name), item) for name, item in slots.items()])])
 
 
 def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) -> None:
@@ -124,7 +124,7 @@ def set_state(tx: TraceContext, made: Value, state: Value) -> None:
     if state.truth(tx):
         made.attribute(tx, "__dict__").method(tx, "update", [state], {})
     if slots is not None and slots.truth(tx):
-        for name, value in tx.mapping_pairs(slots):
+        for name, value in slots.mapping_pairs(tx):
             made.set_attribute(tx, name.constant(), value)
 
 
@@ -135,7 +135,7 @@ def by_reduction(tx: TraceContext, obj: UserObject, reduced: Value, each: Each, 
     if not isinstance(reduced, TupleValue) or not 2 <= len(reduced.items) <= 3:
         raise GraphBreak("unknown-call", f"a copy of {obj.describe()}, by its __reduce__()")
     function, arguments, *state = reduced.all(tx)
-    made = function.call(tx, [each(item) for item in tx.unpack(arguments)], {})
+    made = function.call(tx, [each(item) for item in arguments.unpack(tx)], {})
     note(made)
     if state and not (state[0].is_constant() and state[0].constant() is None):
         set_state(tx, made, each(state[0]))
@@ -171,7 +171,7 @@ def must_be_bare(tx: TraceContext, obj: Value) -> None:
     if isinstance(obj, DictValue) and obj.cls is collections.OrderedDict:
         if obj.attributes or instance_dict(obj.real):
             raise GraphBreak("unknown-call", f"a copy of {obj.describe()} with attributes")
-        tx.guard(obj.source and InstanceDict(obj.source), Kind.KEYS, ())
+        tx.guards.add(obj.source and InstanceDict(obj.source), Kind.KEYS, ())
 
 
 class Memo(DictValue):
@@ -207,7 +207,7 @@ class DeepCopy:
         if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
             return obj
         if obj not in self.made and obj.source is not None and self.memo.entries:
-            noted = self.memo.entries.get(id(self.tx.real(obj)))  # the program's own __deepcopy__ put it there
+            noted = self.memo.entries.get(id(self.tx.objects.real_object(obj)))  # the program's own __deepcopy__ put it there
             if noted is not None:
                 self.made[obj] = noted[1]
         if obj not in self.made:
@@ -221,7 +221,7 @@ class DeepCopy:
         if obj.cls not in (list, collections.deque):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
         made = self.made[obj] = DequeValue([], obj.maxlen) if isinstance(obj, DequeValue) else ListValue([])
-        for item in obj.walked(self.tx):
+        for item in obj.iterate_live(self.tx):
             made.items.append(self.copy(item))
         return made
 
@@ -261,8 +261,8 @@ class DeepCopy:
         if self.outside > 1:
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}, which may share memory with another")
         if obj.source is not None:
-            tx.guard(obj.source, Kind.PYTHON, ("fills its storage", fills_its_storage))
-            tx.guard(InstanceDict(obj.source), Kind.KEYS, ())
+            tx.guards.add(obj.source, Kind.PYTHON, ("fills its storage", fills_its_storage))
+            tx.guards.add(InstanceDict(obj.source), Kind.KEYS, ())
         return tx.graph.call("call_method", "clone", [obj], {"memory_format": Constant(torch.preserve_format)})
 
     def object(self, obj: UserObject) -> Value:

@@ -42,8 +42,9 @@ def is_dataclass(tx: TraceContext, obj: Value) -> Value:
 @models(dataclasses.replace)
 def replace(tx: TraceContext, obj: Value, **changes: Value) -> Value:
     initial = {field.name for field in fields_of(obj.python_type()) if field.init}
-    plain = len(obj.python_type().__dataclass_fields__) == len(fields_of(obj.python_type()))  # type: ignore[attr-defined]  # no InitVar
+    cls: Any = obj.python_type()
+    plain = len(cls.__dataclass_fields__) == len(fields_of(cls))  # no InitVar
     if not isinstance(obj, UserObject) or not plain or not initial.issuperset(changes):
         raise GraphBreak("unknown-call", "dataclasses.replace() with these fields")
-    given = {name: changes.get(name) or obj.attribute(tx, name) for name in obj.cls.__dataclass_fields__ if name in initial}
+    given = {name: changes.get(name) or obj.attribute(tx, name) for name in cls.__dataclass_fields__ if name in initial}
     return ClassValue(obj.cls, obj.source and AttrSource(obj.source, "__class__")).call(tx, [], given)

@@ -30,7 +30,7 @@ def factor(tx: TraceContext, self: TensorValue, other: Value, number: Value | No
     differentiated = number.fake.requires_grad or (torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes))
     if differentiated or self.fake.dtype not in PRECISE or other.fake.dtype != self.fake.dtype or number.fake.dtype not in PRECISE:
         return None
-    named = {"copy": Constant(True)}  # it may lie in what is written to
+    named: dict[str, Value] = {"copy": Constant(True)}  # it may lie in what is written to
     converted = tx.graph.call("call_method", "to", [number, Constant(self.fake.dtype)], named)
     assert isinstance(converted, TensorValue)
     return converted
@@ -41,7 +41,7 @@ def add_scaled(name: str, sign: int) -> None:
     in_place = name.endswith("_")
 
     @method(torch.Tensor, name)
-    def scaled(tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None) -> Value:
+    def add_scaled_tensor(tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None) -> Value:
         number = factor(tx, self, other, alpha)
         if number is None:
             return tx.graph.call("call_method", name, [self, other], {} if alpha is None else {"alpha": alpha})
@@ -52,9 +52,9 @@ def add_scaled(name: str, sign: int) -> None:
     function = getattr(torch, name)
 
     @models(function)
-    def called(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    def call_function(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         if len(args) == 2 and kwargs.keys() == {"alpha"} and isinstance(args[0], TensorValue):
-            return scaled(tx, *args, **kwargs)
+            return add_scaled_tensor(tx, *args, **kwargs)
         return tx.graph.call("call_function", function, list(args), kwargs)
 
 
@@ -65,8 +65,8 @@ for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):
 @models(torch.full_like)
 def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value) -> Value:  # noqa: A002 - torch's name
     """Of a number in a tensor: what is made is filled by a copy."""
-    plain = isinstance(input, TensorValue) and isinstance(fill_value, TensorValue) and kwargs.keys() <= {"memory_format"}
-    if not plain or not can_fill(input.fake, fill_value.fake):
+    fakes = [value.fake for value in (input, fill_value) if isinstance(value, TensorValue)]
+    if len(fakes) < 2 or not kwargs.keys() <= {"memory_format"} or not can_fill(*fakes):
         return tx.graph.call("call_function", torch.full_like, [input, fill_value], kwargs)
     made = tx.graph.call("call_function", torch.empty_like, [input], kwargs)
     return tx.graph.call("call_method", "copy_", [made, fill_value], {})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @models(torch._C._group_tensors_by_device_and_dtype)
 def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None = None) -> Value:
     """By what is known of the first column's tensors; the order of the groups is torch's own."""
-    lists = [tx.unpack(column) for column in tx.unpack(columns)]
+    lists = [column.unpack(tx) for column in columns.unpack(tx)]
     if not lists or not lists[0] or any(len(column) not in (0, len(lists[0])) for column in lists):
         raise GraphBreak("exception-leaves", "RuntimeError of _group_tensors_by_device_and_dtype")
     first = [tx.look(item) for item in lists[0]]
@@ -29,7 +29,7 @@ def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None =
         none or isinstance(other, TensorValue) for none, other in zip(absent, others, strict=True)
     ):
         raise GraphBreak("unknown-call", "_group_tensors_by_device_and_dtype() of these")
-    fakes = [item.fake for item in first if isinstance(item, TensorValue)]
+    fakes: list[torch.Tensor | None] = [item.fake for item in first if isinstance(item, TensorValue)]
     groups = torch._C._group_tensors_by_device_and_dtype([fakes], True)
     indexed = with_indices is not None and with_indices.truth(tx)
     pairs = []
@@ -37,5 +37,5 @@ def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None =
         parts: list[Value] = [ListValue([column[i] for i in where] if column else []) for column in lists]
         indices: list[Value] = [Constant(i) for i in where] if indexed else []
         pairs.append((TupleValue([Constant(device), Constant(dtype)]), TupleValue([ListValue(parts), ListValue(indices)])))
-    made: Value = tx.build_dict(list(pairs))
+    made: Value = tx.make.dict_of(list(pairs))
     return made

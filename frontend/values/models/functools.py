@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @models(functools.partial)
 def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
     if lookup(function.python_type(), "__call__")[0] is None:
-        raise tx.throw(TypeError, "the first argument must be callable")
+        raise tx.exceptions.new(TypeError, "the first argument must be callable")
     if isinstance(function, PartialValue) and not function.attributes and not has_attributes(tx, function):  # one of both is made
         return PartialValue(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
     return PartialValue(function, list(args), kwargs)
@@ -27,16 +27,16 @@ def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) ->
 
 def has_attributes(tx: TraceContext, function: PartialValue) -> bool:
     """Whether an existing partial has a dictionary of its own that is not empty."""
-    return function.source is not None and bool(getattr(tx.real(function), "__dict__", None))
+    return function.source is not None and bool(getattr(tx.objects.real_object(function), "__dict__", None))
 
 
 @models(functools.reduce)
 def reduce(tx: TraceContext, function: Value, iterable: Value, initial: Value | None = None) -> Value:
-    items = tx.unpack(iterable)
+    items = iterable.unpack(tx)
     if initial is not None:
         items = [initial, *items]
     if not items:
-        raise tx.throw(TypeError, "reduce() of empty iterable with no initial value")
+        raise tx.exceptions.new(TypeError, "reduce() of empty iterable with no initial value")
     total = items[0]
     for item in items[1:]:
         total = function.call(tx, [total, item], {})
@@ -46,9 +46,10 @@ def reduce(tx: TraceContext, function: Value, iterable: Value, initial: Value | 
 @models(functools.update_wrapper)
 def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: Value) -> Value:
     if not kwargs and isinstance(wrapper, FunctionValue) and made_in_c(wrapped):
+        real = getattr(wrapped, "real", None)
         for name in COPIED:
-            if hasattr(wrapped.real, name):
-                wrapper.set_attribute(tx, name, tx.wrap(getattr(wrapped.real, name), None))
+            if hasattr(real, name):
+                wrapper.set_attribute(tx, name, tx.wrap(getattr(real, name), None))
         wrapper.set_attribute(tx, "__wrapped__", wrapped)
         return wrapper
     function = wrapped.function if isinstance(wrapped, MethodValue) else wrapped  # which a bound method asks for what is copied

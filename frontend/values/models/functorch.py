@@ -114,7 +114,7 @@ def exit_dual_level(tx: TraceContext, *, level: Value) -> Value:
 @models(forward_ad._set_fwd_grad_enabled)
 def set_fwd_grad_enabled(tx: TraceContext, mode: Value) -> Value:
     tx.modes.enter_level(tx, "forward", mode.truth(tx))
-    return ForwardMode(tx.place())
+    return ForwardMode(tx.frames.break_position())
 
 
 @models(forward_ad._maybe_load_decompositions)

@@ -5,7 +5,7 @@ The others stay closed: what they do in eager is what torch.compile makes of the
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import DispatchKey
@@ -25,7 +25,7 @@ LOOKED_INTO = frozenset({"associative_scan"})
 
 @models(HigherOrderOperator.__call__)
 def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Value:
-    real = operator.real if isinstance(operator, UserObject) else None
+    real: Any = operator.real if isinstance(operator, UserObject) else None
     name = real._name if isinstance(real, HigherOrderOperator) else ""
     kernel = real.py_kernels.get(DispatchKey.CompositeExplicitAutograd) if name in LOOKED_INTO else None
     if type(kernel) is not FunctionType or len(args) != 3 or kwargs:
@@ -36,13 +36,13 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
     found = tx.wrap(kernel, None).call(tx, [combine, scanned, additional], {})
     if not differentiable(tx, scanned):
         return found
-    given, results = tx.unpack(scanned), tx.unpack(found)  # a tuple of new tensors, as its kernel for autograd makes them
+    given, results = scanned.unpack(tx), found.unpack(tx)  # a tuple of new tensors, as its kernel for autograd makes them
     if any(result.same(leaf) for result in results for leaf in given):
         raise GraphBreak("unknown-call", "associative_scan of one item, with gradients")
-    return tx.build_tuple(results)
+    return tx.make.tuple_of(results)
 
 
 def differentiable(tx: TraceContext, tensors: Value) -> bool:
     """Whether gradients are calculated for one of them."""
-    leaves = (tx.look(item) for item in tx.unpack(tensors))
+    leaves = (tx.look(item) for item in tensors.unpack(tx))
     return torch.is_grad_enabled() and any(isinstance(leaf, TensorValue) and leaf.fake.requires_grad for leaf in leaves)

@@ -39,10 +39,10 @@ def isbuiltin(tx: TraceContext, obj: Value) -> Value:
 @models(inspect.signature)
 def signature(tx: TraceContext, obj: Value) -> Value:
     bound = isinstance(obj, MethodValue)
-    function = obj.function if bound else obj
+    function = obj.function if isinstance(obj, MethodValue) else obj
     if not isinstance(function, FunctionValue) or function.real is None:
         raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}")
-    if function.attributes or tx.known(function.real.__annotations__) is not None:  # they may be others by now
+    if function.attributes or tx.objects.find(function.real.__annotations__) is not None:  # they may be others by now
         raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}, which was changed")
     real = inspect.signature(function.real)
     if bound:

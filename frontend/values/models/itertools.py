@@ -41,13 +41,13 @@ class Count(Iterator):
 class Repeat(Iterator):
     """itertools.repeat; `left` is None for ever."""
 
-    __slots__ = ("item", "left")
+    __slots__ = ("repeated", "left")
     cls = itertools.repeat
     moves = ("left",)
 
     def __init__(self, item: Value, left: int | None) -> None:
         super().__init__()
-        self.item, self.left = item, left
+        self.repeated, self.left = item, left
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.left is not None:
@@ -55,7 +55,7 @@ class Repeat(Iterator):
                 return None
             tx.effects.change(self)
             self.left -= 1
-        return self.item
+        return self.repeated
 
 
 class Pooled(Iterator):
@@ -117,7 +117,7 @@ class Slice(Iterator):
         assert self.inner is not None
         item = self.inner.next(tx)
         tx.effects.change(self)
-        tx.count_instruction()
+        tx.work.count()
         self.at += 1
         if item is None:
             self.inner = None
@@ -256,7 +256,7 @@ class Flat(Iterator):
             if item is not None:
                 return item
             tx.effects.change(self)
-            tx.count_instruction()
+            tx.work.count()
             self.current = None
         return None
 
@@ -305,17 +305,17 @@ def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
     options = {} if repeat is None else {"repeat": number(tx, repeat)}
-    return Pooled(itertools.product, [tx.unpack(iterable) for iterable in iterables], options)
+    return Pooled(itertools.product, [iterable.unpack(tx) for iterable in iterables], options)
 
 
 @models(itertools.zip_longest)
 def zip_longest(tx: TraceContext, *iterables: Value, fillvalue: Value | None = None) -> Value:
-    return ZipLongest([iterable.iterator(tx) for iterable in iterables], fillvalue or Constant(None), tx.place())
+    return ZipLongest([iterable.iterator(tx) for iterable in iterables], fillvalue or Constant(None), tx.frames.break_position())
 
 
 @models(itertools.pairwise)
 def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
-    return Pairwise(iterable.iterator(tx), tx.place())
+    return Pairwise(iterable.iterator(tx), tx.frames.break_position())
 
 
 @models(itertools.combinations)
@@ -338,13 +338,13 @@ def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Valu
     if r is not None and not (cls is itertools.permutations and r.is_constant() and r.constant() is None):
         options["r"] = number(tx, r)
         if options["r"] < 0:
-            raise tx.throw(ValueError, "r must be non-negative")
-    return Pooled(cls, [tx.unpack(iterable)], options)
+            raise tx.exceptions.new(ValueError, "r must be non-negative")
+    return Pooled(cls, [iterable.unpack(tx)], options)
 
 
 @models(itertools.accumulate)
 def accumulate(tx: TraceContext, iterable: Value, func: Value | None = None, *, initial: Value | None = None) -> Value:
-    return Accumulate(iterable.iterator(tx), optional_argument(func), optional_argument(initial), tx.place())
+    return Accumulate(iterable.iterator(tx), optional_argument(func), optional_argument(initial), tx.frames.break_position())
 
 
 def optional_argument(value: Value | None) -> Value | None:
@@ -364,9 +364,9 @@ class StarMap(OneFrameIterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         item = self.inner.next(tx)
-        return None if item is None else self.function.call(tx, tx.unpack(tx.look(item)), {})
+        return None if item is None else self.function.call(tx, tx.look(item).unpack(tx), {})
 
 
 @models(itertools.starmap)
 def starmap(tx: TraceContext, function: Value, iterable: Value) -> Value:
-    return StarMap(function, iterable.iterator(tx), tx.place())
+    return StarMap(function, iterable.iterator(tx), tx.frames.break_position())

@@ -46,7 +46,7 @@ def is_enabled(tx: TraceContext, logger: Value, level: int) -> bool:
     if not isinstance(logger, UserObject) or logger.real is None or logger.attrs:
         raise GraphBreak("output", f"{logger.describe()}")
     answer = logger.real.isEnabledFor(level)
-    tx.guard(logger.source, Kind.PYTHON, (f"isEnabledFor({level}) is {answer}", answers(level, answer)))
+    tx.guards.add(logger.source, Kind.PYTHON, (f"isEnabledFor({level}) is {answer}", answers(level, answer)))
     return answer
 
 
@@ -61,12 +61,12 @@ def tell(tx: TraceContext, logger: Value, level: int, message: Value, args: tupl
     assert isinstance(logger, UserObject)
     if kwargs or not message.is_constant() or not written_by_handlers(logger.real):
         raise GraphBreak("output", f"the logger {logger.real.name}")
-    tx.guard(logger.source, Kind.PYTHON, ("written_by_handlers", written_by_handlers))
+    tx.guards.add(logger.source, Kind.PYTHON, ("written_by_handlers", written_by_handlers))
     if not all(arg.is_constant() or isinstance(arg, SymbolicNumber) for arg in args):
         message, args = Constant(record_text(tx, message.constant(), args)), ()
-    line, code = tx.line()
+    line, code = tx.frames.line()
     where = (Constant(level), Constant(code.co_filename), Constant(line), Constant(code.co_name))
-    tx.effects.output(Output(write_record, (logger, *where, message, *args), tx.place()))
+    tx.effects.output(Output(write_record, (logger, *where, message, *args), tx.frames.break_position()))
     return Constant(None)
 
 
@@ -91,7 +91,7 @@ def _writes(method: Any, of_module: Any, level: int) -> None:
         if not logging.root.handlers or of_module is logging.exception:
             raise GraphBreak("output", f"logging.{of_module.__name__}")
         root = get_logger(tx)
-        tx.guard(AttrSource(root.source, "handlers"), Kind.PYTHON, ("is not empty", bool))
+        tx.guards.add(AttrSource(root.source, "handlers"), Kind.PYTHON, ("is not empty", bool))
         return tell(tx, root, level, msg, args, kwargs)
 
 

@@ -1,8 +1,8 @@
 """torch.optim: what its steps calculate with Python's numbers of tensors, captured without taking the numbers."""
 from __future__ import annotations
 
-from types import FunctionType
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim import _adafactor, asgd, optimizer, radam
@@ -27,7 +27,7 @@ def get_value(tx: TraceContext, number: Value) -> Value:
     return number
 
 
-def _without_branches(function: FunctionType) -> None:
+def _without_branches(function: Callable[..., Any]) -> None:
     """Of a step that branches on how many there were, the way that torch takes for CUDA graphs, with counts as precise as Python's."""
 
     @models(function)
@@ -35,10 +35,10 @@ def _without_branches(function: FunctionType) -> None:
         inner = tx.wrap(function, None)
         assert isinstance(inner, FunctionValue)
         if any(settings[name].truth(tx) for name in ("capturable", "differentiable")):
-            return tx.inline(inner, list(columns), settings)
-        counts = tx.unpack(columns[-1])
+            return tx.calls.inline(inner, list(columns), settings)
+        counts = columns[-1].unpack(tx)
         precise: list[Value] = [count.method(tx, "double", [], {}) for count in counts]
-        result = tx.inline(inner, [*columns[:-1], ListValue(precise)], {**settings, "capturable": Constant(True)})
+        result = tx.calls.inline(inner, [*columns[:-1], ListValue(precise)], {**settings, "capturable": Constant(True)})
         for count in counts:
             count.method(tx, "add_", [Constant(1)], {})
         return result
@@ -54,17 +54,17 @@ STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
 @models(STEP_WITH_NUMBERS)
 def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: Value) -> Value:
     """Its numbers of tensors are tensors of float64 here, as long as nothing makes them differ from Python's."""
-    tensors = [tensor for column in columns[:6] for tensor in map(tx.look, tx.unpack(column)) if isinstance(tensor, TensorValue)]
+    tensors = [tensor for column in columns[:6] for tensor in map(tx.look, column.unpack(tx)) if isinstance(tensor, TensorValue)]
     if isinstance(lr, TensorValue) or any(tensor.fake.dtype not in (torch.float32, torch.float64) for tensor in tensors):
         raise GraphBreak("data-dependent-value", "a step of Adafactor")
     inner = tx.wrap(STEP_WITH_NUMBERS, None)
     assert isinstance(inner, FunctionValue)
-    return tx.inline(inner, list(columns), {"lr": lr, **settings})
+    return tx.calls.inline(inner, list(columns), {"lr": lr, **settings})
 
 
 def in_such_a_step(tx: TraceContext) -> bool:
     """Whether the code being interpreted is one that never goes on in Python, and takes numbers of tensors to calculate with them."""
-    return tx.line()[1] is STEP_WITH_NUMBERS.__code__
+    return tx.frames.line()[1] is STEP_WITH_NUMBERS.__code__
 
 
 @method(torch.Tensor, "item")
@@ -73,7 +73,7 @@ def item(tx: TraceContext, self: TensorValue) -> Value:
         return self.method(tx, "double", [], {})
     if tx.options.capture_scalar_outputs:
         return tx.graph.call("call_method", "item", [self], {})
-    raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
+    raise GraphBreak("data-dependent-value", f"`.item()` of {self.describe()}")
 
 
 def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:

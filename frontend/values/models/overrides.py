@@ -1,7 +1,7 @@
 """__torch_function__: torch's own, what switches it off, and how torch's Python functions ask for it."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
@@ -19,22 +19,25 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 
-@models(torch.Tensor.__torch_function__.__func__)
+TORCH_FUNCTION: Any = torch.Tensor.__torch_function__
+
+
+@models(TORCH_FUNCTION.__func__)
 def default(tx: TraceContext, cls: Value, function: Value, types: Value, args: Value | None = None, kwargs: Value | None = None) -> Value:
     assert isinstance(cls, ClassValue)
-    if not all(issubclass(cls.cls, of.constant()) for of in tx.unpack(types)):
+    if not all(issubclass(cls.cls, of.constant()) for of in types.unpack(tx)):
         return Constant(NotImplemented)
     return by_default(tx, cls.cls, function, [args or TupleValue([]), *([] if kwargs is None else [kwargs])])
 
 
 @models(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
 def has_torch_function(tx: TraceContext, *args: Value) -> Value:
-    return Constant(bool(found_in(tx, args)) and not tx.subclasses_off)
+    return Constant(bool(found_in(tx, args)) and not tx.modes.subclasses_off)
 
 
 @models(torch.overrides.handle_torch_function)
 def handle_torch_function(tx: TraceContext, api: Value, relevant: Value, *args: Value, **kwargs: Value) -> Value:
-    named = tx.build_dict([(Constant(name), value) for name, value in kwargs.items()])
+    named = tx.make.dict_of([(Constant(name), value) for name, value in kwargs.items()])
     return call_torch_function(tx, api, found_in(tx, [relevant]), [TupleValue(list(args)), named])
 
 

@@ -50,7 +50,7 @@ def end(tx: TraceContext, manager: Value, *error: Value) -> Value:
         raise GraphBreak("unknown-call", "the end of a profiler's range")
     inner = tx.wrap(torch.autograd.profiler.record_function.__exit__, None)
     assert isinstance(inner, FunctionValue)
-    return tx.inline(inner, [manager, *error], {})
+    return tx.calls.inline(inner, [manager, *error], {})
 
 
 @models(("torch.autograd.profiler", "_maybe_cupti_monitor"))
@@ -62,7 +62,7 @@ def maybe_cupti_monitor(tx: TraceContext) -> Value:
 
 @models(("torch.profiler._cupti_monitor", "push_user_annotation"))
 def push_user_annotation(tx: TraceContext, name: Value) -> Value:
-    monitor = sys.modules["torch.profiler._cupti_monitor"]._monitor_singleton  # type: ignore[attr-defined]
+    monitor = sys.modules["torch.profiler._cupti_monitor"]._monitor_singleton
     if monitor is not None:
         raise GraphBreak("unknown-call", "a range of a profiler that runs")
     return tx.wrap(monitor, DictItem(MONITOR, "_monitor_singleton"))
@@ -70,4 +70,4 @@ def push_user_annotation(tx: TraceContext, name: Value) -> Value:
 
 @models(torch._C.DisableTorchFunctionSubclass)
 def dispatch_without_subclasses(tx: TraceContext) -> Value:
-    return DispatchWithoutSubclasses(tx.place())
+    return DispatchWithoutSubclasses(tx.frames.break_position())

@@ -56,7 +56,7 @@ def set_rng_state(tx: TraceContext, new: Value) -> Value:
     if not fits or new.fake.shape != STATE.shape or new.fake.dtype != STATE.dtype or isinstance(tx.effects, NoEffects):  # type: ignore[attr-defined]
         raise GraphBreak("unknown-call", f"torch.set_rng_state() of {new.describe()}")
     tx.effects.change(tx.random)
-    tx.random.stored, tx.random.place = new, tx.place()
+    tx.random.stored, tx.random.place = new, tx.frames.break_position()
     return Constant(None)
 
 

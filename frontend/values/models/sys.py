@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @models(sys.exception)
 def exception(tx: TraceContext) -> Value:
-    return tx.handled_outside() if tx.handled is None else tx.look(tx.handled)
+    return tx.exceptions.handled_outside() if tx.exceptions.handled is None else tx.look(tx.exceptions.handled)
 
 
 @models(sys.exc_info)
@@ -24,7 +24,7 @@ def exc_info(tx: TraceContext) -> Value:
     error = exception(tx)
     if error.is_constant():
         return TupleValue([error] * 3)
-    traceback: Value = Traceback(tx.place())
+    traceback: Value = Traceback(tx.frames.break_position())
     if error.source is not None:
-        traceback = Lazy(error.real.__traceback__, AttrSource(error.source, "__traceback__"))  # type: ignore[attr-defined]
+        traceback = Lazy(error.real.__traceback__, AttrSource(error.source, "__traceback__"))
     return TupleValue([tx.wrap(error.python_type(), None), error, traceback])

@@ -86,7 +86,7 @@ def _always(value: Any, *functions: Any) -> None:
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def is_compiling(tx: TraceContext) -> Value:
     """Not where nn.Module asks whether it may leave out hooks that are always called."""
-    return Constant(tx.innermost_globals() is not vars(torch.nn.modules.module))
+    return Constant(tx.frames.innermost_globals() is not vars(torch.nn.modules.module))
 
 
 _always(False, torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting, torch._C._is_tracing)
@@ -120,7 +120,7 @@ def device(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 
 @models(torch.Size)
 def size(tx: TraceContext, items: Value | None = None) -> Value:
-    return TupleValue([] if items is None else list(tx.unpack(items)), None, torch.Size)
+    return TupleValue([] if items is None else list(items.unpack(tx)), None, torch.Size)
 
 
 @models(torch.is_tensor)
@@ -161,7 +161,7 @@ def torch_assert(tx: TraceContext, condition: Value, message: Value) -> Value:
         return tx.graph.call("call_function", torch._assert, [condition, message], {})
     if condition.truth(tx):
         return Constant(None)
-    raise tx.throw_value(AssertionError, [message])
+    raise tx.exceptions.new_of_values(AssertionError, [message])
 
 
 @models(torch._check)
@@ -213,7 +213,7 @@ def tensor_size(tx: TraceContext, self: TensorValue, dim: Value | None = None) -
 
 @method(torch.Tensor, "stride")
 def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
-    if self.source is None and tx.has_shapes and any(type(size) is int and size == 1 for size in self.fake.shape):
+    if self.source is None and tx.symbols.exist and any(type(size) is int and size == 1 for size in self.fake.shape):
         raise self.unsupported("the stride of a dimension of one element, where sizes vary")  # symbolic shapes give it another
     if dim is None or dim.constant() is None:
         return tx.wrap(self.fake.stride(), None)
@@ -227,7 +227,7 @@ def _query(name: str) -> None:
             try:
                 getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
             except TypeError as error:
-                raise tx.throw(TypeError, *error.args) from None
+                raise tx.exceptions.new(TypeError, *error.args) from None
             raise GraphBreak("exception-leaves", f"TypeError of Tensor.{name}()")
         return fold(tx, getattr(self.fake, name), [], {})
 
@@ -241,20 +241,22 @@ def tensor_storage_offset(tx: TraceContext, self: TensorValue) -> Value:
     """Nothing else guards it; that of a result may follow from that of an input."""
     offset = self.fake.storage_offset()
     if self.source is None:
-        raise GraphBreak("data-dependent-value", f"where the storage of {self.describe()} begins")
+        raise GraphBreak("data-dependent-value", f"`.storage_offset()` of {self.describe()}")
     if isinstance(offset, int):
-        tx.guard(TensorProperty(self.source, "storage_offset", 0), Kind.EQUALS, offset)
+        tx.guards.add(TensorProperty(self.source, "storage_offset", 0), Kind.EQUALS, offset)
     return fold(tx, self.fake.storage_offset, [], {})
 
 
-@method(torch.Tensor, "tolist", "__bool__", "__int__", "__float__", "__index__")
-def tensor_value(tx: TraceContext, self: TensorValue) -> Value:
-    raise GraphBreak("data-dependent-value", f"a number taken from {self.describe()}")
+def _reads_value(name: str, shown: str) -> None:
+    @method(torch.Tensor, name)
+    def read(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
+        raise GraphBreak("data-dependent-value", f"`{shown}` of {self.describe()}")
 
 
-@method(torch.Tensor, "numpy")
-def tensor_numpy(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
-    raise GraphBreak("data-dependent-value", f"numpy() of {self.describe()}")
+for _name in ("tolist", "numpy"):
+    _reads_value(_name, f".{_name}()")
+for _name in ("bool", "int", "float", "index"):
+    _reads_value(f"__{_name}__", f"{_name}()")
 
 
 @method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__")
@@ -294,7 +296,7 @@ def tensor_addcdiv(tx: TraceContext, self: TensorValue, tensor1: Value, tensor2:
         assert isinstance(value, TensorValue)
         fakes[-1] = value.fake
     alike = {fake.dtype for fake in fakes}, {fake.device for fake in fakes if fake is not value.fake or fake.device.type != "cpu"}
-    if max(map(len, alike)) > 1 or gradients or value.fake.dim() or self.fake.dtype not in (torch.float32, torch.float64):
+    if max(len(alike[0]), len(alike[1])) > 1 or gradients or value.fake.dim() or self.fake.dtype not in (torch.float32, torch.float64):
         return tx.graph.call("call_method", "addcdiv_", parts[:3], named)  # type: ignore[arg-type]
     scaled = tx.graph.call("call_function", torch.mul, [value, tensor1], {})
     return tx.graph.call("call_method", "add_", [self, tx.graph.call("call_function", torch.div, [scaled, tensor2], {})], {})
@@ -302,10 +304,10 @@ def tensor_addcdiv(tx: TraceContext, self: TensorValue, tensor1: Value, tensor2:
 
 @models(torch._foreach_addcdiv_)
 def foreach_addcdiv(tx: TraceContext, selves: Value, tensors1: Value, tensors2: Value, *scalars: Value, **named: Value) -> Value:
-    factors = tx.unpack(scalars[0]) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
+    factors = scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
     if named or not any(isinstance(factor, TensorValue) for factor in factors):
         return tx.graph.call("call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, *scalars], named)
-    columns = [tx.unpack(part) for part in (selves, tensors1, tensors2)]
+    columns = [part.unpack(tx) for part in (selves, tensors1, tensors2)]
     if any(len(column) != len(factors) for column in columns):
         raise GraphBreak("exception-leaves", "RuntimeError of _foreach_addcdiv_")
     for tensor, first, second, factor in zip(*columns, factors, strict=True):
@@ -350,6 +352,9 @@ def parse_to(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     return fold(tx, torch._C._nn._parse_to, list(args), kwargs)
 
 
-@models(torch.nn.functional._verify_batch_size, torch.nn.functional._verify_spatial_size)
+FUNCTIONAL: Any = torch.nn.functional
+
+
+@models(FUNCTIONAL._verify_batch_size, FUNCTIONAL._verify_spatial_size)
 def verify(tx: TraceContext, *args: Value) -> Value:
     return Constant(None)

@@ -1,4 +1,4 @@
-"""Which callables become nodes of the graph, which are pure on literals, and which Python functions stay closed."""
+"""Which callables become graph nodes, and which are pure on literals."""
 from __future__ import annotations
 
 import abc
@@ -17,9 +17,6 @@ import torch._ops
 import torch.functional
 import torch.nn.functional as F
 
-from ..disabled import disabled_reason, is_disabled
-from ..functions.function import FunctionValue
-
 ALLOWED: set[int] = set()  # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
 ALLOWED_OBJECTS: list[Any] = []
 
@@ -36,9 +33,10 @@ NOT_OPERATORS = frozenset(
 
 
 def _namespaces() -> list[Any]:
+    bindings: Any = torch._C
     return [
-        torch, torch.nn.functional, torch.functional, torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg,
-        torch._C._special, torch._C._sparse, torch.special, torch.fft, torch.linalg,
+        torch, torch.nn.functional, torch.functional, bindings._VariableFunctions, bindings._nn, bindings._fft, bindings._linalg,
+        bindings._special, bindings._sparse, torch.special, torch.fft, torch.linalg,
     ]  # fmt: skip
 
 
@@ -106,59 +104,9 @@ def is_pure(function: Any) -> bool:
     return False
 
 
-OPAQUE_MODULES = frozenset(
-    "logging warnings threading subprocess socket asyncio multiprocessing importlib io random time tempfile shutil pickle json "
-    "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo torch.multiprocessing torch.distributed "
-    "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script torch.jit._trace torch.onnx "
-    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.cond torch._higher_order_ops.while_loop "
-    "torch._higher_order_ops.scan torch._higher_order_ops.map torch._higher_order_ops.flex_attention "
-    "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx filelock "
-    "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
-)
-
-# Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through, and
-# what code for one process asks as well.
-LOOKED_INTO = {
-    "torch.fx.graph_module": ("GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__"),
-    "torch.fx._pytree": ("tree_flatten_spec", *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple"))),
-    "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
-    "torch.distributed": ("is_available",),
-    "torch.distributed.distributed_c10d": ("is_initialized", "_WorldMeta.WORLD", "_World.default_pg"),
-}
-
-
-def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
-    """Why a Python function is not looked into: (break reason, detail); None when it is."""
-    real = function.real
-    if real is not None and is_disabled(real):
-        return "disabled-call", disabled_reason(real, function.name)
-    module = function.globals.get("__name__", "")
-    parts = module.split(".") if isinstance(module, str) else []
-    if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
-        return None
-    for end in range(1, min(len(parts), 3) + 1):
-        name = ".".join(parts[:end])
-        if name in OPAQUE_MODULES:
-            return ("output" if name in ("logging", "warnings") else "unknown-call"), f"{module}.{function.name}"
-    return None
-
-
-def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
-    """Past what torch, and torch.compile when it is used in the same process, puts around methods of nn.Module and of optimizers."""
-    name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
-    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name)
-    inner = function if cell is None else cell.cell_contents
-    return inner if str(getattr(inner, "__module__", "")).startswith(modules) else function
-
-
-# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what users disable stays disabled.
-AROUND = {
-    "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
-    "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
-    "_disable_dynamo.<locals>.inner": ("fn", "torch.optim"),
-}
+NAMED_TUPLE_META: type = vars(typing)["NamedTupleMeta"]
 
 
 def is_plain_metaclass(meta: type) -> bool:
     """Whether a metaclass's __call__ makes instances as type does."""
-    return meta.__call__ in (abc.ABCMeta.__call__, type.__call__) or issubclass(meta, enum.EnumMeta | typing.NamedTupleMeta)
+    return meta.__call__ in (abc.ABCMeta.__call__, type.__call__) or issubclass(meta, enum.EnumMeta | NAMED_TUPLE_META)

@@ -1,4 +1,4 @@
-"""typing: what it does at run time, which is next to nothing."""
+"""typing: cast() and the like, which do almost nothing at run time."""
 from __future__ import annotations
 
 import typing

@@ -29,15 +29,15 @@ def warn(
     plain = isinstance(category, ClassValue) and issubclass(category.cls, Warning) and message.python_type() is str
     if not plain or not message.is_constant() or level > 1 or source is not None:
         raise GraphBreak("output", "warnings.warn() with these arguments")
-    line, code = tx.line()
-    namespace = tx.innermost_globals()
+    line, code = tx.frames.line()
+    namespace = tx.frames.innermost_globals()
     told = (message.constant(), category.constant(), namespace.get("__name__") or "<string>", line)
     shown = shown_by()
     if shown == "others" or raises(*told):
         raise GraphBreak("output", "warnings.warn()")
-    tx.guard(ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown)))
+    tx.guards.add(ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown)))
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
-    tx.effects.output(Output(warn_from, (message, category, *where), tx.place(), shown == "list"))
+    tx.effects.output(Output(warn_from, (message, category, *where), tx.frames.break_position(), shown == "list"))
     return Constant(None)
 
 

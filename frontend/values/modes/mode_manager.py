@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -58,7 +59,7 @@ class ModeManager(Mutable):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.source is not None or len(args) != 1 or args[0].python_type() is not types.FunctionType:
             raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator")
-        return tx.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
+        return tx.calls.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
 
     def clone(self, tx: TraceContext) -> Value:
         """manager.clone(): one like it, not entered."""
@@ -111,7 +112,7 @@ class ManagerMethod(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.manager.cls, self.name)
         if not hasattr(found, name):
-            raise tx.throw(AttributeError, f"'function' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
         return tx.wrap(getattr(found, name), None)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -192,13 +193,13 @@ class Modes:
 
     def leave_existing(self, tx: TraceContext, manager: ModeManager) -> None:
         """Leaves a manager that was entered before the capture began: the state that it found then comes back."""
-        source, real = manager.source, manager.real
+        source, real = manager.known_source, manager.real
         names = FOUND[manager.cls]
         if any(not hasattr(real, name) for name in names):
             raise GraphBreak("unsupported-value", f"{manager.describe()} that was not entered")
         found = [getattr(real, name) for name in names]
         for name, value in zip(names, found, strict=True):
-            tx.guard(AttrSource(source, name), Kind.EQUALS, value)
+            tx.guards.add(AttrSource(source, name), Kind.EQUALS, value)
         if manager.cls in GRAD_MODES:
             self.set_grad(tx, found[0])
         elif manager.cls is torch.inference_mode:
@@ -211,7 +212,7 @@ class Modes:
     def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
         """Opens a level of torch.func (of LEVELS), here and in the graph; its number."""
         del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
-        self.places.append(tx.root_place())
+        self.places.append(tx.frames.root_break_position())
         node = tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
         self.cleanups.append((what, level, node if what == "forward" else level))  # the graph may find another mode
@@ -288,7 +289,7 @@ def enter_forward_mode(enabled: bool) -> bool:
     return before
 
 
-LEVELS = {
+LEVELS: dict[str, Callable[..., Any]] = {
     "vmap": predispatch._vmap_increment_nesting, "grad": torch._C._functorch._grad_increment_nesting,
     "jvp": torch._C._functorch._jvp_increment_nesting, "dual": torch._C._enter_dual_level, "forward": enter_forward_mode,
 }  # fmt: skip
@@ -365,7 +366,7 @@ SETTINGS: dict[type, tuple[str, ...]] = {
 def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
-    tx.guard(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.TYPE, type(obj))
     settings = [tx.wrap(getattr(obj, name), AttrSource(source, name)).constant() for name in SETTINGS[type(obj)]]
     cls = torch.autocast if type(obj) in AUTOCASTS else type(obj)
-    return tx.remember(obj, ModeManager(cls, settings, {}, source, obj))
+    return tx.objects.remember(obj, ModeManager(cls, settings, {}, source, obj))

@@ -18,7 +18,7 @@ class Annotation(Value):
         self.name, self.arguments = name, arguments
 
     def python_type(self) -> type:
-        return torch.ScriptObject  # type: ignore[attr-defined]
+        return torch.ScriptObject
 
     def truth(self, tx: Any) -> bool:
         return True
@@ -35,7 +35,8 @@ class DispatchWithoutSubclasses(Value):
         self.born = born
 
     def python_type(self) -> type:
-        return torch._C.DisableTorchFunctionSubclass
+        cls: Any = torch._C.DisableTorchFunctionSubclass
+        return cls
 
     def attribute(self, tx: Any, name: str) -> Value:
         if name in ("__enter__", "__exit__"):

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.native import UNBOUND
-from ....guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf
+from ....guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf, attribute_path
 from ..base import Call, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
 from ..functions.function import MethodValue
+from ..models.torch_policy import is_plain_metaclass
 from ..registry import accepts, model_of
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-MISSING = object()
+MISSING: Any = object()
 HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
 
 
@@ -61,19 +62,19 @@ def has_plain_names(names: Any) -> bool:
 
 def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
     """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
-    by_name = tx.class_paths.get(id(cls), MISSING)
+    by_name = tx.objects.class_paths.get(id(cls), MISSING)
     if by_name is MISSING:
         if not is_plainly_named(cls):
             raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
-        by_name = tx.class_paths[id(cls)] = class_source(cls)
-        tx.guard(by_name, Kind.IS, cls)
+        by_name = tx.objects.class_paths[id(cls)] = class_source(cls)
+        tx.guards.add(by_name, Kind.IS, cls)
     return path if by_name is None else by_name
 
 
 def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
     """Remembers how a class was met that its name does not lead to: its instances may be made without a path of their own."""
-    if path is not None and id(cls) not in tx.class_paths and is_plainly_named(cls) and class_source(cls) is None:
-        tx.class_paths[id(cls)] = path
+    if path is not None and id(cls) not in tx.objects.class_paths and is_plainly_named(cls) and class_source(cls) is None:
+        tx.objects.class_paths[id(cls)] = path
 
 
 def is_plainly_named(cls: type) -> bool:
@@ -109,7 +110,7 @@ def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, 
         if of is None:
             raise GraphBreak("unsupported-value", f"attribute {name}, stored in a base of a class that no path leads to")
         if (id(owner), name) not in tx.effects.globals:
-            tx.guard(ClassDict(MroItem(of, place) if place else of), Kind.ABSENT, name)
+            tx.guards.add(ClassDict(MroItem(of, place) if place else of), Kind.ABSENT, name)
 
 
 def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
@@ -120,12 +121,13 @@ def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -
         raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
     source = of and ClassAttribute(of, name)
     if owner is None:
-        tx.guard(source, Kind.IS, UNBOUND)
+        tx.guards.add(source, Kind.IS, UNBOUND)
         return MISSING, None
     return raw, source
 
 
-CLASSMETHODS_BIND = classmethod(property(lambda cls: cls)).__get__(None, int) is int  # type: ignore[comparison-overlap] # 3.9 to 3.12
+BINDING: Any = classmethod(property(lambda cls: cls))  # type: ignore[arg-type]
+CLASSMETHODS_BIND = BINDING.__get__(None, int) is int  # 3.9 to 3.12
 
 
 def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:
@@ -134,12 +136,12 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
     if kind is types.FunctionType:
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is classmethod:
-        inner, path = raw.__func__, tx.attr_source(source, "__func__")
+        inner, path = raw.__func__, attribute_path(source, "__func__")
         if CLASSMETHODS_BIND and type(inner) is not types.FunctionType and hasattr(type(inner), "__get__"):
             return bind(tx, inner, cls, cls, path)
         return MethodValue(cls, tx.wrap(inner, path))
     if kind is staticmethod:
-        return tx.wrap(raw.__func__, tx.attr_source(source, "__func__"))
+        return tx.wrap(raw.__func__, attribute_path(source, "__func__"))
     if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is types.ClassMethodDescriptorType:
@@ -152,7 +154,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
-    return tx.wrap_held(raw, source)
+    return tx.objects.wrap_held(raw, source)
 
 
 def property_error(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
@@ -163,15 +165,15 @@ def property_error(tx: TraceContext, raw: property, cls: type, use: Callable[[An
     try:
         use(alike())
     except AttributeError as error:
-        return tx.throw(AttributeError, *error.args)
+        return tx.exceptions.new(AttributeError, *error.args)
     return GraphBreak("exception-leaves", "AttributeError of a property")
 
 
 def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:
     """A property's fget, fset or fdel."""
     if source is not None and type(raw) is property:
-        tx.guard(source, Kind.TYPE, property)
-    return tx.wrap(getattr(raw, part), tx.attr_source(source, part))
+        tx.guards.add(source, Kind.TYPE, property)
+    return tx.wrap(getattr(raw, part), attribute_path(source, part))
 
 
 class ClassValue(Value):
@@ -209,7 +211,7 @@ class ClassValue(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
-            return tx.wrap(type.__getattribute__(self.cls, name), tx.attr_source(self.path(tx), name))
+            return tx.wrap(type.__getattribute__(self.cls, name), attribute_path(self.path(tx), name))
         stored = stored_in_class(tx, self.cls, name, self.path(tx))
         if stored is not MISSING:
             return stored
@@ -222,7 +224,7 @@ class ClassValue(Value):
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             if meta is None:
-                raise tx.throw(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+                raise tx.exceptions.new(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             raw, source = raw_attribute(tx, type(self.cls), name, None)
             return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
         if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
@@ -239,7 +241,7 @@ class ClassValue(Value):
             if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
                 raise self.unsupported(f"attribute {name}")
             return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
-        return tx.wrap_held(raw, source)
+        return tx.objects.wrap_held(raw, source)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if not self._holds_plainly(tx, name) or hasattr(value.python_type(), "__get__"):
@@ -252,7 +254,7 @@ class ClassValue(Value):
         path = class_path(tx, self.cls, self.source)
         if not bound or path is None or not self._holds_plainly(tx, name):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-        tx.guard(ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name)
+        tx.guards.add(ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name)
         tx.effects.set_global(self.cls, name, None)
 
     def _holds_plainly(self, tx: TraceContext, name: str) -> bool:
@@ -270,7 +272,7 @@ class ClassValue(Value):
     def of_metaclass(self, tx: TraceContext, name: str) -> Value | None:
         """A special method that the class's own class defines in Python, bound."""
         by_python = type(lookup(type(self.cls), name)[1]) is types.FunctionType and not isinstance(self.cls, enum.EnumMeta)
-        return tx.class_method(self, type(self.cls), name) if by_python else None
+        return tx.calls.class_method(self, type(self.cls), name) if by_python else None
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         found = self.of_metaclass(tx, "__getitem__")
@@ -279,7 +281,8 @@ class ClassValue(Value):
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return fold(tx, lambda cls, name: cls[name], [self, key], {})
         if hasattr(self.cls, "__class_getitem__"):
-            return tx.wrap(self.cls[python_object(tx, key)], None)  # an annotation: list[int], Callable[[int], int]
+            generic: Any = self.cls
+            return tx.wrap(generic[python_object(tx, key)], None)  # an annotation: list[int], Callable[[int], int]
         return super().item(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -312,16 +315,16 @@ class ClassValue(Value):
         if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
             return tx.wrap(dict, None).call(tx, args, kwargs)
         of_metaclass = self.of_metaclass(tx, "__call__")
-        if of_metaclass is not None and not tx.is_plain_metaclass(type(self.cls)):
+        if of_metaclass is not None and not is_plain_metaclass(type(self.cls)):
             return of_metaclass.call(tx, args, kwargs)
         if not self.is_constructed(tx):
             raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
-        return tx.construct(self, args, kwargs)
+        return tx.calls.construct(self, args, kwargs)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
         if type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType or model_of(self.cls) is not None:
             return None
-        found = None if tx.is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
+        found = None if is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
         return None if found is None else Call(found, args, kwargs)
 
     def is_constructed(self, tx: TraceContext) -> bool:
@@ -330,7 +333,7 @@ class ClassValue(Value):
             return False
         if model_of(self.cls) is not None or is_number_of_numpys(self.cls):
             return False
-        return type(self.cls).__call__ is type.__call__ or tx.is_plain_metaclass(type(self.cls))
+        return type(self.cls).__call__ is type.__call__ or is_plain_metaclass(type(self.cls))
 
     def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         fields = self.cls._fields  # type: ignore[attr-defined]

@@ -26,11 +26,11 @@ class EnumMember(Constant):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         raw = lookup(type(self.object), name)[1]
         if type(raw) is types.FunctionType:
-            return tx.class_method(self, type(self.object), name)
+            return tx.calls.class_method(self, type(self.object), name)
         if type(raw) in (property, enum.property) and raw.fget is not None:
             return tx.wrap(raw.fget, None).call(tx, [self], {})
         if name == "__dict__":
-            return tx.namespace(self)
+            return tx.make.namespace(self)
         own = None if hasattr(type(raw), "__set__") else self.own_attribute(tx, name)
         return super().attribute(tx, name) if own is None else own
 
@@ -54,13 +54,13 @@ class EnumMember(Constant):
         """What its own dictionary holds, or None."""
         own, path = vars(self.object), self._dictionary(tx)
         if name in own:
-            return tx.wrap_held(own[name], path and DictItem(path, name))
-        tx.guard(path, Kind.ABSENT, name)
+            return tx.objects.wrap_held(own[name], path and DictItem(path, name))
+        tx.guards.add(path, Kind.ABSENT, name)
         return None
 
     def names(self, tx: TraceContext) -> list[str]:
         """The names in its own dictionary, in order."""
-        tx.guard(self._dictionary(tx), Kind.KEYS, tuple(vars(self.object)))
+        tx.guards.add(self._dictionary(tx), Kind.KEYS, tuple(vars(self.object)))
         return list(vars(self.object))
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:

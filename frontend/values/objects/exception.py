@@ -43,13 +43,13 @@ class ExceptionValue(UserObject):
             stop.place = self.born
             raise stop
         if name == "args" and self.real is None:
-            return tx.build_tuple(self.args)
+            return tx.make.tuple_of(self.args)
         if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
-            return self.args[0] if name == "message" else tx.build_tuple(self.members(tx))
+            return self.args[0] if name == "message" else tx.make.tuple_of(self.members(tx))
         if name == "value" and issubclass(self.cls, StopIteration) and self.real is None and name not in self.attrs:
             return self.args[0] if self.args else Constant(None)
         if name == "__context__" and self.born is not None and name not in self.attrs:
-            return tx.handled_outside()
+            return tx.exceptions.handled_outside()
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
             return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
         return super().generic_attribute(tx, name)
@@ -61,7 +61,7 @@ class ExceptionValue(UserObject):
                 return
             raise GraphBreak("unsupported-mutation", "of a traceback")
         if name in ("__cause__", "__context__") and not is_none and not issubclass(value.python_type(), BaseException):
-            raise tx.throw(TypeError, f"exception {name[2:-2]} must be None or derive from BaseException")
+            raise tx.exceptions.new(TypeError, f"exception {name[2:-2]} must be None or derive from BaseException")
         if self._laid_out(name):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         super().generic_set_attribute(tx, name, value)
@@ -87,8 +87,8 @@ class ExceptionValue(UserObject):
     def members(self, tx: TraceContext) -> list[Value]:
         """The exceptions in a group."""
         if self.real is not None:
-            return tx.unpack(self.attribute(tx, "exceptions"))
-        return tx.unpack(self.args[1])
+            return self.attribute(tx, "exceptions").unpack(tx)
+        return self.args[1].unpack(tx)
 
     def split(self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]) -> tuple[Value | None, Value | None]:
         """What is wanted of it, and the rest."""
@@ -111,7 +111,7 @@ class ExceptionValue(UserObject):
     def derive(self, tx: TraceContext, members: list[Value]) -> Value:
         """A group like this one of some of its exceptions."""
         cls = ExceptionGroup if all(issubclass(member.python_type(), Exception) for member in members) else BaseExceptionGroup
-        made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.build_list(members)])
+        made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.make.list_of(members)])
         if self.real is not None:
             raise self.unsupported("except* of a group made elsewhere")
         for name in ("__cause__", "__context__"):
@@ -121,18 +121,18 @@ class ExceptionValue(UserObject):
         if notes is not None:
             if not issubclass(notes.python_type(), list):
                 raise self.unsupported("except* of a group whose notes are no list")
-            made.attrs["__notes__"] = tx.build_list(tx.unpack(notes))
+            made.attrs["__notes__"] = tx.make.list_of(notes.unpack(tx))
         made.born = self.born
         return made
 
     def add_note(self, tx: TraceContext, note: Value) -> None:
         if not issubclass(note.python_type(), str):
-            raise tx.throw(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+            raise tx.exceptions.new(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
         notes = self.own_attribute(tx, "__notes__")
         if notes is not None and not issubclass(notes.python_type(), list):
-            raise tx.throw(TypeError, "Cannot add note: __notes__ is not a list")
+            raise tx.exceptions.new(TypeError, "Cannot add note: __notes__ is not a list")
         if notes is None:
-            notes = tx.build_list([])
+            notes = tx.make.list_of([])
             self.store(tx, "__notes__", notes)
         notes.method(tx, "append", [note], {})
 
@@ -159,7 +159,7 @@ class ExceptionValue(UserObject):
         return Constant(f"{self.cls.__name__}({args[0]!r})" if len(args) == 1 else f"{self.cls.__name__}{args!r}")
 
 
-TEXTS = {
+TEXTS: dict[type, Callable[[Any], str]] = {
     BaseException: lambda args: "" if not args else str(args[0] if len(args) == 1 else args),
     KeyError: lambda args: repr(args[0]) if len(args) == 1 else TEXTS[BaseException](args),
 }

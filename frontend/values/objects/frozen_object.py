@@ -1,4 +1,4 @@
-"""Facts: read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
+"""Read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
 from __future__ import annotations
 
 import inspect
@@ -44,12 +44,12 @@ class FrozenObject(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if not hasattr(self.real, name):
-            raise tx.throw(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
         found = getattr(self.real, name)
         if isinstance(found, types.MappingProxyType):
             if not isinstance(self.real, inspect.Signature):  # what it shows may change
                 raise GraphBreak("unsupported-value", "a mappingproxy")
-            parameters = {key: (Constant(key), FrozenObject(item)) for key, item in found.items()}
+            parameters: dict[Any, tuple[Value, Value]] = {key: (Constant(key), FrozenObject(item)) for key, item in found.items()}
             return MappingProxyValue(DictValue(parameters, cls=type(mapping_behind(found))))
         if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
             return tx.wrap(found, None)
@@ -59,7 +59,7 @@ class FrozenObject(Value):
         origin = getattr(self.real, "__origin__", None)
         if isinstance(origin, type):  # Generic[int](...): the class makes the object
             made = tx.wrap(origin, None).call(tx, args, kwargs)
-            if issubclass(made.python_type(), typing.Generic):  # type: ignore[arg-type]
+            if issubclass(made.python_type(), typing.Generic):
                 made.set_attribute(tx, "__orig_class__", self)
             return made
         return fold(tx, self.real, args, kwargs)  # a bound method of such an object
@@ -79,4 +79,4 @@ class FrozenObject(Value):
 
     def iterator(self, tx: TraceContext) -> Value:
         items = [tx.wrap(item, None) if type(item) in LITERAL_TYPES else FrozenObject(item) for item in self.real]
-        return tx.build_list(items).iterator(tx)
+        return tx.make.list_of(items).iterator(tx)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules import module as torch_module
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 # What a call of a module runs before it comes to forward.
-BETWEEN = (PassthroughFrame(torch.nn.Module._wrapped_call_impl, -1), PassthroughFrame(torch.nn.Module._call_impl, 0))
+MODULE: Any = torch.nn.Module
+BETWEEN = (PassthroughFrame(MODULE._wrapped_call_impl, -1), PassthroughFrame(MODULE._call_impl, 0))
 TABLES = ("_parameters", "_buffers", "_modules")
 OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
@@ -48,13 +49,19 @@ class ModuleValue(UserObject):
                 return known
         return super().generic_attribute(tx, name)
 
+    def table(self, tx: TraceContext, name: str) -> DictValue:
+        """The dictionary `_parameters`, `_buffers` or `_modules`."""
+        found = self.own_attribute(tx, name)
+        assert isinstance(found, DictValue)
+        return found
+
     def _from_table(self, tx: TraceContext, table: str, name: str) -> Value:
         path = InstanceDict(self.source) if self.source is not None else None
-        tx.guard(path, Kind.ABSENT, name)
-        entries = tx.table(self, table)
+        tx.guards.add(path, Kind.ABSENT, name)
+        entries = self.table(tx, table)
         value = entries.get(tx, tx.wrap(name, None))
         if value is None:
-            raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -79,16 +86,16 @@ class ModuleValue(UserObject):
         if is_module or is_parameter or self._holds(tx, "_parameters", name) or self._holds(tx, "_modules", name):
             raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
         if self._holds(tx, "_buffers", name):
-            tx.table(self, "_buffers").put(tx, tx.wrap(name, None), value)
+            self.table(tx, "_buffers").put(tx, tx.wrap(name, None), value)
             return
         self.generic_set_attribute(tx, name, value)
 
     def _holds(self, tx: TraceContext, table: str, name: str) -> bool:
         """Whether a table has a name, as the traced program has left it."""
         real = (instance_dict(self.real) or {})[table]
-        known = tx.known(real)
+        known = tx.objects.find(real)
         if table in self.attrs or known in tx.effects.changed:
-            return tx.table(self, table).get(tx, tx.wrap(name, None)) is not None
+            return self.table(tx, table).get(tx, tx.wrap(name, None)) is not None
         return name in real
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
@@ -102,7 +109,8 @@ class ModuleValue(UserObject):
 
     def _has_hooks(self, tx: TraceContext) -> bool:
         """Whether a call must go through _call_impl; guarded either way."""
-        own = instance_dict(self.real)
+        own = instance_dict(self.real) or {}
+        path: Source | None
         for name in GLOBAL_HOOKS:
             path = DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
             if self._is_filled(tx, getattr(torch_module, name), path):
@@ -115,8 +123,8 @@ class ModuleValue(UserObject):
 
     def _is_filled(self, tx: TraceContext, hooks: dict, path: Source | None) -> bool:
         """Whether there are hooks in an existing table, as the traced program has left it."""
-        known = tx.known(hooks)
+        known = tx.objects.find(hooks)
         if isinstance(known, DictValue):
             return known.truth(tx)
-        tx.guard(path, Kind.LENGTH, len(hooks))
+        tx.guards.add(path, Kind.LENGTH, len(hooks))
         return bool(hooks)

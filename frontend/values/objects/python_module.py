@@ -52,20 +52,20 @@ class PythonModule(Value):
         if (id(own), name) in tx.effects.globals:
             value = tx.effects.globals[id(own), name][1]
             if value is None:
-                raise tx.throw(AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'")
+                raise tx.exceptions.new(AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'")
             return value
         if name in own:
-            return tx.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
+            return tx.objects.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
         if name == "__dict__":
             return tx.wrap(own, self.source and InstanceDict(self.source))
-        tx.guard(self.source, Kind.TYPE, type(self.real))
+        tx.guards.add(self.source, Kind.TYPE, type(self.real))
         try:
             found = getattr(self.real, name)  # a lazy module imports on demand, once
         except AttributeError as error:
-            tx.guard(self.source and InstanceDict(self.source), Kind.ABSENT, name)
-            raise tx.throw(AttributeError, *error.args) from None
+            tx.guards.add(self.source and InstanceDict(self.source), Kind.ABSENT, name)
+            raise tx.exceptions.new(AttributeError, *error.args) from None
         if name in vars(self.real):
-            return tx.wrap_global(found, self.source and DictItem(InstanceDict(self.source), name))
+            return tx.objects.wrap_global(found, self.source and DictItem(InstanceDict(self.source), name))
         return tx.wrap(found, self.source and AttrSource(self.source, name))
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -79,5 +79,5 @@ class PythonModule(Value):
         if name not in vars(self.real) or (id(vars(self.real)), name) in tx.effects.globals:
             self.attribute(tx, name)  # raises what a missing name does
         else:
-            tx.guard(self.source and InstanceDict(self.source), Kind.PRESENT, name)
+            tx.guards.add(self.source and InstanceDict(self.source), Kind.PRESENT, name)
         tx.effects.set_global(vars(self.real), name, None)

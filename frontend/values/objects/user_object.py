@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
+from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
 from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
-from ..base import Call, ObservedException, Value, check_result_type, unless_stopped
+from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
 from ..containers.object_key import key_of
 from ..containers.sequence import FIELD, BoundBuiltin, BuiltinContainer
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
+
+MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+ITER_OF_DICT = vars(dict)["__iter__"]
 
 
 class UserObject(Mutable):
@@ -66,9 +69,9 @@ class UserObject(Mutable):
     def key(self, tx: TraceContext) -> Any:
         found = lookup(self.cls, "__hash__")[1]
         if found is None:
-            raise tx.throw(TypeError, f"unhashable type: '{self.cls.__name__}'")
+            raise tx.exceptions.new(TypeError, f"unhashable type: '{self.cls.__name__}'")
         if found is object.__hash__:
-            return tx.identity(self, self.real)
+            return tx.objects.identity_key(self, self.real)
         method = self.special(tx, "__hash__")
         if type(found) is not types.FunctionType or method is None:
             raise self.unsupported("as a dictionary key")
@@ -90,7 +93,7 @@ class UserObject(Mutable):
             raise self.unsupported("its dictionary has keys that are no names")
         path = self.source and InstanceDict(self.source)
         if name not in own:
-            tx.guard(path, Kind.ABSENT, name)
+            tx.guards.add(path, Kind.ABSENT, name)
             return None
         value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
         return value
@@ -117,7 +120,7 @@ class UserObject(Mutable):
         plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
         if not plain or type(raw) is not property or raw.fget is None:
             return None
-        return Call(tx.wrap(raw.fget, tx.attr_source(source, "fget")), [self], {})
+        return Call(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
 
     def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
         """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
@@ -127,7 +130,7 @@ class UserObject(Mutable):
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if type(raw) is not property or raw.fset is None:
             return None
-        return Call(tx.wrap(raw.fset, tx.attr_source(source, "fset")), [self, value], {})
+        return Call(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
 
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
         fallback, source = raw_attribute(tx, self.cls, "__getattr__", self.source and TypeOf(self.source))
@@ -155,16 +158,17 @@ class UserObject(Mutable):
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
             if isinstance(raw, types.MemberDescriptorType):
-                return self.base.attribute(tx, name) if self._of_base(raw) else self._slot(tx, name)
+                base = self.base if self._of_base(raw) else None
+                return self._slot(tx, name) if base is None else base.attribute(tx, name)
             if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
                 return self._descriptor(tx, raw, name, source)
         own = self.own_attribute(tx, name)
         if own is not None:
             return own
         if raw is MISSING:
-            raise tx.throw(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
         if isinstance(raw, functools.cached_property):
-            value = tx.wrap(raw.func, tx.attr_source(source, "func")).call(tx, [self], {})
+            value = tx.wrap(raw.func, attribute_path(source, "func")).call(tx, [self], {})
             tx.effects.change(self)
             self.attrs[name] = value
             return value
@@ -189,7 +193,7 @@ class UserObject(Mutable):
             value = None
             self._was_bound(tx, name)
         if value is None:
-            raise tx.throw(AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'")
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
@@ -253,13 +257,13 @@ class UserObject(Mutable):
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
-            tx.guard(self.source, Kind.PYTHON, (said if bound else said + " nothing", slot_is_bound(slot, bound)))
+            tx.guards.add(self.source, Kind.PYTHON, (said if bound else said + " nothing", slot_is_bound(slot, bound)))
             return bound
         own = instance_dict(self.real)
         if own is None:
             return False
         if name not in self.seen:
-            tx.guard(self.source and InstanceDict(self.source), Kind.PRESENT if name in own else Kind.ABSENT, name)
+            tx.guards.add(self.source and InstanceDict(self.source), Kind.PRESENT if name in own else Kind.ABSENT, name)
         return name in own
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
@@ -281,7 +285,7 @@ class UserObject(Mutable):
             raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
         slot = isinstance(raw, types.MemberDescriptorType)
         if not self._is_bound(tx, name):
-            raise tx.throw(AttributeError, name if slot else f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
+            raise tx.exceptions.new(AttributeError, name if slot else f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
         self.remove(tx, name)
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
@@ -293,7 +297,7 @@ class UserObject(Mutable):
         """The names in the instance dictionary, in order."""
         own = instance_dict(self.real) or {}
         if instance_dict(self.real) is not None:
-            tx.guard(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
+            tx.guards.add(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
         kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
         set_ = [name for name, value in self.attrs.items() if value is not None]
         stored = [name for name in set_ if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)]
@@ -303,8 +307,8 @@ class UserObject(Mutable):
         """object.__dict__."""
         if self.namespace is None:
             if self.real is not None and instance_dict(self.real) is None:
-                raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'")
-            self.namespace = tx.namespace(self)
+                raise tx.exceptions.new(AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'")
+            self.namespace = tx.make.namespace(self)
         return self.namespace
 
     # special methods
@@ -324,7 +328,7 @@ class UserObject(Mutable):
     def _call_special(self, tx: TraceContext, name: str, args: list[Value], what: str) -> Value:
         found = self.special(tx, name)
         if found is None:
-            raise tx.throw(TypeError, f"'{self.cls.__name__}' object {what}")
+            raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object {what}")
         return found.call(tx, args, {})
 
     def truth(self, tx: TraceContext) -> bool:
@@ -336,12 +340,42 @@ class UserObject(Mutable):
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
         found = self.special(tx, "__call__")
         if found is None:
-            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
+            raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
         return Call(found, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         function, args, kwargs, _ = self.tail(tx, args, kwargs)
         return function.call(tx, args, kwargs)
+
+    def list_items(self, tx: TraceContext) -> list[Value]:
+        iterator = self.iterator(tx)
+        self.ask_length(tx)
+        return take(tx, iterator)
+
+    def ask_length(self, tx: TraceContext) -> None:
+        for name in ("__len__", "__length_hint__"):
+            in_python = type(self) is UserObject and not isinstance(lookup(self.cls, name)[1], MADE_IN_C)
+            found = self.special(tx, name) if in_python else None
+            if found is None:
+                continue
+            try:
+                answer = found.call(tx, [], {})
+            except ObservedException as error:
+                if error.cls is not TypeError:
+                    raise
+                continue
+            known = answer.is_constant() and (answer.constant() is NotImplemented or type(answer.constant()) is int)
+            if not known or (type(answer.constant()) is int and answer.constant() < 0):
+                raise GraphBreak("exception-leaves", f"the error of {name}() of {self.describe()}")
+            if answer.constant() is not NotImplemented:
+                return
+
+    def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        if self.base is not None and lookup(self.cls, "__iter__")[1] is ITER_OF_DICT:
+            return self.base.mapping_pairs(tx)  # C takes its items, whatever the class has for keys() and __getitem__
+        if hasattr(self.cls, "keys"):
+            return [(key, self.item(tx, key)) for key in self.method(tx, "keys", [], {}).unpack(tx)]
+        return super().mapping_pairs(tx)
 
     def iterator(self, tx: TraceContext) -> Value:
         if self.cls is types.GeneratorType or (self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")):
@@ -350,10 +384,10 @@ class UserObject(Mutable):
         if found is not None:
             made = found.call(tx, [], {})
             if lookup(made.python_type(), "__next__")[0] is None:
-                raise tx.throw(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
+                raise tx.exceptions.new(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
             return made
         if self.special(tx, "__getitem__") is None:
-            raise tx.throw(TypeError, f"'{self.cls.__name__}' object is not iterable")
+            raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not iterable")
         return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -365,7 +399,7 @@ class UserObject(Mutable):
     def length(self, tx: TraceContext) -> Value:
         found = self.special(tx, "__len__")
         if found is None:
-            raise tx.throw(TypeError, f"object of type '{self.cls.__name__}' has no len()")
+            raise tx.exceptions.new(TypeError, f"object of type '{self.cls.__name__}' has no len()")
         return check_result_type(found.call(tx, [], {}), int, "__len__")
 
     def item(self, tx: TraceContext, key: Value) -> Value:
@@ -382,8 +416,8 @@ class UserObject(Mutable):
         if found is not None:
             return Constant(found.call(tx, [item], {}).truth(tx))
         if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
-            raise tx.throw(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
-        return Constant(any(tx.equal(candidate, item) for candidate in tx.unpack(self)))
+            raise tx.exceptions.new(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
+        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.unpack(tx)))
 
 
 def name_in_c(cls: type) -> str:
@@ -442,10 +476,10 @@ class SuperValue(Value):
             return tx.wrap(super, None)
         for owner in order[order.index(self.cls) + 1 :]:
             if name in owner.__dict__:
-                return self._found(tx, owner, name, start, of_class)
-        raise tx.throw(AttributeError, f"'super' object has no attribute '{name}'")
+                return self._bind_found(tx, owner, name, start, of_class)
+        raise tx.exceptions.new(AttributeError, f"'super' object has no attribute '{name}'")
 
-    def _found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
+    def _bind_found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
         raw, source = raw_attribute(tx, owner, name, None)
         if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})

@@ -1,4 +1,4 @@
-"""Weak references that existed before the frame: called, they give what they lead to."""
+"""Weak references that existed before the frame; a call gives the referent."""
 from __future__ import annotations
 
 import weakref
@@ -30,6 +30,6 @@ class WeakReference(Value):
         if args or kwargs or self.source is None:
             return super().call(tx, args, kwargs)
         referent = self.real()
-        if referent is not None and tx.may_be_gone(referent):
+        if referent is not None and tx.objects.may_be_gone(referent):
             raise self.unsupported("called where its object may be gone")
         return tx.wrap(referent, Referent(self.source))

@@ -48,10 +48,10 @@ class ContextValue(UserObject):
             raise self.unsupported(f"attribute {name}")
         return super().generic_attribute(tx, name)
 
-    def stated(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
+    def declared_tensors(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
         """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
         value = self.attrs.get(name)
-        return otherwise if value is None else tx.unpack(value)
+        return otherwise if value is None else value.unpack(tx)
 
 
 OTHER_BACKWARDS = ("boxed_grads_call", "clear_saved_tensors_on_access")  # attributes of a class whose backward is called in another way
@@ -60,7 +60,7 @@ ONCE = once_differentiable(print).__code__  # of every backward under that decor
 
 def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
-    function = cls.cls
+    function: Any = cls.cls
     for name in OTHER_BACKWARDS:
         if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
             raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() with {name}")
@@ -72,13 +72,13 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     if torch._C._functorch.maybe_current_level() is not None:
         return apply_under_transform(tx, cls, args)
     ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
-    differentiable = torch.is_grad_enabled() and any(ctx.needs)
+    differentiable = torch.is_grad_enabled() and any(ctx.needs or ())
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
     forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
     results = forward.results(tx, f"{function.__qualname__}.forward")
     written = [tensor for tensor, before in zip(tensors, versions, strict=True) if version(tensor) != before]
-    if not declares_all_writes(written, ctx.stated(tx, "dirty_tensors", []), tensors, results):
+    if not declares_all_writes(written, ctx.declared_tensors(tx, "dirty_tensors", []), tensors, results):
         raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
     return forward.wrap(results, call_node(tx, function, ctx, tensors, forward, results, backward, start))
@@ -87,7 +87,8 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
 def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it depends on the levels around it.
     Its Python is interpreted for what it relies on, and to see that running it, when and as often as torch likes, does nothing else."""
-    function, where = cls.cls, f"{cls.cls.__qualname__}, inside a torch.func transform,"
+    function: Any = cls.cls
+    where = f"{cls.cls.__qualname__}, inside a torch.func transform,"
     levels = {interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()}
     if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {TransformType.Grad, TransformType.Vmap}:
         raise GraphBreak("unknown-call", f"{where} as torch refuses it, or with a jvp")
@@ -117,7 +118,7 @@ def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: st
         tensors = [arg for arg in args if isinstance(arg, TensorValue)]
         versions = [version(tensor) for tensor in tensors]
         forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, True))
-        if versions != [version(tensor) for tensor in tensors] or ctx.stated(tx, "dirty_tensors", []):
+        if versions != [version(tensor) for tensor in tensors] or ctx.declared_tensors(tx, "dirty_tensors", []):
             raise GraphBreak("unsupported-mutation", f"of an input by {where}")
         trace_backward(tx, cls, ctx, args, forward.results(tx, where))
     except ObservedException as error:
@@ -140,7 +141,7 @@ def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: Vma
         return
     info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
     rule = cls.attribute(tx, "vmap")
-    interpret_without_effects(tx, args, True, lambda: rule.call(tx, [info, tx.build_tuple(dims), *inner], {}))
+    interpret_without_effects(tx, args, True, lambda: rule.call(tx, [info, tx.make.tuple_of(dims), *inner], {}))
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -188,12 +189,14 @@ def incoming_gradient(position: int) -> None:
 
 
 def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]) -> Backward:
-    name = "vjp" if cls.cls.vjp is not Function.vjp else "backward"
+    function: Any = cls.cls
+    name = "vjp" if function.vjp is not Function.vjp else "backward"
     materialize = ctx.attrs.get("materialize_grads")
     if materialize is not None and not materialize.truth(tx) and len(results) > 1:
         raise GraphBreak("unsupported-value", f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)")
-    ctx.saved = ctx.stated(tx, "to_save", [])
-    incoming, grads, strides = [], [], []
+    ctx.saved = ctx.declared_tensors(tx, "to_save", [])
+    incoming, strides = [], []
+    grads: list[Value] = []
     for position, result in enumerate(results):
         if isinstance(result, TensorValue):
             grad = tx.graph.stand_in(incoming_gradient, position, result.fake)
@@ -238,15 +241,16 @@ def call_node(
     outside = [node for node in kept if node not in inside and node not in inputs]
     front = extract_subgraph(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
     everything = [*front.inputs, *outputs, *intermediates]
-    fixed = [value.node for value in ctx.stated(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
+    fixed = [value.node for value in ctx.declared_tensors(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
     fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
     materialize = ctx.attrs.get("materialize_grads")
+    run_backward = None if behind is None else behind.run
     target = CustomFunction(
-        function.__name__, front.run, behind and behind.run, len(outputs), len(inputs), [everything.index(node) for node in kept],
+        function.__name__, front.run, run_backward, len(outputs), len(inputs), [everything.index(node) for node in kept],
         fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
         getattr(function.backward, "__code__", None) is ONCE,
-        [inputs.index(value.node) for value in tensors_of(ctx.stated(tx, "dirty_tensors", []))],
+        [inputs.index(value.node) for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))],
     )  # fmt: skip
-    arguments = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
+    arguments: list[Value] = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
     tx.graph.rollback(start)
-    return tx.unpack(tx.graph.call("call_function", target, arguments, {}))
+    return tx.graph.call("call_function", target, arguments, {}).unpack(tx)

@@ -56,7 +56,7 @@ def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
     if not wants_gradient(items):
         return args
     place, tensors = tensor_places(items)
-    given = tx.unpack(tx.graph.call("call_function", HookEntry(hooks, place), tensors, {}))
+    given = tx.graph.call("call_function", HookEntry(hooks, place), tensors, {}).unpack(tx)
     entered.given = next(tensor for tensor in given if isinstance(tensor, TensorValue) and tensor.fake.requires_grad)
     return TupleValue(replace_tensors(items, place, given))
 
@@ -74,7 +74,7 @@ def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
         raise break_here()
     place, tensors = tensor_places(items)
     link = Constant(None) if entered.given is None else entered.given
-    made = tx.unpack(tx.graph.call("call_function", HookExit(entered.hooks, place, entered.arguments), [link, *tensors], {}))
+    made = tx.graph.call("call_function", HookExit(entered.hooks, place, entered.arguments), [link, *tensors], {}).unpack(tx)
     new = replace_tensors(items, place, made)
     return TupleValue(new, None, kind) if isinstance(result, TupleValue) else new[0]
 
@@ -104,20 +104,21 @@ def replace_tensors(items: list[Value], place: TensorPositions, new: list[Value]
 def hooks_of(tx: TraceContext, hook: UserObject) -> BackwardHooks:
     """The module and the functions that existed before, relied on as they are."""
     module, *lists = (tx.look(hook.attribute(tx, name)) for name in ("module", "user_hooks", "user_pre_hooks"))
-    if not all(isinstance(functions, ListValue) for functions in lists):
+    tables = [functions for functions in lists if isinstance(functions, ListValue)]
+    if len(tables) != len(lists):
         raise break_here()
     try:
-        hooks, pre_hooks = ([existing(tx, function) for function in functions.parts(tx)] for functions in lists)
-        return BackwardHooks(existing(tx, module), hooks, pre_hooks, tx.place())
+        hooks, pre_hooks = ([existing(tx, function) for function in functions.parts(tx)] for functions in tables)
+        return BackwardHooks(existing(tx, module), hooks, pre_hooks, tx.frames.break_position())
     except TypeError:  # something without weak references
         raise break_here() from None
 
 
 def existing(tx: TraceContext, value: Value) -> Any:
-    found = value.object if isinstance(value, Lazy) else tx.real(value)
+    found = value.object if isinstance(value, Lazy) else tx.objects.real_object(value)
     if found is None or value.source is None:
         raise break_here()
-    tx.guard(value.source, Kind.PYTHON, ("is the same object", is_still(found)))
+    tx.guards.add(value.source, Kind.PYTHON, ("is the same object", is_still(found)))
     return found
 
 

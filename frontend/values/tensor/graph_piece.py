@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.fx
@@ -15,6 +15,7 @@ from ..mutable import Mutable
 from .tensor import TensorValue
 
 if TYPE_CHECKING:
+    from ...tracing.effect_log import EffectLog
     from ..context import TraceContext
 
 
@@ -42,7 +43,7 @@ class TracedCall:
 def interpret_without_effects(tx: TraceContext, args: list[Value], grad: bool, run: Callable[[], Value]) -> TracedCall:
     """Interprets a call with gradients on or off, and without effects: what it makes ends in one node."""
     mark, before, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
-    tx.effects = NoEffects(effects, args)
+    tx.effects = cast("EffectLog", NoEffects(effects, args))
     torch._C._set_grad_enabled(grad)
     try:
         value = tx.look(run())
@@ -62,7 +63,7 @@ class NoEffects:
         self.changed, self.globals = real.changed, real.globals
         self.outside = list(containers(args))
         self.note_read, self.note_store, self.note_variable = real.note_read, real.note_store, real.note_variable
-        self.unchanged, self.may_be_seen, self.read = real.unchanged, real.may_be_seen, real.read
+        self.forbid_changes, self.may_be_seen, self.read = real.forbid_changes, real.may_be_seen, real.read
 
     def change(self, value: Any) -> None:
         if value.source is not None or value.epoch or any(value is other for other in self.outside):

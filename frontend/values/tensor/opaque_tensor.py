@@ -1,4 +1,4 @@
-"""Tensors that no graph takes: kept and passed on as they are; what is asked of one is asked in Python."""
+"""Tensors that cannot be graph inputs: they are passed on as they are, and operations on them break."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ class OpaqueTensor(Value):
         return type(self.real)
 
     def key(self, tx: TraceContext) -> Any:
-        return tx.identity(self, self.real)
+        return tx.objects.identity_key(self, self.real)
 
     def unsupported(self, what: str) -> GraphBreak:
         return GraphBreak("subclass", f"{self.why} ({what})")
@@ -59,7 +59,7 @@ def is_opaque(real: Any) -> bool:
 
 
 def wrap_opaque(tx: TraceContext, real: torch.Tensor, source: Source, why: str) -> Value:
-    tx.guard(source, Kind.TYPE, type(real))
+    tx.guards.add(source, Kind.TYPE, type(real))
     if type(real) in PLAIN_TENSORS:  # one that graphs take deserves an entry of its own
-        tx.guard(source, Kind.PYTHON, ("no graph takes it", is_opaque))
-    return tx.remember(real, OpaqueTensor(real, source, why))
+        tx.guards.add(source, Kind.PYTHON, ("no graph takes it", is_opaque))
+    return tx.objects.remember(real, OpaqueTensor(real, source, why))

@@ -1,4 +1,4 @@
-"""Numbers that vary between calls: a symbol of torch's for the number, and how the program came by it.
+"""Numbers that vary between calls: torch's symbol for the number, and how the program computed it.
 
 Where Python needs the number itself (a key, the length of a loop), it is specialised: compiled code is then for that number only.
 """
@@ -27,8 +27,11 @@ CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.Sym
 class Owner(Protocol):
     """What a symbolic number asks of the symbols it is one of (tracing/shapes.py)."""
 
-    def decide(self, sym: Symbol) -> bool:
+    def decide(self, sym: Symbol | bool) -> bool:
         """bool(sym) for this call, relied on."""
+
+    def calculation(self, value: SymbolicNumber) -> tuple[Callable[..., Any], list[Value]]:
+        """The calculation of a number that follows from sizes: a function and its operands."""
 
     def specialise(self, sym: Symbol) -> Any:
         """The number in this call, relied on."""
@@ -77,7 +80,9 @@ class SymbolicNumber(Value):
         return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def same(self, other: Value) -> bool:
-        return self is other or (isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant())
+        if self is other or other.python_type() is not self.python_type():
+            return self is other
+        return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
 
 
 def is_number(value: Value) -> bool:
@@ -99,7 +104,7 @@ def calculate(
         for operand in operands:
             if isinstance(operand, SymbolicNumber):
                 operand.owner.rely_on_sign(operand.sym)
-    return tx.shapes.number(result, function, operands)
+    return tx.symbols.shapes.number(result, function, operands)
 
 
 def raw(value: Value) -> Any:
@@ -127,7 +132,8 @@ def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
     if base.python_type() is int:
         return isinstance(exponent, Constant) and type(exponent.object) is int and 0 <= exponent.object <= 8
     if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
-        return isinstance(base, SymbolicNumber) and base.owner.decide(base.sym >= 1)
+        number: Any = getattr(base, "sym", None)
+        return isinstance(base, SymbolicNumber) and base.owner.decide(number >= 1)
     positive = lies(tx, operator.ge, base) and lies(tx, operator.ge, exponent)
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (isinstance(exponent, Constant) and 0 <= exponent.object <= 1)
     return unit and positive
@@ -146,7 +152,8 @@ def within(low: float, high: float) -> Callable[..., bool]:
 
     def lies_within(tx: TraceContext, value: Value) -> bool:
         assert isinstance(value, SymbolicNumber)
-        return value.owner.decide(value.sym >= low) and value.owner.decide(value.sym <= high)
+        number: Any = value.sym
+        return value.owner.decide(number >= low) and value.owner.decide(number <= high)
 
     return lies_within
 

@@ -1,4 +1,4 @@
-"""Tensors: a node of the graph with a fake tensor that says everything but the numbers."""
+"""Tensors: a graph node with a fake tensor that knows everything but the values."""
 from __future__ import annotations
 
 import operator
@@ -67,11 +67,11 @@ class TensorValue(Value):
 
     def key(self, tx: TraceContext) -> Any:
         if self.real is not None:
-            tx.identity(self, self.real)
+            tx.objects.identity_key(self, self.real)
         return Identity(self)
 
     def truth(self, tx: TraceContext) -> bool:
-        raise GraphBreak("data-dependent-branch", f": {self.describe()}")
+        raise GraphBreak("data-dependent-branch", f" '{self.source.name}'" if self.source is not None else "")
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         handler = ATTRIBUTES.get(name)
@@ -93,8 +93,8 @@ class TensorValue(Value):
         own = {} if self.real is None else self.real.__dict__
         if name in own:
             return tx.wrap(own[name], path and DictItem(path, name))
-        tx.guard(path, Kind.ABSENT, name)
-        raise tx.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        tx.guards.add(path, Kind.ABSENT, name)
+        raise tx.exceptions.new(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if name != "grad" or not self._takes_gradient(tx, value):
@@ -124,7 +124,8 @@ class TensorValue(Value):
     def _plain_gradient(self, tx: TraceContext) -> bool:
         """Whether the dtype of a gradient is to be the tensor's own; relied on."""
         asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
-        return not hasattr(self.real, "grad_dtype") or tx.wrap(self.real.grad_dtype, asked).constant() == self.fake.dtype
+        real: Any = self.real
+        return not hasattr(real, "grad_dtype") or tx.wrap(real.grad_dtype, asked).constant() == self.fake.dtype
 
     def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         handler = method_of(torch.Tensor, name)
@@ -139,7 +140,7 @@ class TensorValue(Value):
 
     def length(self, tx: TraceContext) -> Value:
         if self.fake.dim() == 0:
-            raise tx.throw(TypeError, "len() of a 0-d tensor")
+            raise tx.exceptions.new(TypeError, "len() of a 0-d tensor")
         return tx.wrap(self.fake.shape[0], None)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
@@ -154,12 +155,15 @@ class TensorValue(Value):
         """A list of numbers as index: a fake does not look at what is in it, and a graph that raises may have changed inputs before."""
         if key.python_type() is not list or self.fake.device.type != "cpu" or not self.fake.dim():
             return
-        rows = [item.constant() if item.is_constant() else None for item in tx.unpack(key)]
-        if rows and all(type(row) is int for row in rows) and not -self.fake.shape[0] <= min(rows) <= max(rows) < self.fake.shape[0]:
+        items = key.unpack(tx)
+        rows = [item.constant() for item in items if item.is_constant()]
+        if not rows or len(rows) < len(items) or not all(type(row) is int for row in rows):
+            return
+        if not -self.fake.shape[0] <= min(rows) <= max(rows) < self.fake.shape[0]:
             size = int(self.fake.shape[0])
             wrong = next(row for row in rows if not -size <= row < size)
             sentence = f"index {wrong} is out of bounds for dimension 0 with size {size}"
-            raise tx.throw(IndexError, sentence if size else "index is out of bounds for dimension with size 0")
+            raise tx.exceptions.new(IndexError, sentence if size else "index is out of bounds for dimension with size 0")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return tx.graph.call("call_method", "__contains__", [self, item], {})
@@ -216,9 +220,11 @@ def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
         if tensor.fake.is_leaf and not tensor.fake.requires_grad:
             return Constant(None)
         raise tensor.unsupported("attribute grad of a tensor made inside")
-    if not (tensor.fake.is_leaf or tensor.real.retains_grad):
+    real = tensor.real
+    assert real is not None
+    if not (tensor.fake.is_leaf or real.retains_grad):
         raise tensor.unsupported("attribute grad of a tensor that is no leaf, at which torch warns,")
-    return tx.wrap(tensor.real.grad, AttrSource(tensor.source, "grad"))
+    return tx.wrap(real.grad, AttrSource(tensor.source, "grad"))
 
 
 def _grad_fn(tx: TraceContext, tensor: TensorValue) -> Value:

@@ -73,7 +73,7 @@ class TensorObject(UserObject):
             return super().generic_attribute(tx, name)
         if callable(raw):
             return SubclassMethod(self, name)
-        if tx.subclasses_off:
+        if tx.modes.subclasses_off:
             return self.plain.attribute(tx, name)
         return dispatch_operation(tx, lambda stand_in: getattr(stand_in, name), [self], {})
 
@@ -105,17 +105,17 @@ class SubclassMethod(Value):
         name, raw, given = self.name, lookup(self.receiver.cls, self.name)[1], [self.receiver, *args]
         if type(raw) is types.FunctionType:  # it asks itself, or only what it calls does
             return tx.wrap(raw, None).call(tx, given, kwargs)
-        if tx.subclasses_off:
+        if tx.modes.subclasses_off:
             return call_unwrapped(tx, lambda tx, first, *rest, **named: first.method(tx, name, list(rest), named), given, kwargs)
         return dispatch_operation(tx, lambda first, *rest, **named: getattr(first, name)(*rest, **named), given, kwargs)
 
 
 def wrap_subclass(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
-    tx.guard(source, Kind.TYPE, type(real))
+    tx.guards.add(source, Kind.TYPE, type(real))
     for name in ("__torch_function__", "__torch_dispatch__", "__getattribute__"):
-        tx.guard(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(type(real), name)[1])
+        tx.guards.add(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(type(real), name)[1])
     inner = tx.graph.input(tx, without_class(real), PlainTensor(source))
-    return tx.remember(real, TensorObject(type(real), inner, real, source))
+    return tx.objects.remember(real, TensorObject(type(real), inner, real, source))
 
 
 # finding them
@@ -183,7 +183,7 @@ class StandIns:
         if type(obj) is list:
             return ListValue(list(map(self.back, obj)))
         if type(obj) is dict:
-            return self.tx.build_dict([(Constant(name), self.back(value)) for name, value in obj.items()])
+            return self.tx.make.dict_of([(Constant(name), self.back(value)) for name, value in obj.items()])
         if type(obj) is slice:
             return SliceValue([self.back(part) for part in (obj.start, obj.stop, obj.step)])
         return self.tx.wrap(obj, None)
@@ -216,13 +216,13 @@ def call_unwrapped(tx: TraceContext, operation: Callable[..., Value], args: list
 def call_torch_function(tx: TraceContext, function: Value, instances: list[TensorObject], rest: list[Value]) -> Value:
     """type(instance).__torch_function__(function, types, *rest), unless that is switched off."""
     classes = {instance.cls for instance in instances}
-    if tx.subclasses_off:
+    if tx.modes.subclasses_off:
         return call_on_plain_tensors(tx, function, rest)
     if len(classes) > 1:
         raise GraphBreak("subclass", " and ".join(sorted(cls.__name__ for cls in classes)))
     (cls,) = classes
     owner, raw = lookup(cls, "__torch_function__")
-    tx.guard(raw_attribute(tx, cls, "__torch_function__", None)[1], Kind.IS, raw)
+    tx.guards.add(raw_attribute(tx, cls, "__torch_function__", None)[1], Kind.IS, raw)
     if owner in (torch.Tensor, torch.nn.Parameter):
         return (
             by_default(tx, cls, function, rest)
@@ -244,14 +244,15 @@ def by_default(tx: TraceContext, cls: type, function: Value, rest: list[Value]) 
 
 def call_on_plain_tensors(tx: TraceContext, function: Value, rest: list[Value]) -> Value:
     """The operation on plain tensors."""
-    args = tx.unpack(rest[0])
+    args = rest[0].unpack(tx)
     kwargs = rest[1] if len(rest) > 1 else Constant(None)
     named = {key.constant(): unwrap_instance(tx, value) for key, value in kwargs.pairs(tx)} if isinstance(kwargs, DictValue) else {}
     real = getattr(function, "real", None)
     if isinstance(real, types.MethodWrapperType):  # an attribute: Tensor.shape.__get__
         if real.__name__ != "__get__":
             raise GraphBreak("subclass", f"{real.__name__} of an attribute")
-        return tx.look(unwrap_instance(tx, args[0])).attribute(tx, real.__self__.__name__)
+        descriptor: Any = real.__self__
+        return tx.look(unwrap_instance(tx, args[0])).attribute(tx, descriptor.__name__)
     return call_unwrapped(tx, lambda tx, *args, **kwargs: function.call(tx, list(args), kwargs), args, named)
 
 
@@ -260,7 +261,8 @@ def unwrap_instance(tx: TraceContext, value: Value) -> Value:
     if isinstance(value, TensorObject):
         return value.plain
     if type(value) in (ListValue, TupleValue) and found_in(tx, [value]):
-        return type(value)([unwrap_instance(tx, item) for item in value.items], None, value.cls)  # type: ignore[attr-defined]
+        assert isinstance(value, ListValue | TupleValue)
+        return type(value)([unwrap_instance(tx, item) for item in value.items], None, value.cls)
     return value
 
 
@@ -268,5 +270,6 @@ def convert_results(tx: TraceContext, result: Value, cls: type) -> Value:
     if isinstance(result, TensorValue):
         return TensorObject(cls, result)
     if type(result) in (ListValue, TupleValue):
-        return type(result)([convert_results(tx, item, cls) for item in tx.unpack(result)], None, result.cls)  # type: ignore[attr-defined]
+        assert isinstance(result, ListValue | TupleValue)
+        return type(result)([convert_results(tx, item, cls) for item in result.unpack(tx)], None, result.cls)
     return result

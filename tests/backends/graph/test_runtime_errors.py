@@ -75,3 +75,51 @@ def test_generators_are_kept_only_where_they_may_be_needed(training, asked, monk
     monkeypatch.setattr(torch, "get_rng_state", lambda: calls.append(1) or real())
     compiled(X)
     assert bool(calls) == asked
+
+
+def out_of_range(x):
+    x.sum().index_fill_(0, torch.tensor([1]), -1)
+    return x * 2
+
+
+def out_of_range_and_overwritten(x):
+    y = x[torch.tensor([7])]
+    y = x + 1
+    return y
+
+
+def out_of_range_behind_the_last_read(x):
+    total = x.sum()
+    y = total * 2
+    total.index_fill_(0, torch.tensor([1]), -1)
+    return y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+@pytest.mark.parametrize("f", [out_of_range, out_of_range_and_overwritten, out_of_range_behind_the_last_read], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("history", [False, True], ids=["", "history"])
+def test_operators_that_nobody_reads_raise(f, history, backend):
+    x = torch.arange(4.0, requires_grad=history) * 1
+    with pytest.raises(IndexError):
+        f(x)
+    with pytest.raises(IndexError):
+        framejit.compile(f, backend=backend)(x)
+
+
+def adds_out_of_place(m, x):
+    with torch.no_grad():
+        rows = x.unfold(-1, 2, 1)
+        torch.add(rows, 2, out=rows)
+    return m * 2, x
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_grad_mode_after_a_trace_that_was_given_up(backend):
+    """Where sizes vary a window may overlap itself: tracers refuse to write into it, inside no_grad()."""
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(adds_out_of_place, backend=backend, dynamic=True)
+    for rows in (2, 3, 4):
+        x, y = torch.zeros(rows, 2), torch.zeros(rows, 2)
+        result, same = compiled(torch.ones(3, requires_grad=True), x)
+        adds_out_of_place(torch.ones(3), y)
+        assert result.requires_grad and same is x and torch.is_grad_enabled() and torch.equal(x, y)

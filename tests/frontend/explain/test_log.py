@@ -39,7 +39,7 @@ def logged(caplog):
 @pytest.mark.parametrize(
     "name, told",
     [
-        ("breaks", "print() writes to the outside world [output]\n    hint: move it out"),
+        ("breaks", "print() writes output [output]\n    hint: move it out"),
         ("recompiles", "nothing compiled serves this call\n    x.dtype is torch.float64, was torch.float32 when compiled"),
         ("guards", "is_tensor(x, Tensor float32[3] on cpu, strides=[1])"),
         ("graphs", "2 ops\ndef forward(self, "),

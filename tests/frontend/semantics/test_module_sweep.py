@@ -1,7 +1,8 @@
 """Modules as people write them: each way to define forward with each body, in training and evaluation, against eager.
 
 Values, strides, the module's state, gradients and random numbers must be eager's. Every combination runs on the backend
-`eager`; `native`, whose kernels take time to compile, takes each body with one way and each way with one body.
+`eager`; `native`, whose kernels take time to compile, takes each body with one way and each way with one body. Modules with ways of
+their own to define forward and to hold state (sweep_modules.py) run on both.
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 from .sweep_bodies import BODIES
+from .sweep_modules import MODULES
 
 WAYS = {}
 
@@ -241,3 +243,14 @@ ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerat
 @pytest.mark.parametrize(("way", "body"), ON_NATIVE)
 def test_modules_on_the_native_compiler(way, body):
     compare(lambda: WAYS[way](BODIES[body]), True, "native", TOLERANCES.get(body, 1e-5))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_with_ways_of_their_own(name):
+    for training in (True, False):
+        compare(MODULES[name], training, "eager")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_with_ways_of_their_own_on_the_native_compiler(name):
+    compare(MODULES[name], True, "native", 1e-5)

@@ -433,3 +433,91 @@ def test_lists_of_views_that_are_written_keep_their_gradients(backend):
         return [leaf.grad for leaf in leaves]
 
     assert all(map(torch.equal, gradients(compiled(f, backend)), gradients(f)))
+
+
+def copied_before(x):
+    copied = x.contiguous()
+    x.fill_(3)
+    return copied
+
+
+def copied_and_written(x):
+    x.flatten()[1:].mul_(3)
+    x.clamp_(min=1)
+    return x * 1
+
+
+def listed_and_copied(x):
+    torch._foreach_add_([torch.zeros(2), x], 1)
+    x.reshape(-1)[1:].mul_(-1)
+    return x * 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+@pytest.mark.parametrize("history", [False, True], ids=["", "history"])
+@pytest.mark.parametrize("program", [copied_before, copied_and_written, listed_and_copied])
+def test_copies_of_an_input_with_gaps_that_is_written(program, history, backend):
+    """Whether contiguous() copies is asked of the input's strides, not of those that a compiler gives its new value."""
+    found = []
+    for fn in (program, compiled(program, backend)):
+        base = torch.arange(24.0, requires_grad=history) * 1
+        result = fn(base.as_strided((2, 3), (12, 3), 2))
+        found.append((result.tolist(), base.tolist()))
+    assert found[0] == found[1]
+
+
+def piece_of_what_is_written(x):
+    x.masked_fill_(x > 5, 5)
+    return x.chunk(2)[0]
+
+
+def part_of_what_is_written(x):
+    x.cumsum_(0)
+    return x.view(-1)[1:]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("history", [False, True], ids=["", "history"])
+@pytest.mark.parametrize("program", [piece_of_what_is_written, part_of_what_is_written])
+def test_views_of_what_is_written_where_sizes_and_offsets_vary(program, history, backend):
+    handle = compiled(program, backend)
+    for rows, columns, offset in ((4, 2, 4), (2, 4, 4), (2, 4, 7), (4, 5, 6)):
+        found = []
+        for fn in (program, handle):
+            base = torch.arange(48.0, requires_grad=history) * 1
+            result = fn(base.as_strided((rows, columns), (columns, 1), offset))
+            values = result.tolist()
+            result.detach().fill_(77)
+            found.append((values, base.tolist()))
+        assert found[0] == found[1], (rows, columns, offset)
+
+
+def unbound_behind_a_write(x):
+    x.relu_()
+    return x.unbind(0)[0]
+
+
+def unbound_before_a_write(x):
+    parts = x.unbind(0)
+    x.relu_()
+    return parts[0]
+
+
+def viewed_before_and_unbound_behind(x):
+    rows = x[1:]
+    x.relu_()
+    return rows.unbind(0)[0], x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("program", [unbound_behind_a_write, unbound_before_a_write, viewed_before_and_unbound_behind])
+def test_one_of_several_views_of_what_is_written(program, backend):
+    found = []
+    for fn in (program, compiled(program, backend)):
+        base = torch.arange(-6.0, 6.0, requires_grad=True) * 1
+        results = fn(base.view(3, 4))
+        result = results[0] if isinstance(results, tuple) else results
+        values = result.tolist()
+        result.detach().fill_(77)
+        found.append((values, base.tolist()))
+    assert found[0] == found[1]

@@ -62,7 +62,7 @@ def test_what_is_loaded_is_not_compiled_again(compilers):
 
 def test_what_failed_is_told_beside_what_did_not(compilers):
     compilers.open.set()
-    ended = Loading([job("a"), job("broken"), job("too large")], 0).ended()
+    ended = Loading([job("a"), job("broken"), job("too large")], 0).finish()
     assert ended == {job("a"): ("kernel", "a"), job("broken"): "no such thing", job("too large"): "ValueError: out of registers"}
     with pytest.raises(RuntimeError, match="no such thing\nbroken"):
         Loading([job("a"), job("broken"), job("too large")], 0).kernels()

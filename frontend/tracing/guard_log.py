@@ -1,0 +1,47 @@
+"""GuardLog: the facts that a capture relies on, in the order in which it met them."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...guards.guard import Guard, Kind
+from ...guards.source import Source
+
+# Kinds of which one source may carry several guards that differ in what they expect.
+REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
+
+
+class GuardLog:
+    """Guards by source and kind. `where` names the user's line that is being interpreted."""
+
+    def __init__(self, where: Callable[[], str]) -> None:
+        self._where = where
+        self._guards: dict[Any, Guard] = {}
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards.values())
+
+    def __contains__(self, key: tuple[Source, Kind]) -> bool:
+        return key in self._guards
+
+    def add(self, source: Source | None, kind: Kind, expected: Any) -> None:
+        """Relies on a fact about the object at `source`; without a path to the object there is nothing to check."""
+        if source is None:
+            return
+        key: Any = (source, kind)
+        if kind in REPEATABLE:
+            key = (source, kind, expected if kind is not Kind.PYTHON else expected[0])
+        if key not in self._guards:
+            self._guards[key] = Guard(source, kind, expected, self._where())
+
+    def add_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
+        """Relies on how many items an iterator has left; a later call says more than an earlier one and replaces it."""
+        self._guards[source, Kind.REMAINING] = Guard(source, Kind.REMAINING, (count, exactly, cls), self._where())
+
+    def truncate(self, length: int) -> None:
+        """Drops the guards after the first `length`: a break took back the code that relied on them."""
+        for key in list(self._guards)[length:]:
+            del self._guards[key]

@@ -1,0 +1,205 @@
+"""ObjectTable: which value stands for which existing object, so that every path to an object meets the same value."""
+from __future__ import annotations
+
+import collections
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.iterators import iterated_container
+from ...guards.source import WALKED, AttrSource, DictItem, GlobalsSource, InstanceDict, IteratorPart, ModuleSource, Source
+from ..values import operators
+from ..values.base import Lazy, Value
+from ..values.constant import Constant
+from ..values.containers.mapping import DictValue
+from ..values.containers.sequence import TupleValue
+from ..values.functions.function import CellValue, FunctionValue
+from ..values.iterators.existing_iterator import ExistingIterator
+from ..values.objects.class_value import ClassValue
+from ..values.objects.python_module import PythonModule
+from ..values.objects.user_object import UserObject
+from ..values.tensor.tensor import Identity, TensorValue
+from ..values.wrap import wrap
+from .released_objects import may_be_gone
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+CONTAINERS = (list, dict, set, bytearray, collections.deque)
+
+
+class ObjectTable:
+    """Wraps objects, remembers the mutable ones, and answers questions of identity with the guards that these need."""
+
+    def __init__(self, tx: Trace, function: types.FunctionType) -> None:
+        self._tx = tx
+        self._root_globals = function.__globals__
+        self._values: dict[int, tuple[Any, Value]] = {}  # by id: the object, kept alive, and its value
+        self._identity_keys: dict[type, set[int]] = {}  # by type, ids of objects that were keys by their identity
+        self._globals_paths: dict[int, Source | None] = {}
+        self.class_paths: dict[int, Source | None] = {}  # by id: a class may have no hash
+
+    # values of objects
+
+    def wrap(self, obj: Any, source: Source | None) -> Value:
+        """The value of an object: guarded when it has a source, a literal of the program when it has none."""
+        known = self._values.get(id(obj))
+        if known is not None and not isinstance(known[1], FunctionValue | CellValue):
+            value = known[1]
+            if source is not None and value.source is not None and value.source != source:
+                self._tx.guards.add(source, Kind.SAME, value.source)
+            return value
+        return wrap(self._tx, obj, source)
+
+    def wrap_global(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, for an object of a namespace; a store made by the traced program wins."""
+        stores = self._tx.effects.globals
+        if stores and isinstance(source, DictItem):
+            for (_, name), (where, value) in stores.items():
+                if name == source.key and isinstance(where, dict) and where.get(name, self) is obj and value is not None:
+                    return value
+        return self.wrap(obj, source)
+
+    def wrap_held(self, obj: Any, source: Source | None) -> Value:
+        """As wrap, for an object that an existing one holds: a break where it is a container without a path, since changes would go
+        to a copy."""
+        if source is None and isinstance(obj, CONTAINERS) and self.find(obj) is None:
+            raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        return self.wrap(obj, source)
+
+    def look(self, value: Value) -> Value:
+        """The value itself, or what a Lazy stands for."""
+        if type(value) is Lazy:
+            return self.wrap_held(value.object, value.source)
+        return value
+
+    def remember(self, obj: Any, value: Value) -> Any:
+        """Ties a mutable object to its value; returns the value."""
+        self._values[id(obj)] = (obj, value)
+        return value
+
+    def find(self, obj: Any) -> Any:
+        """The value that an object is tied to, or None."""
+        found = self._values.get(id(obj))
+        return found and found[1]
+
+    def values(self) -> list[Value]:
+        """Every value that is tied to an object."""
+        return [value for _, value in self._values.values()]
+
+    def real_object(self, value: Value) -> Any:
+        """The existing object that a value stands for; None where no path led to one."""
+        if isinstance(value, ClassValue):
+            return value.cls
+        if isinstance(value, (TensorValue, FunctionValue, PythonModule)):
+            return value.real
+        return next((obj for obj, known in self._values.values() if known is value), None)
+
+    def forget(self) -> None:
+        self._values.clear()
+
+    # identity
+
+    def same(self, left: Value, right: Value) -> bool:
+        """`left is right`; that two objects of one type which existed before are distinct is guarded."""
+        guards = self._tx.guards
+        if left.same(right):
+            if left is not right and may_be_two(left, right) and left.source is not None and right.source is not None:
+                guards.add(left.source, Kind.SAME, right.source)
+            return True
+        if isinstance(left, TupleValue) and isinstance(right, TupleValue) and left.real is not None and right.real is not None:
+            one = left.real is right.real
+            guards.add(left.source, Kind.SAME if one else Kind.DISTINCT, right.source if one else (right.source,))
+            return one
+        alike = left.python_type() is right.python_type() and (not left.is_constant() or may_be_two(left, right))
+        if alike and left.source is not None and right.source is not None:
+            guards.add(left.source, Kind.DISTINCT, (right.source,))
+        return False
+
+    def equal(self, left: Value, right: Value) -> bool:
+        """`left is right or left == right`."""
+        return operators.equal(self._tx, self.look(left), self.look(right))
+
+    def identity_key(self, value: Value, real: Any) -> Identity:
+        """The dictionary key of an object that is equal to itself alone; `real` is None for one that the trace has made."""
+        if real is not None:
+            self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
+        return Identity(value if real is None else real)
+
+    def distinct_groups(self) -> list[list[Source]]:
+        """Paths to existing objects that must not be one object: a change of one would be a change of the other, or two dictionary
+        keys would be one. One list per type of which something was changed or several were keys."""
+        changed = [value.python_type() for value in self._tx.effects.changed if value.source is not None]
+        several_keys = [cls for cls, keys in self._identity_keys.items() if len(keys) > 1]
+        by_type: dict[type, list[Source]] = {cls: [] for cls in (*changed, *several_keys)}
+        containers: dict[int, Source] = {}  # paths to containers that were met under iterators alone
+        for value in self.values():
+            if value.source is not None and value.python_type() in by_type:
+                by_type[value.python_type()].append(value.source)
+            if isinstance(value, ExistingIterator) and type(value.taken_from) in by_type:
+                self._add_iterated(value, by_type[type(value.taken_from)], containers)
+        for item in self._tx.graph.inputs:
+            if item.value.python_type() in by_type and (item.source, Kind.TENSOR) in self._tx.guards:
+                by_type[item.value.python_type()].append(item.source)
+        return [list(dict.fromkeys(sources)) for sources in by_type.values()]
+
+    def _add_iterated(self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]) -> None:
+        """Adds the container that an existing iterator walks, or guards that it is one met before."""
+        path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.taken_from)
+        same = containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
+        if same is path:
+            sources.append(path)
+        elif same is not None:
+            self._tx.guards.add(path, Kind.SAME, same)
+
+    # what the traced program has changed
+
+    def may_be_gone(self, obj: Any) -> bool:
+        """Whether an existing object may have died by now, but for what holds it until side effects are replayed."""
+        return may_be_gone(self._tx, obj)
+
+    def is_iterated_changed(self, iterator: Any) -> bool:
+        """Whether the traced program has changed the container that an existing iterator walks."""
+        container, changed = iterated_container(iterator), self._tx.effects.changed
+        value = None if container is iterator else self.find(container)
+        return value in changed or (isinstance(value, UserObject) and value.base in changed)
+
+    def dict_with_same_keys(self, iterator: Any) -> Value | None:
+        """The dictionary that an existing iterator walks, if the traced program has changed values under its keys only."""
+        value = self.find(iterated_container(iterator))
+        return value if isinstance(value, DictValue) and value.keeps_keys() else None
+
+    # namespaces
+
+    def globals_path(self, globals_: dict[str, Any], function: FunctionValue | None = None) -> Source | None:
+        """A path to a globals dictionary: the root frame's, a module's, or that of a function with a path."""
+        key = id(globals_)
+        if key not in self._globals_paths:
+            path: Source | None = None
+            if globals_ is self._root_globals:
+                path = GlobalsSource()
+            elif is_namespace_of_its_module(globals_):
+                path = InstanceDict(ModuleSource(globals_["__name__"]))
+            elif function is not None and function.source is not None:
+                path = AttrSource(function.source, "__globals__")
+            self._globals_paths[key] = path
+        return self._globals_paths[key]
+
+    def finds_globals_again(self, globals_: dict[str, Any]) -> bool:
+        """Whether a frame that goes on after a break can find a globals dictionary again."""
+        return globals_ is self._root_globals or is_namespace_of_its_module(globals_)
+
+
+def is_namespace_of_its_module(globals_: dict[str, Any]) -> bool:
+    module = sys.modules.get(globals_.get("__name__", ""))
+    return module is not None and vars(module) is globals_
+
+
+def may_be_two(left: Value, right: Value) -> bool:
+    """Whether two values are literals of which equal ones may be different objects."""
+    if not (type(left) is type(right) is Constant):
+        return False
+    one, other = left.object, right.object
+    return type(one) is type(other) and type(one) in (str, bytes, int, float, complex) and one == other

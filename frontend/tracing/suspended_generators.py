@@ -1,0 +1,123 @@
+"""SuspendedGenerators: generators of the traced program that wait inside `try` or `with`.
+
+Python closes such a generator when the last reference to it goes, and that runs the rest of those blocks. A capture counts no
+references. It checks where it ends (a return, a break, an exception that leaves a frame) that every such generator can still be
+reached; where one cannot, Python runs the frame.
+"""
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...errors import SkipFrame
+from ..pycode.instr import Op
+from ..values.base import Value
+from ..values.iterators.generator import GeneratorValue
+from ..values.objects.user_object import UserObject
+from .effect_log import was_there
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+    from .trace import Trace
+
+PASSED_ON = (Op.STOPITERATION_ERROR, Op.CLEANUP_THROW)  # handlers that a generator has without any in its source
+OUTSIDE = frozenset({"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"})  # fields without values
+
+
+class SuspendedGenerators:
+    """The generators that have yielded and are not finished, in the order of their first yield."""
+
+    def __init__(self, tx: Trace) -> None:
+        self._tx = tx
+        self._generators: dict[GeneratorValue, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._generators)
+
+    def add(self, generator: GeneratorValue) -> None:
+        """It has yielded."""
+        self._generators.setdefault(generator, None)
+
+    def remove(self, generator: GeneratorValue) -> None:
+        """It is finished."""
+        self._generators.pop(generator, None)
+
+    def is_running(self, generator: GeneratorValue) -> bool:
+        """Whether the generator's own frame is being interpreted."""
+        return generator.frame in self._tx.frames
+
+    def mark(self) -> dict[GeneratorValue, None]:
+        return dict(self._generators)
+
+    def rollback(self, mark: dict[GeneratorValue, None]) -> None:
+        self._generators = dict(mark)
+
+    def forget(self) -> None:
+        self._generators.clear()
+
+    def require_reachable(self, held: Iterable[Iterable[Value | None]], when: str) -> None:
+        """Raises SkipFrame where a generator that runs code when it is closed cannot be reached from the values that live on."""
+        suspended = [one for one in self._generators if not self.is_running(one) and runs_code_when_closed(one)]
+        if suspended:
+            reachable = find_reachable((*self._held_outside(), *itertools.chain.from_iterable(held)))
+            if any(id(generator) not in reachable for generator in suspended):
+                raise SkipFrame(f"a generator is dropped inside `try` or `with` {when}; Python closes it")
+
+    def _held_outside(self) -> Iterator[Value | None]:
+        tx = self._tx
+        yield tx.exceptions.handled
+        yield from (value for value in tx.effects.changed if was_there(value))
+        yield from (value for _, value in tx.effects.globals.values())
+
+
+def runs_code_when_closed(generator: GeneratorValue) -> bool:
+    """Whether closing a generator runs anything of its program."""
+    if generator.finished or not generator.started:
+        return False
+    frame = generator.frame
+    instrs, handler = frame.decoded.instrs, frame.decoded.handlers[frame.pc - 1]
+    if handler is not None and instrs[handler.target].op not in PASSED_ON:
+        return True
+    if instrs[frame.pc - 2].op is not Op.SEND:
+        return False
+    inner = frame.stack[-1]
+    return runs_code_when_closed(inner) if isinstance(inner, GeneratorValue) else isinstance(inner, UserObject)
+
+
+def frame_values(frame: Interpreter) -> Iterator[Value | None]:
+    yield from frame.stack
+    yield from frame.slots
+
+
+def find_reachable(roots: Iterable[Any]) -> set[int]:
+    """The ids of all values that the roots lead to, themselves included."""
+    todo = list(roots)
+    found = {id(root) for root in todo}
+    while todo:
+        for child in held_values(todo.pop()):
+            if isinstance(child, Value | dict | list | tuple | set) and id(child) not in found:
+                found.add(id(child))
+                todo.append(child)
+    return found
+
+
+def held_values(one: Any) -> Iterable[Any]:
+    """What a value holds."""
+    if isinstance(one, dict):
+        return [*one.values(), *one]
+    if isinstance(one, list | tuple | set):
+        return one
+    if isinstance(one, GeneratorValue):
+        return [*frame_values(one.frame)]
+    if not isinstance(one, Value):
+        return ()
+    cls: Any = type(one)
+    return [getattr(one, name, None) for name in value_fields(cls)]
+
+
+@functools.cache
+def value_fields(cls: type[Any]) -> tuple[str, ...]:
+    """The attributes of a class of values that hold values."""
+    return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()) if name not in OUTSIDE)

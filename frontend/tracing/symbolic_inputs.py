@@ -1,0 +1,70 @@
+"""SymbolicInputs: which numbers that the program is given become symbols, and the symbols themselves."""
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...guards.source import Source
+from ...options import Options
+from ...phases import Clock
+from ..values.base import Value
+from .fake_execution import CaptureFakeMode
+from .variation import Variation
+
+if TYPE_CHECKING:
+    from .shapes import Shapes
+
+
+class SymbolicInputs:
+    """One symbol per path. `numbers`: every int and float that the program was given, symbolic or not."""
+
+    def __init__(
+        self, options: Options, clock: Clock, fake_mode: CaptureFakeMode, variation: Variation, where: Callable[[], str]
+    ) -> None:
+        self._options, self._clock, self._fake_mode, self._where = options, clock, fake_mode, where
+        self.variation = variation
+        self.numbers: dict[Source, Any] = {}
+        self._inputs: dict[Source, Value] = {}
+        self._shapes: Shapes | None = None
+        if options.capture_scalar_outputs or options.capture_dynamic_output_shape_ops:
+            self._load()  # operators ask for symbols from the first one on
+
+    @property
+    def exist(self) -> bool:
+        """Whether anything is symbolic so far."""
+        return self._shapes is not None
+
+    @property
+    def shapes(self) -> Shapes:
+        """The symbols of this capture; their module is loaded by the first capture that has any."""
+        return self._shapes or self._load()
+
+    def _load(self) -> Shapes:
+        with self._clock.phase("imports"):
+            module = importlib.import_module(".shapes", __package__)
+        self._shapes = module.Shapes(self._options, self._fake_mode, self._where)
+        return self._shapes
+
+    def is_symbolic(self, source: Source, number: int | float) -> bool:
+        """Whether a number that the program is given is to be a symbol."""
+        options = self._options
+        self.numbers[source] = number
+        specialized = options.specialize_int if type(number) is int else options.specialize_float
+        if specialized or not can_be_symbol(number) or options.dynamic is False or not options.automatic_dynamic_shapes:
+            return False
+        return self.variation.varies(source, number)
+
+    def input(self, number: int | float, source: Source) -> Value:
+        """The symbol of the number at a path."""
+        if source not in self._inputs:
+            self._inputs[source] = self.shapes.input(number, source)
+        return self._inputs[source]
+
+
+def can_be_symbol(number: int | float) -> bool:
+    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite and have one zero."""
+    if type(number) is int:
+        return number.bit_length() < 64
+    return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)

@@ -1,0 +1,45 @@
+"""ValueFactory: makes values of families that the asking family does not import (they would import each other)."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..values.base import Value
+from ..values.containers.instance_dict import Namespace
+from ..values.containers.mapping import DictValue
+from ..values.containers.sequence import BoundBuiltin, ListValue, TupleValue
+from ..values.functions.function import FunctionValue
+from ..values.objects.enum_member import EnumMember
+from ..values.objects.user_object import UserObject
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+class ValueFactory:
+    """Every method returns a value of an object that the traced program makes here."""
+
+    def __init__(self, tx: Trace) -> None:
+        self._tx = tx
+
+    def tuple_of(self, items: list[Value]) -> Value:
+        return TupleValue(items)
+
+    def list_of(self, items: list[Value]) -> Value:
+        return ListValue(items)
+
+    def dict_of(self, pairs: list[tuple[Value, Value]]) -> DictValue:
+        """A dictionary display: of equal keys the first stays, with the last value."""
+        entries: dict[Any, tuple[Value, Value]] = {}
+        for key, value in pairs:
+            hashed = key.key(self._tx)
+            old = entries.get(hashed)
+            entries[hashed] = (old[0] if old else key, value)
+        return DictValue(entries)
+
+    def bound_method(self, receiver: Value, name: str) -> Value:
+        """A method of a builtin type, bound to a value."""
+        return BoundBuiltin(receiver, name)
+
+    def namespace(self, owner: UserObject | FunctionValue | EnumMember) -> Value:
+        """An object's `__dict__`."""
+        return Namespace(owner)

@@ -1,0 +1,139 @@
+"""Literals computed from numbers that vary: formatted text, a rounded number.
+
+Such a value seldom decides which operations run, so it is no reason to compile again: generated code computes it from the number of
+the call. Where tracing needs it after all (as a dictionary key, in a comparison), the numbers are specialised.
+"""
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .base import Value
+from .constant import Constant, fold
+from .tensor.symbolic_number import SymbolicNumber
+
+if TYPE_CHECKING:
+    from .context import TraceContext
+
+
+class DeferredLiteral(Value):
+    """`function(*operands)`, of type `cls`. The function is pure and does not raise for any number of the operands' types."""
+
+    __slots__ = ("function", "operands", "cls")
+
+    def __init__(self, function: Callable[..., Any], operands: tuple[Value, ...], cls: type) -> None:
+        super().__init__()
+        self.function, self.operands, self.cls = function, operands, cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.function(*(operand.constant() for operand in self.operands))
+
+    def describe(self) -> str:
+        return f"a {self.cls.__name__} computed from a number that varies"
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.constant()
+
+    def truth(self, tx: TraceContext) -> bool:
+        return bool(self.constant())
+
+    def same(self, other: Value) -> bool:
+        return self is other
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.constant()).attribute(tx, name)
+
+    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return Constant(self.constant()).method(tx, name, args, kwargs)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return Constant(self.constant()).iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(len(self.constant()))
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return Constant(self.constant()).item(tx, key)
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(self.constant()).contains(tx, item)
+
+
+SAMPLES: dict[type, Any] = {int: 1, float: 1.5, str: ""}
+CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
+
+
+def format_number(tx: TraceContext, number: Value, spec: str) -> Value:
+    """format(number, spec), deferred where the number varies. Code points (`c`) are refused for some ints, so those are specialised."""
+    if is_dynamic(number) and number.python_type() in SAMPLES and not spec.endswith("c") and accepts_spec(number.python_type(), spec):
+        return DeferredLiteral(format, (number, Constant(spec)), str)
+    return fold(tx, format, [number, Constant(spec)], {})
+
+
+def accepts_spec(cls: type, spec: str) -> bool:
+    try:
+        format(SAMPLES[cls], spec)
+    except ValueError:
+        return False
+    return True
+
+
+def text_of(tx: TraceContext, function: Callable[[Any], str], number: Value) -> Value:
+    """str(number) or repr(number)."""
+    if is_dynamic(number):
+        return DeferredLiteral(function, (number,), str)
+    return fold(tx, function, [number], {})
+
+
+def join_parts(tx: TraceContext, parts: list[Value]) -> Value:
+    """The parts of an f-string as one text."""
+    if any(map(is_dynamic, parts)):
+        return DeferredLiteral(concatenate, tuple(parts), str)
+    return Constant("".join(part.constant() for part in parts))
+
+
+def concatenate(*parts: str) -> str:
+    return "".join(parts)
+
+
+def format_template(template: str, items: list[Value]) -> Value | None:
+    """`template % items`, deferred where a number varies; None where it is to be computed now."""
+    simple = CONVERSIONS_OF_ANY_FLOAT.sub("", template).count("%") == 0
+    if not simple or not any(map(is_dynamic, items)) or not all(item.is_constant() for item in items):
+        return None
+    try:
+        template % tuple(SAMPLES.get(item.python_type()) for item in items)
+    except (TypeError, ValueError):
+        return None
+    return DeferredLiteral(fill_template, (Constant(template), *items), str)
+
+
+def fill_template(template: str, *items: Any) -> str:
+    return template % items
+
+
+def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
+    """round(number, digits), deferred for a float that varies: with digits behind the point there is no result too large for a float."""
+    fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
+    if is_dynamic(number) and number.python_type() is float and fixed:
+        return DeferredLiteral(round, (number, digits), float)
+    return fold(tx, round, [number, digits], {})
+
+
+def concatenate_texts(left: Value, right: Value) -> Value | None:
+    """left + right of two texts of which one is deferred; None for others."""
+    if left.python_type() is right.python_type() is str and (is_dynamic(left) or is_dynamic(right)):
+        return DeferredLiteral(operator.add, (left, right), str)
+    return None
+
+
+def is_dynamic(value: Value) -> bool:
+    return isinstance(value, SymbolicNumber | DeferredLiteral)
