@@ -1,9 +1,9 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
 from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileError, RecompileLimitError, RequirementError
-from .frontend.support import can_be_loaded, usable
+from .frontend.support import usable
 from .options import config
 
-if usable() and can_be_loaded():
+if usable():
     from .backends.registry import register_backend
     from .frontend.api import (
         allow_in_graph,

@@ -139,6 +139,8 @@ def lookup(backend: str | Function) -> Backend:
     plugin cannot be loaded."""
     if callable(backend):
         return Backend(name_of(backend), backend)
+    if backend.endswith(GRAPHED) and backend_feature("cudagraphs") in SWITCHED_OFF:
+        return switched_off("cudagraphs")
     if backend.endswith(GRAPHED):
         return cudagraphs_backend(lookup(backend.removesuffix(GRAPHED)))
     if backend_feature(backend) in SWITCHED_OFF and backend in SHIPPED:

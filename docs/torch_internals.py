@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,6 +231,10 @@ def torch_modules(tree: ast.Module) -> dict[str, str]:
                           for alias in node.names if is_torchs(alias.name)})  # fmt: skip
         elif isinstance(node, ast.ImportFrom) and not node.level and is_torchs(node.module or ""):
             found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+        elif isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Attribute):
+            module, targets = ast.unparse(node.value), [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            if is_torchs(module) and module in sys.modules:
+                found.update({target.id: module for target in targets if isinstance(target, ast.Name)})
     return found
 
 

@@ -25,6 +25,7 @@ from ..guards.native import fingerprint, layout
 from ..options import Options, config
 from ..torch_compat import AUTOGRAD_FUNCTION, DYNAMIC_SIZES, MODE_FINGERPRINT, SWITCHED_OFF, TENSOR_LAYOUT, backend_feature, switch_off
 from .support import installed_versions, is_tested_here
+from .tracing.cuda_guard import settle
 from .values.models import ensure_models
 
 FOLDER = "self_check"
@@ -158,6 +159,7 @@ class Record:
 
 def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
     """Runs all checks in a thread of its own, where none of the program's modes are on; why features failed."""
+    settle()  # a check makes a fake tensor mode, in a thread that ends
     failed = record.findings_of_a_crash()
     for feature, why in failed.items():
         switch_off(feature, why)

@@ -23,14 +23,13 @@ def torch_release() -> tuple[int, int]:
 def usable() -> bool:
     """Whether this Python and torch may work; warns once if not."""
     if is_supported() and torch_release() >= TORCH_VERSIONS[0]:
-        return True
+        return has_what_is_imported()
     warn_user(f"{support_statement()}, so everything runs in eager", stacklevel=2)
     return False
 
 
-@functools.cache
-def can_be_loaded() -> bool:
-    """Whether framejit's modules find all of torch that they need; warns once if a torch newer than the tests' lacks something."""
+def has_what_is_imported() -> bool:
+    """Whether framejit's modules find all of torch that they need; warns if a torch newer than the tests' lacks something."""
     try:
         importlib.import_module(".api", __package__)
     except (ImportError, AttributeError) as error:

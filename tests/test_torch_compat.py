@@ -9,6 +9,7 @@ import torch
 from framejit.backends import registry
 from framejit.frontend.values import models as model_files
 from framejit.frontend.values import registry as value_registry
+from framejit.frontend.values.containers.sequence import TupleValue
 from framejit.torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF, backend_feature, probe_function_apply
 
 
@@ -45,7 +46,7 @@ by_name = dict.fromkeys
 def modelled_in_c(monkeypatch):
     """A class method written in C that is known: its model tells the class and the argument."""
     known = value_registry._models.handlers
-    monkeypatch.setitem(known, dict.__dict__["fromkeys"], lambda tx, cls, keys: tx.build_tuple([cls, keys]))
+    monkeypatch.setitem(known, dict.__dict__["fromkeys"], lambda tx, cls, keys: TupleValue([cls, keys]))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,8 @@ def test_a_backend_that_is_switched_off_says_so_and_its_graphs_run_as_captured(m
     with pytest.warns(UserWarning, match="a reason"):
         assert framejit.compile(lambda x: x.sin() + 1, backend="aot_eager")(torch.zeros(2)).tolist() == [1, 1]
     assert registry.info("eager").usable
+    monkeypatch.setitem(SWITCHED_OFF, backend_feature("cudagraphs"), "another reason")
+    assert "another reason" in registry.lookup("native+cudagraphs").missing()
 
 
 def test_a_file_of_models_that_cannot_be_imported_registers_nothing(monkeypatch):

@@ -37,6 +37,7 @@ def test_each_reason_and_each_loss_is_needed():
         ("import torch\ndef f(): torch._C._infer_size()", [("torch._C._infer_size", False)]),
         ("from torch._guards import Source", [("torch._guards.Source", True)]),
         ("from torch import _C as c\nc.DispatchKey.CPU", [("torch._C.DispatchKey", True)]),
+        ("import torch\ndef f():\n    c: object = torch._C\n    c._nn", [("torch._C._nn", False)]),
         ("def f(x): return x._version", [("torch.Tensor._version", False)]),
         ("class A:\n    def f(self): return self._base", []),
         ("import torch\ntorch.ops.aten._to_copy(torch.nn.Linear.__init__)", []),
