@@ -466,6 +466,20 @@ def test_copies_of_an_input_with_gaps_that_is_written(program, history, backend)
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("history", [False, True], ids=["", "history"])
+@pytest.mark.parametrize("program", [copied_before, copied_and_written])
+def test_copies_of_an_input_with_gaps_whose_sizes_vary(program, history, backend):
+    handle = compiled(program, backend)
+    for columns in (2, 3, 4, 5):
+        found = []
+        for fn in (program, handle):
+            base = torch.arange(40.0, requires_grad=history) * 1
+            result = fn(base.view(4, 10)[:, :columns])
+            found.append((result.tolist(), base.tolist()))
+        assert found[0] == found[1], columns
+
+
 def piece_of_what_is_written(x):
     x.masked_fill_(x > 5, 5)
     return x.chunk(2)[0]
