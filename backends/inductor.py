@@ -9,6 +9,7 @@ from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
 
 from .autograd.compiled_node import ahead_of_time
+from .graph.passes.functional import prepare_for_tracing
 from .registry import register_backend
 
 
@@ -20,6 +21,6 @@ def inductor(
     patches = {**list_mode_options(mode), **(options or {})}
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        return compile_fx(gm, example_inputs, config_patches=patches)
+        return compile_fx(prepare_for_tracing(gm), example_inputs, config_patches=patches)
 
     return ahead_of_time(gm, example_inputs, build, random_like_eager=False)
