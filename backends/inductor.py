@@ -9,6 +9,7 @@ from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
 
 from .autograd.compiled_node import ahead_of_time
+from .graph.passes.functional import prepare_for_tracing
 from .registry import register_backend
 
 
@@ -20,7 +21,7 @@ def inductor(
     patches = {**list_mode_options(mode), **(options or {})}
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        compiled = compile_fx(gm, example_inputs, config_patches=patches)
+        compiled = compile_fx(prepare_for_tracing(gm), example_inputs, config_patches=patches)
         assert callable(compiled)  # it gives sources and weights where it exports
         return compiled
 

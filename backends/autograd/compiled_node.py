@@ -7,7 +7,7 @@ Out: a callable that leaves the same gradients as eager.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -331,21 +331,23 @@ class CompiledNode:
 
     def __call__(self, *args: Any) -> Any:
         edges = [get_gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
+        older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
         state = torch.get_rng_state() if self.random and self.again is not None else None
         results = self.compiled(*args)
         if self.wiring is None:
-            self.wiring = self.learn(results, args, edges)
+            self.wiring = self.learn(results, args, edges, older)
         wiring = self.wiring
         if wiring.end >= 0:
             node = (*results, *args)[wiring.end].grad_fn
             for _ in range(wiring.steps):
                 node = node.next_functions[-1][0] if node is not None else None
-            if node is None:  # this call kept no history
+            if type(node).__name__ != NODE:  # this call kept no history
                 return results
             node.register_hook(Backward(self, wiring, args, state))
         return results
 
-    def learn(self, results: Sequence[Any], args: Sequence[Any], edges: Sequence[GradientEdge]) -> NodeWiring:
+    def learn(self, results: Sequence[Any], args: Sequence[Any], edges: Sequence[GradientEdge], older: Collection[Node]) -> NodeWiring:
+        """older: nodes that there were before the call; another compiled graph's may be among those behind them."""
         end, steps, found = -1, 0, None
         rows: dict[int, frozenset[int]] = {}
         direct: dict[int, int] | None = {}
@@ -353,7 +355,7 @@ class CompiledNode:
         for position, (tensor, reached) in enumerate(zip((*results, *args), self.reached, strict=True)):
             if reached is None or not isinstance(tensor, torch.Tensor) or tensor.grad_fn in (None, as_before.get(position)):
                 continue
-            depth, node, number = chain(tensor)
+            depth, node, number = chain(tensor, older)
             if node is None:
                 continue
             if found is None:
@@ -370,12 +372,20 @@ class CompiledNode:
         return NodeWiring(end, steps, rows, inputs, direct)
 
 
-def chain(tensor: torch.Tensor) -> tuple[int, Node | None, int]:
+def histories(arg: Any) -> list[Node]:
+    """The nodes that made an argument and what it is a view of."""
+    if not isinstance(arg, torch.Tensor) or not arg.requires_grad:
+        return []
+    nodes = [arg.grad_fn, arg._base.grad_fn if arg._is_view() and arg._base is not None else None]
+    return [node for node in nodes if node is not None]
+
+
+def chain(tensor: torch.Tensor, older: Collection[Node]) -> tuple[int, Node | None, int]:
     """Follows a tensor's history down to the compiled node: steps, the node (None: not found), which output of it. Of a write, the last
     of the next nodes is that of what was written."""
     node, number = tensor.grad_fn, tensor.output_nr
     for depth in range(8):
-        if node is None:
+        if node is None or node in older:
             break
         if type(node).__name__ == NODE:
             return depth, node, number

@@ -10,8 +10,8 @@ from typing import Any
 import torch.fx
 
 from ..graph.passes.copies import Copies
-from ..graph.passes.in_place_layouts import keep_layouts
-from ..graph.runtime_errors import draws_unread, raises_unread
+from ..graph.passes.functional import prepare_for_tracing
+from ..graph.runtime_errors import draws_unread
 from .autograd_function import TwoParts
 from .batched_backward import with_batches
 from .compiled_node import ahead_of_time
@@ -53,9 +53,7 @@ def compile_forward_and_backward(
     keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        if raises_unread(gm.graph):
-            raise NotImplementedError("a functional graph would drop an operator that may raise, as nobody reads its result")
-        gm = keep_layouts(gm)
+        gm = prepare_for_tracing(gm)
         two = partition_once(gm, decompositions or {})
         if two is not None:
             return compile_partition(gm, two, compile_part)

@@ -61,8 +61,20 @@ def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:
 
 
 def has_gaps(fake: torch.Tensor) -> bool:
-    """Whether the elements of a tensor do not fill one stretch of memory; unknown where sizes vary."""
-    return is_static(fake) and fake.numel() > 0 and window(fake).end - window(fake).address > fake.numel() * fake.element_size()
+    """Whether the elements of a tensor may not fill one stretch of memory; where sizes vary only a contiguous one is known to."""
+    if is_static(fake):
+        return fake.numel() > 0 and window(fake).end - window(fake).address > fake.numel() * fake.element_size()
+    expected: Any = 1
+    for size, stride in zip(reversed(fake.shape), reversed(fake.stride()), strict=True):
+        if expression(stride) != expected:
+            return True
+        expected = expected * expression(size)
+    return False
+
+
+def expression(number: Any) -> Any:
+    """A size as a formula, which can be compared without relying on what it is now."""
+    return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 def writes_what_overlaps(node: torch.fx.Node) -> bool:

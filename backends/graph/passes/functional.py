@@ -47,9 +47,7 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
 
     if any(_name(node) in AUTOGRAD for node in gm.graph.nodes):
         raise NotImplementedError("autograd runs inside the graph")
-    if raises_unread(gm.graph):
-        raise NotImplementedError("an operator that may raise, whose result nobody reads")
-    gm = keep_layouts(gm)
+    gm = prepare_for_tracing(gm)
     examples = fakes(gm)
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
     try:
@@ -60,6 +58,14 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
         if OVERLAPPING not in str(error):
             raise
         raise NotImplementedError("a write into a tensor whose elements share memory") from error
+
+
+def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph, or a copy that leaves tensors laid out as eager does, for a tracer of functional graphs. Raises NotImplementedError where
+    that would drop an operator that may raise."""
+    if raises_unread(gm.graph):
+        raise NotImplementedError("a functional graph drops operators whose results nobody reads, and one of them may raise")
+    return keep_layouts(gm)
 
 
 def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:

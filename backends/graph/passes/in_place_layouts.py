@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .memory import is_strided
 
@@ -51,11 +50,10 @@ def write_by_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     graph.erase_node(node)
 
 
-def fake_result(node: torch.fx.Node) -> FakeTensor:
+def fake_result(node: torch.fx.Node) -> torch.Tensor:
     """What a method returns, on fake tensors; with a gradient where one of its tensors has one."""
     tensors = [other.meta["example_value"] for other in node.all_input_nodes]
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: other.meta["example_value"])
     with torch.no_grad(), tensors[0].fake_mode:
-        made: FakeTensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
-    made.requires_grad_(any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors))
-    return made
+        made: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    return made.requires_grad_(any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors))

@@ -50,3 +50,21 @@ def test_patterns_are_what_they_are_called():
         if pattern in ("same", "one object", "other storage", "detached"):
             assert share, pattern
     assert aliasing.write(Random(1)) == aliasing.write(Random(1))
+
+
+@pytest.mark.parametrize("pattern", ["one object", "same", "disjoint"])
+@pytest.mark.parametrize("mode", ["inference", "leaves"])
+def test_modules_hold_parameters_and_buffers_some_of_them_tied(pattern, mode):
+    program = aliasing.Program("", ["row", "row"], aliasing.DTYPES[0], mode, True, by_module=True)
+    inputs = aliasing.Inputs(program, pattern, 3)
+    (module,) = program.arguments(inputs.views)
+    tied = pattern == "one object"
+    assert [name for name, _ in module.named_parameters(remove_duplicate=False)] == (["a", "b"] if tied else ["a"])
+    assert (module.a is module.b) is tied and module.a is inputs.views[0] and module.a.requires_grad is (mode == "leaves")
+    module.a.data.fill_(9)
+    assert bool((module.b == 9).all()) is (pattern != "disjoint")
+
+
+def test_some_programs_are_of_modules():
+    made = [aliasing.write(Random(seed)) for seed in range(60)]
+    assert {(program.by_attribute, program.by_module) for program in made} == {(False, False), (True, False), (True, True)}

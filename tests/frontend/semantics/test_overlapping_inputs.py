@@ -466,6 +466,20 @@ def test_copies_of_an_input_with_gaps_that_is_written(program, history, backend)
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("history", [False, True], ids=["", "history"])
+@pytest.mark.parametrize("program", [copied_before, copied_and_written])
+def test_copies_of_an_input_with_gaps_whose_sizes_vary(program, history, backend):
+    handle = compiled(program, backend)
+    for columns in (2, 3, 4, 5):
+        found = []
+        for fn in (program, handle):
+            base = torch.arange(40.0, requires_grad=history) * 1
+            result = fn(base.view(4, 10)[:, :columns])
+            found.append((result.tolist(), base.tolist()))
+        assert found[0] == found[1], columns
+
+
 def piece_of_what_is_written(x):
     x.masked_fill_(x > 5, 5)
     return x.chunk(2)[0]
@@ -521,3 +535,27 @@ def test_one_of_several_views_of_what_is_written(program, backend):
         result.detach().fill_(77)
         found.append((values, base.tolist()))
     assert found[0] == found[1]
+
+
+def written_and_looked_at(a, b):
+    a.chunk(2)
+    b.zero_()
+    print("", end="")
+    return a, b.float().squeeze()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_gradients_through_a_view_of_what_the_piece_before_wrote(backend):
+    """A piece that only makes a view has no node of its own in the backward pass, and none of another piece's."""
+    handle = compiled(written_and_looked_at, backend)
+    for places in (((0, 1), (1, 2)), ((0, 1), (0, 1)), ((0, 1), (0, 2)), None, ((0, 1), (1, 2))):
+        found = []
+        for fn in (written_and_looked_at, handle):
+            leaves = [torch.arange(9.0, requires_grad=True) for _ in range(2)]
+            bases = [leaf * 1 for leaf in leaves]
+            views = [bases[index][start : start + 4] for index, start in places or ()] or [bases[0][:4]] * 2
+            total = sum((item * item).sum() for item in fn(*views))
+            found.append(torch.autograd.grad(total, leaves, allow_unused=True))
+        assert [grad if grad is None else grad.tolist() for grad in found[0]] == [
+            grad if grad is None else grad.tolist() for grad in found[1]
+        ], places

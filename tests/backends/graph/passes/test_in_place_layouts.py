@@ -30,9 +30,11 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
-@pytest.mark.parametrize("name", CALLS)
-def test_strides_of_what_is_made_of_a_transposed_tensor(name, backend):
+EVERY = [(backend, name) for backend in ("eager", "aot_eager", "native", "torchscript") for name in CALLS] + [("inductor", "cumsum_")]
+
+
+@pytest.mark.parametrize(("backend", "name"), EVERY)
+def test_strides_of_what_is_made_of_a_transposed_tensor(backend, name):
     call = CALLS[name]
 
     def f(x):
