@@ -1,5 +1,14 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
-from .errors import BackendError, FramejitError, GraphBreakError, InternalError, RecompileError, RecompileLimitError, RequirementError
+
+from .errors import (
+    BackendError,
+    FramejitError,
+    GraphBreakError,
+    InternalError,
+    RecompileError,
+    RecompileLimitError,
+    RequirementError,
+)
 from .frontend.support import usable
 from .options import config
 

@@ -1,4 +1,5 @@
 """`framejit COMMAND` and `python -m framejit COMMAND`."""
+
 from __future__ import annotations
 
 import argparse
@@ -9,12 +10,21 @@ from collections.abc import Sequence
 from . import __version__
 from .cli import bench, cache, doctor, explain, minify, tune
 
-COMMANDS = {"bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify, "tune": tune}
+COMMANDS = {
+    "bench": bench,
+    "cache": cache,
+    "doctor": doctor,
+    "explain": explain,
+    "minify": minify,
+    "tune": tune,
+}
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    made = argparse.ArgumentParser(prog="framejit", description="A bytecode-level frame JIT for PyTorch")
+    made = argparse.ArgumentParser(
+        prog="framejit", description="A bytecode-level frame JIT for PyTorch"
+    )
     made.add_argument("--version", action="version", version=f"framejit {__version__}")
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():

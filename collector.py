@@ -1,4 +1,5 @@
 """Python's garbage collector, kept out of work that makes many objects and little garbage."""
+
 from __future__ import annotations
 
 import contextlib
@@ -8,7 +9,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Without collections: in a program that has loaded torch one walks over a million objects and takes as long as a capture."""
+    """Without collections: in a program that has loaded torch one walks over a million objects and
+    takes as long as a capture."""
     collecting = gc.isenabled()
     gc.disable()
     try:

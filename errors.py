@@ -1,7 +1,9 @@
-"""What can go wrong and what steers: break reasons with their hints, the two steering exceptions, the public errors.
+"""What can go wrong and what steers: break reasons with their hints, the two steering exceptions,
+the public errors.
 
 Ground floor: imports nothing of framejit.
 """
+
 from __future__ import annotations
 
 import sys
@@ -11,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BreakReason:
-    """A kind of graph break: a stable id, a sentence with blanks for the details, and what the user can do."""
+    """A kind of graph break: a stable id, a sentence with blanks for the details, and what the user
+    can do."""
 
     id: str
     sentence: str
@@ -125,33 +128,42 @@ class FramejitError(Exception):
 
 
 class GraphBreakError(FramejitError):
-    """A graph break under `fullgraph=True`: reason, line and hint are in the message and in `.graph_break`."""
+    """A graph break under `fullgraph=True`: reason, line and hint are in the message and in
+    `.graph_break`."""
 
     def __init__(self, graph_break: GraphBreak, where: str) -> None:
-        super().__init__(f"{graph_break.sentence} at {where} (break '{graph_break.reason.id}')\n  hint: {graph_break.reason.hint}")
+        super().__init__(
+            f"{graph_break.sentence} at {where} (break '{graph_break.reason.id}')\n  hint: {graph_break.reason.hint}"
+        )
         self.graph_break = graph_break
         self.where = where
 
 
 class BackendError(FramejitError):
-    """A backend failed to compile a graph; `.backend` is its name, `__cause__` its own exception. origin: the plugin it is from."""
+    """A backend failed to compile a graph; `.backend` is its name, `__cause__` its own exception.
+    origin: the plugin it is from."""
 
     def __init__(self, backend: str, cause: BaseException, origin: str = "") -> None:
         whose = f" of {origin}" if origin else ""
-        super().__init__(f"backend '{backend}'{whose} failed to compile a graph: {type(cause).__name__}: {cause}")
+        super().__init__(
+            f"backend '{backend}'{whose} failed to compile a graph: {type(cause).__name__}: {cause}"
+        )
         self.backend = backend
 
 
 class RequirementError(FramejitError):
-    """Something that options require cannot be had; also raised where other failures of a backend cost a warning only."""
+    """Something that options require cannot be had; also raised where other failures of a backend
+    cost a warning only."""
 
 
 class RecompileError(FramejitError):
-    """Something would be compiled (again) where `error_on_recompile` or the stance "fail_on_recompile" forbids it."""
+    """Something would be compiled (again) where `error_on_recompile` or the stance
+    "fail_on_recompile" forbids it."""
 
 
 class RecompileLimitError(FramejitError):
-    """More entries than `recompile_limit` were needed while `fullgraph` or `fail_on_recompile_limit_hit` asked to raise."""
+    """More entries than `recompile_limit` were needed while `fullgraph` or
+    `fail_on_recompile_limit_hit` asked to raise."""
 
 
 class FramejitWarning(UserWarning, RuntimeWarning):
@@ -159,24 +171,34 @@ class FramejitWarning(UserWarning, RuntimeWarning):
 
 
 def warn_user(text: str, stacklevel: int = 1) -> None:
-    """Warns as framejit. Where the filters make exceptions of warnings in general (`python -W error`) the text goes to stderr
-    instead, for what is told is no reason for the program to fail; a filter on FramejitWarning itself does raise.
+    """Warns as framejit. Where the filters make exceptions of warnings in general (`python -W
+    error`) the text goes to stderr instead, for what is told is no reason for the program to fail;
+    a filter on FramejitWarning itself does raise.
 
     stacklevel: as for warnings.warn, 1 for who calls this."""
     try:
         warnings.warn(f"framejit: {text}", FramejitWarning, stacklevel=stacklevel + 1)
     except FramejitWarning:
-        filters = [(action, category) for action, _, category, *_ in warnings.filters if isinstance(category, type)]
-        if any(action == "error" and issubclass(category, FramejitWarning) for action, category in filters):
+        filters = [
+            (action, category)
+            for action, _, category, *_ in warnings.filters
+            if isinstance(category, type)
+        ]
+        if any(
+            action == "error" and issubclass(category, FramejitWarning)
+            for action, category in filters
+        ):
             raise
         print(f"framejit: {text}", file=sys.stderr)
 
 
 class InternalError(FramejitError):
-    """A bug of framejit, raised only under strict; otherwise the frame runs in eager with one warning."""
+    """A bug of framejit, raised only under strict; otherwise the frame runs in eager with one
+    warning."""
 
 
-# What operations raise for wrong arguments; torch's subclasses of them say that it cannot run one without data.
+# What operations raise for wrong arguments; torch's subclasses of them say that it cannot run one
+# without data.
 PLAIN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
@@ -187,8 +209,12 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         self.reason = REASONS[reason_id]
         self.detail = detail
         super().__init__(self.sentence)
-        self.chain: list[str] = []  # user lines, innermost first, filled in while it travels through inlined frames
-        self.place: int | None = None  # of the innermost frame that a break can be made in (interpret/outcome.py)
+        self.chain: list[
+            str
+        ] = []  # user lines, innermost first, filled in while it travels through inlined frames
+        self.place: int | None = (
+            None  # of the innermost frame that a break can be made in (interpret/outcome.py)
+        )
 
     @property
     def sentence(self) -> str:
@@ -197,7 +223,9 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
     @property
     def raises(self) -> bool:
         """Whether the program, as far as is known, raises an exception of its own here."""
-        refused = self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS  # by the operation, not for want of data
+        refused = (
+            self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS
+        )  # by the operation, not for want of data
         return refused or self.reason.id == "exception-leaves"
 
 

@@ -1,4 +1,6 @@
-"""Typed records of what happened to a frame, and the sinks that take them. Nothing is printed or counted elsewhere."""
+"""Typed records of what happened to a frame, and the sinks that take them. Nothing is printed or
+counted elsewhere."""
+
 from __future__ import annotations
 
 from collections import deque
@@ -10,7 +12,9 @@ from typing import Any
 
 from .phases import Clock, Lap, Span
 
-Position = tuple[int | None, int | None, int | None, int | None]  # line, last line, column, last column, as code objects count them
+Position = tuple[
+    int | None, int | None, int | None, int | None
+]  # line, last line, column, last column, as code objects count them
 NOWHERE: Position = (None, None, None, None)
 _numbers = count(1)
 
@@ -66,26 +70,34 @@ class Given:
 
 @dataclass(frozen=True)
 class Captured:
-    """A frame (or the rest of one after a break) became an entry, with its guards in the order in which they are checked."""
+    """A frame (or the rest of one after a break) became an entry, with its guards in the order in
+    which they are checked."""
 
     function: str
     where: str
     ops: int
     graph: Any  # torch.fx.Graph, None when the capture has no tensor work
     guards: tuple[Any, ...]
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase, of framejit.phases.NAMES, up to here
+    seconds: dict[str, float] = field(
+        default_factory=dict
+    )  # by phase, of framejit.phases.NAMES, up to here
     number: int = 0
     lines: tuple[str, ...] = ()  # file:line of its operations and of the calls that led to them
-    watched: frozenset[int] = frozenset()  # positions of guards that are checked again only when something has changed
+    watched: frozenset[int] = (
+        frozenset()
+    )  # positions of guards that are checked again only when something has changed
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a compile took, whether or not something came of it. `late`: it went on after the compile, when a call needed more."""
+    """What a compile took, whether or not something came of it. `late`: it went on after the
+    compile, when a call needed more."""
 
     function: str
     where: str
-    seconds: dict[str, float]  # by phase, of framejit.phases.NAMES; no phase counts what another one does
+    seconds: dict[
+        str, float
+    ]  # by phase, of framejit.phases.NAMES; no phase counts what another one does
     spans: tuple[Span, ...] = ()
     number: int = 0
     late: bool = False
@@ -102,7 +114,8 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Change:
-    """Why an entry could not serve a call: what it relied on, as it was when compiled and as it is now."""
+    """Why an entry could not serve a call: what it relied on, as it was when compiled and as it is
+    now."""
 
     guard: str  # the condition as Python
     what: str  # the thing that differs: "x.size(0)", "type(x)"
@@ -112,7 +125,9 @@ class Change:
 
     @property
     def sentence(self) -> str:
-        return f"{self.what} is {self.new}, was {self.old} when compiled" + (f" ({self.line})" if self.line else "")
+        return f"{self.what} is {self.new}, was {self.old} when compiled" + (
+            f" ({self.line})" if self.line else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +137,9 @@ class Miss:
     function: str
     where: str
     changes: tuple[Change, ...]  # one an entry, the one used last first
-    turn: bool = False  # a loop has come to a turn that needs an entry of its own: `where` says from where on, `changes` since the last
+    # a loop has come to a turn that needs an entry of its own: `where` says from where on,
+    # `changes` since the last
+    turn: bool = False
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -131,7 +148,8 @@ class Miss:
 
 @dataclass(frozen=True)
 class Full:
-    """A site has as many entries as it may have; calls that none of them serves run in eager from now on."""
+    """A site has as many entries as it may have; calls that none of them serves run in eager from
+    now on."""
 
     function: str
     where: str
@@ -142,14 +160,18 @@ class Full:
     @property
     def sentence(self) -> str:
         each = ", one for each turn of a loop" if self.knob == "unroll_turns" else ""
-        long = f"; {self.turns} more turns of a loop, more than config.unroll_turns, would need one each" if self.turns else ""
+        long = (
+            f"; {self.turns} more turns of a loop, more than config.unroll_turns, would need one each"
+            if self.turns
+            else ""
+        )
         return f"{self.limit} entries (config.{self.knob}{long}){each}"
 
 
 @dataclass(frozen=True)
 class Specialised:
-    """A number that varies between calls was relied on: other values of it compile again. With `backend`, the program does not need
-    it, the backend does: a size that it pinned."""
+    """A number that varies between calls was relied on: other values of it compile again. With
+    `backend`, the program does not need it, the backend does: a size that it pinned."""
 
     function: str
     source: str
@@ -267,7 +289,9 @@ Sink = Callable[[Event], None]
 class Reporter:
     """How a backend tells what became of a graph: called with a sentence, or by one of its methods."""
 
-    def __init__(self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0) -> None:
+    def __init__(
+        self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0
+    ) -> None:
         self.function, self.where, self.number = function, where, number
         self.clock = clock or Clock()
         self.send = sink
@@ -286,7 +310,9 @@ class Reporter:
         self, part: str, kernels: tuple[Kernel, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
         host: str,
     ) -> None:  # fmt: skip
-        self.send(Kernels(self.function, self.where, part, kernels, called, apart, host, self.number))
+        self.send(
+            Kernels(self.function, self.where, part, kernels, called, apart, host, self.number)
+        )
 
     def send_recorded(self, recorded: bool, text: str) -> None:
         """Of CUDA graphs."""
@@ -296,9 +322,16 @@ class Reporter:
         self.send(Working(self.function, self.where, done))
 
     def chosen(
-        self, backend: str, why: str, timings: tuple[tuple[str, float], ...], struck: tuple[tuple[str, str], ...], seconds: float
+        self,
+        backend: str,
+        why: str,
+        timings: tuple[tuple[str, float], ...],
+        struck: tuple[tuple[str, str], ...],
+        seconds: float,
     ) -> None:
-        self.send(Chosen(self.function, self.where, backend, why, timings, struck, seconds, self.number))
+        self.send(
+            Chosen(self.function, self.where, backend, why, timings, struck, seconds, self.number)
+        )
 
     def wrong(self, backend: str, reason: str, script: str) -> None:
         """A verified call found a difference from eager."""

@@ -1,4 +1,6 @@
-"""Generated text where tracebacks and debuggers look for source: in linecache, as long as what was made of it lives."""
+"""Generated text where tracebacks and debuggers look for source: in linecache, as long as what was
+made of it lives."""
+
 from __future__ import annotations
 
 import itertools

@@ -1,7 +1,9 @@
-"""Options: what one compile() call asks for, frozen and passed down; `config` holds the process-wide defaults.
+"""Options: what one compile() call asks for, frozen and passed down; `config` holds the
+process-wide defaults.
 
 The only reader of environment variables.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -44,31 +46,48 @@ def inherited_environment(**changes: str) -> dict[str, str]:
 
 
 def log_names(asked: str | Iterable[str], who: str = "config.log") -> tuple[str, ...]:
-    """Names of LOGS from "breaks,guards" or a sequence of them, "all" for all. Raises ValueError naming the known ones."""
-    names = tuple(name.strip() for name in (asked.split(",") if isinstance(asked, str) else asked) if name.strip())
+    """Names of LOGS from "breaks,guards" or a sequence of them, "all" for all. Raises ValueError
+    naming the known ones."""
+    names = tuple(
+        name.strip()
+        for name in (asked.split(",") if isinstance(asked, str) else asked)
+        if name.strip()
+    )
     unknown = [name for name in names if name not in (*LOGS, "all")]
     if unknown:
-        raise ValueError(f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are {', '.join(LOGS)}, or all")
+        raise ValueError(
+            f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are {', '.join(LOGS)}, or all"
+        )
     return LOGS if "all" in names else names
 
 
 def verified_calls(asked: Any, who: str = "config.verify") -> int:
     """A number of calls, from a text too. Raises ValueError naming `who` for anything else."""
     try:
-        calls = -1 if isinstance(asked, bool) else operator.index(int(asked) if isinstance(asked, str) else asked)
+        calls = (
+            -1
+            if isinstance(asked, bool)
+            else operator.index(int(asked) if isinstance(asked, str) else asked)
+        )
     except (TypeError, ValueError):
         calls = -1
     if calls < 0:
-        raise ValueError(f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not {asked!r}")
+        raise ValueError(
+            f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not {asked!r}"
+        )
     return calls
 
 
-CHECKS: dict[str, Callable[[Any], Any]] = {"log": log_names, "verify": verified_calls}  # of values that config is given
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "log": log_names,
+    "verify": verified_calls,
+}  # of values that config is given
 
 
 @dataclass(frozen=True)
 class Options:
-    """Everything that steers a capture. Knobs that mean the same as one of torch's bear torch's name."""
+    """Everything that steers a capture. Knobs that mean the same as one of torch's bear torch's
+    name."""
 
     backend: str | Callable[..., Any] = "autotune"
     backend_options: tuple[tuple[str, Any], ...] = ()
@@ -76,11 +95,19 @@ class Options:
     dynamic: bool | None = None
     fullgraph: bool = False
     strict: bool = False  # internal failures raise instead of falling back to eager
-    suppress_errors: bool | None = None  # a backend that fails costs a warning (True) or raises BackendError (False, strict, fullgraph)
+    suppress_errors: bool | None = (
+        # a backend that fails costs a warning (True) or raises BackendError (False, strict,
+        # fullgraph)
+        None
+    )
     recompile_limit: int = 8  # entries at one site before it runs in eager
     fail_on_recompile_limit_hit: bool = False
-    error_on_recompile: bool = False  # a call that compiled code cannot serve raises RecompileError; first compiles do not
-    assume_static_by_default: bool = True  # with dynamic=None: sizes and numbers are static until they differ
+    error_on_recompile: bool = (
+        False  # a call that compiled code cannot serve raises RecompileError; first compiles do not
+    )
+    assume_static_by_default: bool = (
+        True  # with dynamic=None: sizes and numbers are static until they differ
+    )
     automatic_dynamic_shapes: bool = True  # what differed between two calls becomes a symbol
     specialize_int: bool = False  # ints that the program is given are never symbols
     specialize_float: bool = False  # nor floats
@@ -89,8 +116,10 @@ class Options:
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
     unroll_turns: int = 256  # turns of a loop that are always unrolled
-    unroll_budget: int = 250_000  # a loop of more turns stays a loop beyond so many instructions; an operation counts as 200
-    wait_for_compile: bool = False  # threads that meet a compile in progress wait (a minute at most) instead of running eager
+    # a loop of more turns stays a loop beyond so many instructions; an operation counts as 200
+    unroll_budget: int = 250_000
+    # threads that meet a compile in progress wait (a minute at most) instead of running eager
+    wait_for_compile: bool = False
     verify: int = 0  # so many first calls of each graph are compared with eager
     sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
@@ -98,21 +127,30 @@ class Options:
     @property
     def suppresses_errors(self) -> bool:
         """Whether a backend that fails costs a warning only."""
-        return not (self.strict or self.fullgraph) if self.suppress_errors is None else self.suppress_errors
+        return (
+            not (self.strict or self.fullgraph)
+            if self.suppress_errors is None
+            else self.suppress_errors
+        )
 
 
 @dataclass
 class Config:
     """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while.
 
-    cache_dir: where decisions and what goes with them are kept. progress: whether a terminal shows what is being tried.
-    log: what is told to Python's logging, by names of LOGS ("breaks,guards" is taken too).
+    cache_dir: where decisions and what goes with them are kept. progress: whether a terminal shows
+    what is being tried. log: what is told to Python's logging, by names of LOGS ("breaks,guards" is
+    taken too).
     """
 
-    backend: str | Callable[..., Any] = field(default_factory=lambda: os.environ.get("FRAMEJIT_BACKEND") or "autotune")
+    backend: str | Callable[..., Any] = field(
+        default_factory=lambda: os.environ.get("FRAMEJIT_BACKEND") or "autotune"
+    )
     cache_dir: Path = field(default_factory=lambda: _cache_dir())
     progress: bool = field(default_factory=lambda: _flag("FRAMEJIT_PROGRESS", True))
-    log: tuple[str, ...] = field(default_factory=lambda: log_names(os.environ.get("FRAMEJIT_LOG", ""), "FRAMEJIT_LOG"))
+    log: tuple[str, ...] = field(
+        default_factory=lambda: log_names(os.environ.get("FRAMEJIT_LOG", ""), "FRAMEJIT_LOG")
+    )
     strict: bool = field(default_factory=lambda: _flag("FRAMEJIT_STRICT", False))
     suppress_errors: bool | None = None
     recompile_limit: int = 8
@@ -129,14 +167,20 @@ class Config:
     unroll_turns: int = 256
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
-    verify: int = field(default_factory=lambda: verified_calls(os.environ.get("FRAMEJIT_VERIFY") or 0, "FRAMEJIT_VERIFY"))
+    verify: int = field(
+        default_factory=lambda: verified_calls(
+            os.environ.get("FRAMEJIT_VERIFY") or 0, "FRAMEJIT_VERIFY"
+        )
+    )
     sinks: tuple[Callable[[Any], None], ...] = ()
     probe: Any = None
     disable: bool = field(default_factory=lambda: _flag("FRAMEJIT_DISABLE", False))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
-            raise AttributeError(f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}")
+            raise AttributeError(
+                f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}"
+            )
         object.__setattr__(self, name, CHECKS[name](value) if name in CHECKS else value)
 
     def defaults(self) -> dict[str, Any]:
@@ -145,10 +189,13 @@ class Config:
         return {name: value for name, value in vars(self).items() if name in wanted}
 
     def patch(self, **changes: Any) -> _Patch:
-        """Changes knobs inside a `with` block or a decorated function; raises AttributeError for an unknown one."""
+        """Changes knobs inside a `with` block or a decorated function; raises AttributeError for an
+        unknown one."""
         for name in changes:
             if name not in self.__dataclass_fields__:
-                raise AttributeError(f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}")
+                raise AttributeError(
+                    f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}"
+                )
         return _Patch(self, changes)
 
 

@@ -1,8 +1,10 @@
 """Whether tensors overlap in memory, judged from addresses, sizes and strides.
 
-The answer is conservative: `may_overlap` is False only where no byte belongs to both. Interleaved views that share no element (columns
-of one matrix, every second row, chunks along any dimension) are recognised. guards/native/memory.c does the same at run time.
+The answer is conservative: `may_overlap` is False only where no byte belongs to both. Interleaved
+views that share no element (columns of one matrix, every second row, chunks along any dimension)
+are recognised. guards/native/memory.c does the same at run time.
 """
+
 from __future__ import annotations
 
 import math
@@ -14,7 +16,8 @@ import torch
 
 @dataclass(frozen=True)
 class Window:
-    """Where a strided tensor's elements are. address: of its first element; itemsize: bytes of an element; strides: in elements."""
+    """Where a strided tensor's elements are. address: of its first element; itemsize: bytes of an
+    element; strides: in elements."""
 
     address: int
     itemsize: int
@@ -30,7 +33,9 @@ class Window:
     @property
     def end(self) -> int:
         """The address behind its last byte."""
-        reach = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        reach = sum(
+            (size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True)
+        )
         return self.address + (reach + 1) * self.itemsize
 
     @property
@@ -58,8 +63,8 @@ def may_overlap(one: Window, other: Window) -> bool:
 
 
 def are_interleaved(one: Window, other: Window, cut: int) -> bool:
-    """Whether both consist of blocks that repeat at multiples of one period, and the blocks of one fit between those of the other.
-    cut: strides below it (bytes) lie inside a block."""
+    """Whether both consist of blocks that repeat at multiples of one period, and the blocks of one
+    fit between those of the other. cut: strides below it (bytes) lie inside a block."""
     period = math.gcd(*(stride for stride, _ in (*one.steps, *other.steps) if stride >= cut))
     distance = (other.address - one.address) % period
     return distance >= block(one, cut) and period - distance >= block(other, cut)
@@ -67,7 +72,9 @@ def are_interleaved(one: Window, other: Window, cut: int) -> bool:
 
 def block(window: Window, cut: int) -> int:
     """The bytes that the dimensions with strides below a cut span."""
-    return window.itemsize + sum((size - 1) * stride for stride, size in window.steps if stride < cut)
+    return window.itemsize + sum(
+        (size - 1) * stride for stride, size in window.steps if stride < cut
+    )
 
 
 def may_overlap_itself(window: Window) -> bool:

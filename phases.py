@@ -1,4 +1,6 @@
-"""Clock: what one compile spent its time on, by phase. A phase inside another is taken out of the outer one, so that all add up."""
+"""Clock: what one compile spent its time on, by phase. A phase inside another is taken out of the
+outer one, so that all add up."""
+
 from __future__ import annotations
 
 import threading
@@ -34,7 +36,8 @@ class Span:
 
 
 class Clock:
-    """late: is given the phase and the seconds of what runs after the compile is over, as a backward graph's first call does."""
+    """late: is given the phase and the seconds of what runs after the compile is over, as a
+    backward graph's first call does."""
 
     def __init__(self, late: Callable[[str, float], None] | None = None) -> None:
         self.seconds: dict[str, float] = {}
@@ -88,5 +91,10 @@ class Lap:
         self.clock.stack.append(self)
         self.start = time.perf_counter()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.clock.end_lap(self, time.perf_counter())

@@ -1,4 +1,5 @@
 """The repository root is the package `framejit`; its three C extensions need no torch to build."""
+
 import ast
 import os
 import sysconfig
@@ -7,22 +8,43 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 folders = find_packages(".", include=["frontend*", "guards*", "backends*", "cli*", "benchmarks*"])
-runtime = ["continuation", "entry", "eval_hook", "frame_hook", "handle", "links", "mode", "module_call", "site"]
+runtime = [
+    "continuation",
+    "entry",
+    "eval_hook",
+    "frame_hook",
+    "handle",
+    "links",
+    "mode",
+    "module_call",
+    "site",
+]
 internal = [f"{sysconfig.get_path('include')}/internal"]
-# FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env `native`)
+# FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env
+# `native`)
 sanitize = bool(os.environ.get("FRAMEJIT_SANITIZE"))
 checks = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g"] if sanitize else []
 
-# Under a Python that framejit does not know the extensions may fail to build: it then warns and runs everything in eager.
+# Under a Python that framejit does not know the extensions may fail to build: it then warns and
+# runs everything in eager.
 dialect = ast.parse(Path("frontend/pycode/dialect.py").read_text())
-versions = next(ast.literal_eval(node.value) for node in dialect.body if ast.unparse(node).startswith("VERSIONS ="))
+versions = next(
+    ast.literal_eval(node.value)
+    for node in dialect.body
+    if ast.unparse(node).startswith("VERSIONS =")
+)
 optional = sysconfig.get_python_version() not in {f"{major}.{minor}" for major, minor in versions}
 
 setup(
-    script_name="setup.py",  # setuptools leaves the setup script out of the package by this name, which front ends do not set
+    # setuptools leaves the setup script out of the package by this name, which front ends do not
+    # set
+    script_name="setup.py",
     package_dir={"framejit": "."},
     packages=["framejit", *(f"framejit.{name}" for name in folders)],
-    package_data={"": ["*.pyi", "py.typed"], "framejit.frontend.explain": ["templates/*.j2", "*.json"]},
+    package_data={
+        "": ["*.pyi", "py.typed"],
+        "framejit.frontend.explain": ["templates/*.j2", "*.json"],
+    },
     options={"build": {"build_base": "build/sanitized"}} if sanitize else {},
     ext_modules=[
         Extension(
@@ -30,7 +52,14 @@ setup(
             [
                 f"guards/native/{name}.c"
                 for name in (
-                    "arming", "dict_watch", "guard_program", "iterators", "memory", "reassigned", "relation", "tensor_layout",
+                    "arming",
+                    "dict_watch",
+                    "guard_program",
+                    "iterators",
+                    "memory",
+                    "reassigned",
+                    "relation",
+                    "tensor_layout",
                     "torch_state",
                 )
             ],
@@ -38,8 +67,18 @@ setup(
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "arming", "constants", "dict_watch", "guard_api", "iterators", "memory", "object_compat", "program", "reassigned",
-                    "relation", "tensor_layout", "torch_state",
+                    "arming",
+                    "constants",
+                    "dict_watch",
+                    "guard_api",
+                    "iterators",
+                    "memory",
+                    "object_compat",
+                    "program",
+                    "reassigned",
+                    "relation",
+                    "tensor_layout",
+                    "torch_state",
                 )
             ],
             libraries=["dl"],
@@ -60,7 +99,10 @@ setup(
             [f"frontend/runtime/{name}.c" for name in runtime],
             include_dirs=["guards/native", *internal],
             depends=[
-                "frontend/runtime/hook.h", "frontend/runtime/frame_compat.h", "guards/native/guard_api.h", "guards/native/object_compat.h",
+                "frontend/runtime/hook.h",
+                "frontend/runtime/frame_compat.h",
+                "guards/native/guard_api.h",
+                "guards/native/object_compat.h",
                 "guards/native/constants.h",
             ],
             extra_compile_args=["-O3", "-std=c11", *checks],

@@ -1,5 +1,6 @@
-"""A captured graph to a callable: finished as a GraphModule, handed to the backend, wrapped so that a failure leaves
-torch's modes and random state as they were."""
+"""A captured graph to a callable: finished as a GraphModule, handed to the backend, wrapped so that
+a failure leaves torch's modes and random state as they were."""
+
 from __future__ import annotations
 
 import contextlib
@@ -54,9 +55,10 @@ def compile_graph(
     expected: Sequence[torch.fx.Node] = (), in_vain: Callable[[int], None] | None = None, seed: int | None = None,
     overlapping: Sequence[tuple[str, str]] = (),
 ) -> Callable[..., Any]:  # fmt: skip
-    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have to be true, or `in_vain` is told which
-    is not and Rerun is raised. `seed`: of the generators, before it draws from them. `overlapping`: names of inputs that it writes
-    into, each with one that shares memory with it. Raises BackendError, or RequirementError."""
+    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have
+    to be true, or `in_vain` is told which is not and Rerun is raised. `seed`: of the generators,
+    before it draws from them. `overlapping`: names of inputs that it writes into, each with one
+    that shares memory with it. Raises BackendError, or RequirementError."""
     graph = captured.graph
     examples = {item.value.node: item.example for item in captured.inputs}
     for item in captured.inputs:
@@ -79,8 +81,14 @@ def compile_graph(
         with report.phase("imports"):
             backend = lookup(options.backend)
         origin = backend.origin
-        report.send_given(backend.name, tuple(as_record(item) for item in captured.inputs if item.value.node in used))
-        with grad_mode_kept(), tracing(TracingContext(captured.fake_mode)):  # a backend may give up amid a trace
+        report.send_given(
+            backend.name,
+            tuple(as_record(item) for item in captured.inputs if item.value.node in used),
+        )
+        with (
+            grad_mode_kept(),
+            tracing(TracingContext(captured.fake_mode)),
+        ):  # a backend may give up amid a trace
             given = [examples[node] for node in inputs]
             if not shared and not backend.overlaps:
                 try:
@@ -88,7 +96,9 @@ def compile_graph(
                     given = separate(gm, given)
                 except Inseparable as error:
                     shared = f"inputs share a storage that is written, and {error}"
-            compiled = between_hooks(gm, given, partial(call_backend, backend, options, report, shared))
+            compiled = between_hooks(
+                gm, given, partial(call_backend, backend, options, report, shared)
+            )
     except RequirementError:
         raise
     except Exception as error:
@@ -97,7 +107,9 @@ def compile_graph(
         gm.meta.pop("inputs", None)
     plain = compiled == gm.forward
     if options.verify and not plain:
-        module = importlib.import_module(".autotune.verify", __package__)  # only those who ask for it load the comparison
+        module = importlib.import_module(
+            ".autotune.verify", __package__
+        )  # only those who ask for it load the comparison
         compiled = module.verify(compiled, gm, options.verify, options.backend, report)
     told = in_vain if expected else None
 
@@ -109,13 +121,23 @@ def compile_graph(
     compiled = forward if plain else wrapped(compiled)
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
-        keeps = bool(mutated) and (bool(shared) or raises_after_writing(captured.nodes))  # operators refuse what overlaps in part
-        devices = sorted({str(node.args[0]) for node in captured.nodes if node.target is autocast_mode._enter_autocast})
+        keeps = bool(mutated) and (
+            bool(shared) or raises_after_writing(captured.nodes)
+        )  # operators refuse what overlaps in part
+        devices = sorted(
+            {
+                str(node.args[0])
+                for node in captured.nodes
+                if node.target is autocast_mode._enter_autocast
+            }
+        )
         return RestoringGraph(compiled, forward, backend.described, random, mutated, keeps, devices)
     return compiled if plain else fall_back_to_eager(compiled, forward, backend.described)
 
 
-def wrap_graph(run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None) -> Callable[..., Any]:
+def wrap_graph(
+    run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None
+) -> Callable[..., Any]:
     """A graph with what comes before and behind it."""
     if seed is not None:
         run = SeededGraph(run, seed)
@@ -136,9 +158,12 @@ class SeededGraph:
 
 
 class ExpectingGraph:
-    """Runs a graph and hands on its first outputs; the others have to be true, or nothing has happened."""
+    """Runs a graph and hands on its first outputs; the others have to be true, or nothing has
+    happened."""
 
-    def __init__(self, compiled: Callable[..., Any], outputs: int, in_vain: Callable[[int], None]) -> None:
+    def __init__(
+        self, compiled: Callable[..., Any], outputs: int, in_vain: Callable[[int], None]
+    ) -> None:
         self.compiled, self.outputs, self.in_vain = compiled, outputs, in_vain
 
     def __call__(self, *args: Any) -> Any:
@@ -154,28 +179,47 @@ def as_record(item: Any) -> Input:
     """An input of a graph for those who listen."""
     example, name = item.example, item.source.name
     if not isinstance(example, torch.Tensor):
-        return Input(name, "float" if isinstance(example, float | torch.SymFloat) else "int", (), "")
-    return Input(name, str(example.dtype).removeprefix("torch."), tuple(map(str, example.shape)), str(example.device))
+        return Input(
+            name, "float" if isinstance(example, float | torch.SymFloat) else "int", (), ""
+        )
+    return Input(
+        name,
+        str(example.dtype).removeprefix("torch."),
+        tuple(map(str, example.shape)),
+        str(example.device),
+    )
 
 
 def call_backend(
-    backend: Backend, options: Options, report: Reporter, shared: str, gm: torch.fx.GraphModule, examples: list[Any]
+    backend: Backend,
+    options: Options,
+    report: Reporter,
+    shared: str,
+    gm: torch.fx.GraphModule,
+    examples: list[Any],
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph; the graph as it is, with a warning, where the backend says that it is not for such graphs.
-    `shared`: says which memory is written and seen in another way, too: most backends are not given such a graph, without a warning."""
+    """What a backend makes of a graph; the graph as it is, with a warning, where the backend says
+    that it is not for such graphs. `shared`: says which memory is written and seen in another way,
+    too: most backends are not given such a graph, without a warning."""
     if shared and not backend.overlaps:
         if REQUIRED in options.backend_options:
-            raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {shared}")
+            raise RequirementError(
+                f"CUDA graphs are required, but this graph cannot be recorded: {shared}"
+            )
         report(f"runs in eager: {shared}")
         return gm.forward
     reason = reason_to_refuse(backend, gm)
     if reason:
         if REQUIRED in options.backend_options:
-            raise RequirementError(f"CUDA graphs are required, but backend '{backend.described}' {reason}")
+            raise RequirementError(
+                f"CUDA graphs are required, but backend '{backend.described}' {reason}"
+            )
         report(f"runs in eager: backend '{backend.name}' {reason}")
         warn_once(f"backend '{backend.described}' {reason}: graphs that it is not for run in eager")
         return gm.forward
-    compiled = captured_graph_function(backend)(gm, private_examples(backend, gm, examples), **arguments(backend, options, report))
+    compiled = captured_graph_function(backend)(
+        gm, private_examples(backend, gm, examples), **arguments(backend, options, report)
+    )
     if not callable(compiled):
         raise TypeError(f"it returned a {type(compiled).__name__}, not a callable")
     return compiled
@@ -206,7 +250,10 @@ class Autocasts:
     """What autocast does on some devices."""
 
     def __init__(self, devices: Sequence[str]) -> None:
-        self.on = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
+        self.on = [
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in devices
+        ]
         self.cached, self.depth = torch.is_autocast_cache_enabled(), self.depth_now()
 
     @staticmethod
@@ -225,28 +272,37 @@ class Autocasts:
 
 
 def leave_transforms(level: int) -> None:
-    """Leaves the levels of torch.func above one; forward derivatives, too, where the graph has switched them on."""
+    """Leaves the levels of torch.func above one; forward derivatives, too, where the graph has
+    switched them on."""
     while (torch._C._functorch.maybe_current_level() or 0) > level:
         kind = torch._C._functorch.peek_interpreter_stack().key()
         if kind == TransformType.Jvp:
             torch._C._set_fwd_grad_enabled(not torch.is_inference_mode_enabled())
-            with contextlib.suppress(RuntimeError):  # only the outermost of such levels has one of these open
+            with contextlib.suppress(
+                RuntimeError
+            ):  # only the outermost of such levels has one of these open
                 torch._C._exit_dual_level(level=0)
         LEAVE[kind]()
 
 
 class RestoringGraph:
-    """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs that it writes into are put back. Then
-    the captured graph runs, from now on, or, where it raises too, Rerun says that the frame can start over. Inputs are kept where an
-    operator behind a write may raise; for failures that nobody can foresee (no memory) it raises what it got when something was written
-    already."""
+    """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs
+    that it writes into are put back. Then the captured graph runs, from now on, or, where it raises
+    too, Rerun says that the frame can start over. Inputs are kept where an operator behind a write
+    may raise; for failures that nobody can foresee (no memory) it raises what it got when something
+    was written already."""
 
     def __init__(
         self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool,
         devices: Iterable[str],
     ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
-        self.random, self.mutated, self.keeps, self.devices = random, tuple(mutated), keeps, tuple(devices)
+        self.random, self.mutated, self.keeps, self.devices = (
+            random,
+            tuple(mutated),
+            keeps,
+            tuple(devices),
+        )
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
@@ -261,7 +317,9 @@ class RestoringGraph:
         except PASSED_ON:
             raise
         except Exception as error:
-            clear_frames(error.__traceback__)  # inference mode ends with the object that entered it, which may not live on there
+            clear_frames(
+                error.__traceback__
+            )  # inference mode ends with the object that entered it, which may not live on there
             torch._C._set_grad_enabled(grad)
             if autocasts is not None:
                 autocasts.restore()
@@ -274,25 +332,41 @@ class RestoringGraph:
                 with torch.no_grad():
                     for tensor, before in zip(written, kept, strict=True):
                         if not torch.equal(tensor, before):
-                            first_of_repeats(tensor.detach()).copy_(first_of_repeats(before, tensor))
+                            first_of_repeats(tensor.detach()).copy_(
+                                first_of_repeats(before, tensor)
+                            )
             elif versions != [version(tensor) for tensor in written]:
                 raise
             return self.instead(error, args)
 
     def instead(self, error: Exception, args: tuple[Any, ...]) -> Any:
-        """What the captured graph returns, everything being as it was before the compiled one raised."""
+        """What the captured graph returns, everything being as it was before the compiled one
+        raised."""
         if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
             raise Rerun from error
-        result = RestoringGraph(self.forward, self.forward, self.backend, self.random, self.mutated, self.keeps, self.devices)(*args)
+        result = RestoringGraph(
+            self.forward,
+            self.forward,
+            self.backend,
+            self.random,
+            self.mutated,
+            self.keeps,
+            self.devices,
+        )(*args)
         self.compiled = self.forward
         warn_of_fallback(self.backend, error)
         return result
 
 
 def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
-    """The first of the elements along dimensions that `like`, or the tensor itself, is expanded along: torch copies into no others."""
+    """The first of the elements along dimensions that `like`, or the tensor itself, is expanded
+    along: torch copies into no others."""
     strides = (tensor if like is None else like).stride() if tensor.layout is torch.strided else ()
-    return tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)] if 0 in strides else tensor
+    return (
+        tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
+        if 0 in strides
+        else tensor
+    )
 
 
 def version(tensor: torch.Tensor) -> int:

@@ -1,4 +1,5 @@
 """`eager`: runs the graph as it was captured."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """`inductor`: torch's own compiler, behind an adapter."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,9 +16,14 @@ from .registry import register_backend
 
 @register_backend("inductor", options=config.get_config_copy)
 def inductor(
-    gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor], *, mode: str = "default", options: dict[str, Any] | None = None
+    gm: torch.fx.GraphModule,
+    example_inputs: list[torch.Tensor],
+    *,
+    mode: str = "default",
+    options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """torch._inductor's compile_fx on the captured graph; `mode` stands for patches of its configuration, `options` are more."""
+    """torch._inductor's compile_fx on the captured graph; `mode` stands for patches of its
+    configuration, `options` are more."""
     patches = {**list_mode_options(mode), **(options or {})}
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

@@ -1,4 +1,6 @@
-"""`onnxruntime`: a graph without gradients, exported by torch.onnx and run by ONNX Runtime on the CPU or a CUDA device."""
+"""`onnxruntime`: a graph without gradients, exported by torch.onnx and run by ONNX Runtime on the
+CPU or a CUDA device."""
+
 from __future__ import annotations
 
 import importlib
@@ -24,8 +26,11 @@ def not_installed() -> str:
 
 
 @register_backend("onnxruntime", devices=("cpu", "cuda"), training=False, missing=not_installed)
-def onnxruntime(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: Callable[[str], Any] = print) -> Callable[..., Any]:
-    """Exports with the sizes of the example inputs; a graph that ONNX has no words for runs in eager."""
+def onnxruntime(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: Callable[[str], Any] = print
+) -> Callable[..., Any]:
+    """Exports with the sizes of the example inputs; a graph that ONNX has no words for runs in
+    eager."""
     reason = no_words_for(gm, example_inputs)
     if reason:
         report(f"runs in eager: {reason}")
@@ -37,12 +42,16 @@ def onnxruntime(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
     device = "cuda" if any(item.is_cuda for item in inputs) else "cpu"
     file: Any = io.BytesIO()  # what torch.onnx takes, though it does not say so
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # this exporter is old, and says so; the other one needs a capture of its own
+        warnings.simplefilter(
+            "ignore"
+        )  # this exporter is old, and says so; the other one needs a capture of its own
         torch.onnx.export(
             FunctionModule(gm.forward), tuple(inputs), file, input_names=names, output_names=outputs, dynamo=False,
             export_params=False, do_constant_folding=False, keep_initializers_as_inputs=False,
         )  # fmt: skip
-    return Session(file.getvalue(), device, names, outputs, [node.meta["example_value"] for node in results])
+    return Session(
+        file.getvalue(), device, names, outputs, [node.meta["example_value"] for node in results]
+    )
 
 
 class FunctionModule(torch.nn.Module):
@@ -78,7 +87,14 @@ def no_words_for(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
 class Session:
     """Runs an exported model on tensors where they lie."""
 
-    def __init__(self, model: bytes, device: str, names: list[str], outputs: list[str], fakes: list[torch.Tensor]) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        device: str,
+        names: list[str],
+        outputs: list[str],
+        fakes: list[torch.Tensor],
+    ) -> None:
         runtime = importlib.import_module("onnxruntime")
         provider = PROVIDERS[device]
         if provider not in runtime.get_available_providers():
@@ -88,7 +104,10 @@ class Session:
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = runtime.InferenceSession(model, options, providers=[provider])
         self.device, self.outputs = device, outputs
-        self.kinds = [(fake.dtype, tuple(fake.shape), tuple(fake.stride()), fake.is_contiguous()) for fake in fakes]
+        self.kinds = [
+            (fake.dtype, tuple(fake.shape), tuple(fake.stride()), fake.is_contiguous())
+            for fake in fakes
+        ]
         used = {item.name for item in self.session.get_inputs()}
         self.inputs = [(index, name) for index, name in enumerate(names) if name in used]
 
@@ -98,11 +117,25 @@ class Session:
         for index, name in self.inputs:
             tensor = args[index].detach().contiguous()
             held.append(tensor)
-            binding.bind_input(name, self.device, tensor.device.index or 0, element(tensor.dtype), tuple(tensor.shape), tensor.data_ptr())
+            binding.bind_input(
+                name,
+                self.device,
+                tensor.device.index or 0,
+                element(tensor.dtype),
+                tuple(tensor.shape),
+                tensor.data_ptr(),
+            )
         results = []
         for name, (dtype, shape, _, _) in zip(self.outputs, self.kinds, strict=True):
             result = torch.empty(shape, dtype=dtype, device=self.device)
-            binding.bind_output(name, self.device, result.device.index or 0, element(dtype), shape, result.data_ptr())
+            binding.bind_output(
+                name,
+                self.device,
+                result.device.index or 0,
+                element(dtype),
+                shape,
+                result.data_ptr(),
+            )
             results.append(result)
         if self.device == "cuda":
             torch.cuda.current_stream().synchronize()  # the session has a stream of its own
@@ -117,5 +150,6 @@ def is_real(item: Any) -> bool:
 
 
 def element(dtype: torch.dtype) -> Any:
-    """The type of elements, as ONNX Runtime wants it: numpy's. Raises TypeError for one that numpy lacks."""
+    """The type of elements, as ONNX Runtime wants it: numpy's. Raises TypeError for one that numpy
+    lacks."""
     return torch.empty(0, dtype=dtype).numpy().dtype.type

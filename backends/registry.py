@@ -1,5 +1,6 @@
-"""Backends by name: functions (gm: fx.GraphModule, example_inputs: list of tensors) -> callable, as for torch.compile, and what
-each needs. Shipped ones and plugins are imported when first used."""
+"""Backends by name: functions (gm: fx.GraphModule, example_inputs: list of tensors) -> callable, as
+for torch.compile, and what each needs. Shipped ones and plugins are imported when first used."""
+
 from __future__ import annotations
 
 import importlib
@@ -13,7 +14,8 @@ from typing import Any
 from ..torch_compat import SWITCHED_OFF, backend_feature
 
 ENTRY_POINTS = "framejit.backends"
-# name: module here, imported when first used. One whose module this installation lacks is not listed.
+# name: module here, imported when first used. One whose module this installation lacks is not
+# listed.
 SHIPPED = {
     "autotune": "autotune.backend", "eager": "eager", "aot_eager": "autograd.aot_eager", "native": "native.backend", "inductor": "inductor",
     "torchscript": "torchscript", "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnxruntime",
@@ -28,11 +30,13 @@ Function = Callable[..., Any]
 class Backend:
     """A backend and what it says of itself.
 
-    devices: device types that its graphs may lie on; None for any. training: whether gradients flow through what it makes.
-    wants: "torch" for the graph as captured, "aten" for functional ATen graphs by aot_autograd, forward and backward apart.
-    options: gives the names of its options; None where its parameters say them. origin: who brought it, for messages.
-    missing: says what keeps it from working here, "" where nothing does. overlaps: whether it is given graphs that write into memory
-    which two of their tensors, or two elements of one, share; they run as they were captured where not.
+    devices: device types that its graphs may lie on; None for any. training: whether gradients flow
+    through what it makes. wants: "torch" for the graph as captured, "aten" for functional ATen
+    graphs by aot_autograd, forward and backward apart. options: gives the names of its options;
+    None where its parameters say them. origin: who brought it, for messages. missing: says what
+    keeps it from working here, "" where nothing does. overlaps: whether it is given graphs that
+    write into memory which two of their tensors, or two elements of one, share; they run as they
+    were captured where not.
     """
 
     name: str
@@ -64,10 +68,14 @@ class BackendInfo:
     origin: str
 
     def __str__(self) -> str:
-        needs = f"{' or '.join(self.devices) if self.devices else 'any device'}, {self.wants} graphs"
+        needs = (
+            f"{' or '.join(self.devices) if self.devices else 'any device'}, {self.wants} graphs"
+        )
         training = "" if self.training else ", inference only"
         origin = f", from {self.origin}" if self.origin else ""
-        return f"{self.name}: {needs}{training}{origin}" + ("" if self.usable else f"; not usable here: {self.reason}")
+        return f"{self.name}: {needs}{training}{origin}" + (
+            "" if self.usable else f"; not usable here: {self.reason}"
+        )
 
 
 class PluginError(Exception):
@@ -89,20 +97,25 @@ def register_backend(
     missing: Callable[[], str] = str,
     overlaps: bool = False,
 ) -> Any:
-    """Registers a backend; usable as `register_backend("x", fn)`, `@register_backend("x", ...)` and `@register_backend`.
+    """Registers a backend; usable as `register_backend("x", fn)`, `@register_backend("x", ...)` and
+    `@register_backend`.
 
     devices: device types that it handles ("cpu", "cuda"); graphs elsewhere run in eager. None: any.
-    training: whether gradients flow through what it makes; graphs that need them run in eager where not.
-    wants: "torch" gives the graph as captured, as torch.compile does; "aten" gives functional ATen graphs, the forward one and,
+    training: whether gradients flow through what it makes; graphs that need them run in eager where
+    not. wants: "torch" gives the graph as captured, as torch.compile does; "aten" gives functional
+    ATen graphs, the forward one and,
         with training, the backward one too.
-    options: gives the names of the options that it takes, for a backend with one parameter `options`; those of another one
-        are its further parameters. A parameter `mode` gets compile()'s mode, a parameter `report` a function that takes a
-        sentence for explain.
-    missing: says in a few words what this machine lacks for it, "" if nothing; list_backends() tells it.
-    overlaps: whether it runs operators in the graph's order, so that it may be given graphs which write into memory that two of their
+    options: gives the names of the options that it takes, for a backend with one parameter
+    `options`; those of another one
+        are its further parameters. A parameter `mode` gets compile()'s mode, a parameter `report` a
+        function that takes a sentence for explain.
+    missing: says in a few words what this machine lacks for it, "" if nothing; list_backends()
+    tells it. overlaps: whether it runs operators in the graph's order, so that it may be given
+    graphs which write into memory that two of their
         inputs, or two elements of one, share. Other backends are not given these.
 
-    Raises ValueError for a name that is taken by another function, TypeError for what is not callable.
+    Raises ValueError for a name that is taken by another function, TypeError for what is not
+    callable.
     """
     if callable(name):
         return register_backend(
@@ -117,15 +130,30 @@ def register_backend(
     if not callable(fn):
         raise TypeError(f"register_backend: `fn` must be callable, not {type(fn).__name__}")
     if wants not in WANTS:
-        raise ValueError(f"register_backend: `wants` must be one of {', '.join(WANTS)}, not {wants!r}")
+        raise ValueError(
+            f"register_backend: `wants` must be one of {', '.join(WANTS)}, not {wants!r}"
+        )
     assert isinstance(name, str)
     if "+" in name:
-        raise ValueError(f"register_backend: '+' joins the names of backends, so {name!r} cannot be one")
+        raise ValueError(
+            f"register_backend: '+' joins the names of backends, so {name!r} cannot be one"
+        )
     if name in SHIPPED and fn.__module__ != f"{__package__}.{SHIPPED[name]}":
         raise ValueError(f"'{name}' is a backend that framejit ships; choose another name")
-    backend = Backend(name, fn, None if devices is None else tuple(devices), training, wants, options, missing, overlaps=overlaps)
+    backend = Backend(
+        name,
+        fn,
+        None if devices is None else tuple(devices),
+        training,
+        wants,
+        options,
+        missing,
+        overlaps=overlaps,
+    )
     if _backends.setdefault(name, backend).function is not fn:
-        raise ValueError(f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; choose another name")
+        raise ValueError(
+            f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; choose another name"
+        )
     return fn
 
 
@@ -135,8 +163,8 @@ def _place(function: Any) -> str:
 
 
 def lookup(backend: str | Function) -> Backend:
-    """A backend by its name. Raises ValueError, listing the known ones, for an unknown name, PluginError for one whose
-    plugin cannot be loaded."""
+    """A backend by its name. Raises ValueError, listing the known ones, for an unknown name,
+    PluginError for one whose plugin cannot be loaded."""
     if callable(backend):
         return Backend(name_of(backend), backend)
     if backend.endswith(GRAPHED) and backend_feature("cudagraphs") in SWITCHED_OFF:
@@ -156,7 +184,8 @@ def lookup(backend: str | Function) -> Backend:
 
 
 def switched_off(name: str) -> Backend:
-    """What stands for a shipped backend that failed the self-check: it is missing here, and its graphs run as they were captured."""
+    """What stands for a shipped backend that failed the self-check: it is missing here, and its
+    graphs run as they were captured."""
     why = f"it failed the self-check: {SWITCHED_OFF[backend_feature(name)]}"
     return Backend(name, run_as_captured, missing=lambda: why)
 
@@ -173,7 +202,8 @@ def cudagraphs_backend(inner: Backend) -> Backend:
 
 
 def captured_graph_function(backend: Backend) -> Function:
-    """A backend's function, of whole captured graphs; aot_autograd is put before one that wants its graphs."""
+    """A backend's function, of whole captured graphs; aot_autograd is put before one that wants its
+    graphs."""
     if backend.wants == "torch":
         return backend.function
     module = importlib.import_module(f".{SHIPPED['aot_eager']}", __package__)
@@ -190,20 +220,29 @@ def _points() -> dict[str, list[importlib.metadata.EntryPoint]]:
 
 
 def _plugin(name: str) -> Backend:
-    """Loads the plugin that brings a backend: its entry point names the function, which may have registered itself."""
+    """Loads the plugin that brings a backend: its entry point names the function, which may have
+    registered itself."""
     point, *others = _points()[name]
     if others:
         owners = ", ".join(_owner(one) for one in (point, *others))
-        raise PluginError(f"more than one plugin brings a backend named '{name}': {owners}; uninstall all but one")
+        raise PluginError(
+            f"more than one plugin brings a backend named '{name}': {owners}; uninstall all but one"
+        )
     if name in _plugins:
         return _plugins[name]
     try:
         loaded = point.load()
     except Exception as error:  # whatever a foreign module does when it is imported
-        raise PluginError(f"{_owner(point)} could not be imported ({point.value}): {type(error).__name__}: {error}") from error
+        raise PluginError(
+            f"{_owner(point)} could not be imported ({point.value}): {type(error).__name__}: {error}"
+        ) from error
     if not callable(loaded):
-        raise PluginError(f"{_owner(point)}: {point.value} is a {type(loaded).__name__}, not a function")
-    known = next((one for one in _backends.values() if one.function is loaded), Backend(name, loaded))
+        raise PluginError(
+            f"{_owner(point)}: {point.value} is a {type(loaded).__name__}, not a function"
+        )
+    known = next(
+        (one for one in _backends.values() if one.function is loaded), Backend(name, loaded)
+    )
     _plugins[name] = Backend(
         name, loaded, known.devices, known.training, known.wants, known.options, known.missing, origin=_owner(point),
         overlaps=known.overlaps,
@@ -216,7 +255,8 @@ def _owner(point: importlib.metadata.EntryPoint) -> str:
 
 
 def names() -> list[str]:
-    """Names of all backends: the shipped ones, the registered ones, and those of installed plugins. Imports nothing."""
+    """Names of all backends: the shipped ones, the registered ones, and those of installed plugins.
+    Imports nothing."""
     return sorted({*filter(_is_here, SHIPPED), *_backends, *_points()})
 
 
@@ -225,9 +265,11 @@ def _is_here(shipped: str) -> bool:
 
 
 class Backends(Mapping[str, BackendInfo]):
-    """The backends that compile() takes: their names, and by name what each needs and whether it works here.
+    """The backends that compile() takes: their names, and by name what each needs and whether it
+    works here.
 
-    Iterating gives names and imports nothing; a backend is imported when it is looked up. `print()` tells all.
+    Iterating gives names and imports nothing; a backend is imported when it is looked up. `print()`
+    tells all.
     """
 
     def __iter__(self) -> Iterator[str]:
@@ -262,13 +304,22 @@ def info(name: str) -> BackendInfo:
         backend = lookup(name)
         reason = backend.missing()
     except Exception as error:  # a module that cannot be imported here, ours or a plugin's
-        return BackendInfo(name, None, False, "torch", False, f"{type(error).__name__}: {error}", "")
-    return BackendInfo(name, backend.devices, backend.training, backend.wants, not reason, reason, backend.origin)
+        return BackendInfo(
+            name, None, False, "torch", False, f"{type(error).__name__}: {error}", ""
+        )
+    return BackendInfo(
+        name, backend.devices, backend.training, backend.wants, not reason, reason, backend.origin
+    )
 
 
 def is_known(name: str) -> bool:
-    """Whether there is a backend of a name. Looks for plugins only where nothing nearer has the name."""
-    return name in _backends or (name in SHIPPED and _is_here(name)) or (name not in SHIPPED and name in _points())
+    """Whether there is a backend of a name. Looks for plugins only where nothing nearer has the
+    name."""
+    return (
+        name in _backends
+        or (name in SHIPPED and _is_here(name))
+        or (name not in SHIPPED and name in _points())
+    )
 
 
 def check(backend: str | Function) -> None:
@@ -280,7 +331,11 @@ def check(backend: str | Function) -> None:
 
 
 def name_of(backend: str | Function) -> str:
-    return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+    return (
+        backend
+        if isinstance(backend, str)
+        else getattr(backend, "__name__", type(backend).__name__)
+    )
 
 
 GIVEN = ("mode", "report", "around")  # parameters of a backend that are no options
@@ -292,12 +347,18 @@ def check_options(backend: str | Function, asked: Collection[str]) -> None:
         return
     found = lookup(backend)
     parameters = list(inspect.signature(found.function).parameters.values())[2:]
-    takes: Collection[str] = [parameter.name for parameter in parameters if parameter.name not in GIVEN]
+    takes: Collection[str] = [
+        parameter.name for parameter in parameters if parameter.name not in GIVEN
+    ]
     if found.options is not None:
         takes = found.options()
-    elif "options" in takes or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    elif "options" in takes or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+    ):
         return  # only the backend knows
     unknown = sorted(set(asked) - set(takes))
     if unknown:
         has = f"it has: {', '.join(sorted(takes))}" if takes else "it takes none"
-        raise ValueError(f"unknown options {', '.join(map(repr, unknown))} for backend {name_of(backend)!r}; {has}")
+        raise ValueError(
+            f"unknown options {', '.join(map(repr, unknown))} for backend {name_of(backend)!r}; {has}"
+        )

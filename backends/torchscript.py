@@ -1,4 +1,5 @@
 """`torchscript`: the graph traced by torch.jit and optimised for inference."""
+
 from __future__ import annotations
 
 import warnings
@@ -14,23 +15,50 @@ from .graph.node_targets import name_of
 from .graph.supported import at
 from .registry import register_backend
 
-FORGOTTEN = ("detach", "detach_", "alias", "view_as", "set_", "set_data", "resize_", "resize_as_", "requires_grad_")
+FORGOTTEN = (
+    "detach",
+    "detach_",
+    "alias",
+    "view_as",
+    "set_",
+    "set_data",
+    "resize_",
+    "resize_as_",
+    "requires_grad_",
+)
 
 
 @register_backend("torchscript", training=False)
-def torchscript(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: Callable[[str], Any] = print) -> Callable[..., Any]:
-    """Parameters are attributes of the traced module, so that freezing folds what depends on them alone, as long as nobody
-    writes to them: a call that finds one changed runs the graph as it is. A graph whose sizes are symbols runs in eager."""
-    if any(not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor) for item in example_inputs):
-        report("runs in eager: torch.jit traces with real tensors, and sizes of this graph are symbols")
+def torchscript(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: Callable[[str], Any] = print
+) -> Callable[..., Any]:
+    """Parameters are attributes of the traced module, so that freezing folds what depends on them
+    alone, as long as nobody writes to them: a call that finds one changed runs the graph as it is.
+    A graph whose sizes are symbols runs in eager."""
+    if any(
+        not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
+        for item in example_inputs
+    ):
+        report(
+            "runs in eager: torch.jit traces with real tensors, and sizes of this graph are symbols"
+        )
         return gm.forward
     strange = next(filter(traces_badly, gm.graph.nodes), None)
     if strange is not None:
-        report(f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}")
+        report(
+            f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}"
+        )
         return gm.forward
-    written = [bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"]
-    kept = [isinstance(item, torch.nn.Parameter) and not wrote for item, wrote in zip(example_inputs, written, strict=True)]
-    fixed: dict[int, torch.Tensor] = {index: item for index, item in enumerate(example_inputs) if kept[index]}
+    written = [
+        bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"
+    ]
+    kept = [
+        isinstance(item, torch.nn.Parameter) and not wrote
+        for item, wrote in zip(example_inputs, written, strict=True)
+    ]
+    fixed: dict[int, torch.Tensor] = {
+        index: item for index, item in enumerate(example_inputs) if kept[index]
+    }
     given = [index for index in range(len(example_inputs)) if index not in fixed]
     count = len(example_inputs)
 
@@ -51,10 +79,15 @@ def torchscript(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
     devices = sorted({item.device.index or 0 for item in example_inputs if item.is_cuda})
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices):
         warnings.simplefilter("ignore")  # torch.jit is old, and says so
-        examples = [own_memory(example_inputs[index]) if written[index] else example_inputs[index].detach() for index in given]
+        examples = [
+            own_memory(example_inputs[index]) if written[index] else example_inputs[index].detach()
+            for index in given
+        ]
         try:
             traced = torch.jit.trace(Whole().eval(), examples, check_trace=False)
-        except Exception as error:  # the program's own, or torch.jit's: eager raises it, or does not
+        except (
+            Exception
+        ) as error:  # the program's own, or torch.jit's: eager raises it, or does not
             report(f"runs in eager: torch.jit cannot trace it: {type(error).__name__}")
             return gm.forward
         frozen = torch.jit.freeze(traced)
@@ -62,30 +95,45 @@ def torchscript(gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: 
 
 
 def traces_badly(node: torch.fx.Node) -> bool:
-    """Whether a traced graph forgets what a node does: `.data`, detach() and lift() come back as the tensor itself, and writes through
-    them, or through a view of another dtype, are lost."""
+    """Whether a traced graph forgets what a node does: `.data`, detach() and lift() come back as
+    the tensor itself, and writes through them, or through a view of another dtype, are lost."""
     if is_data(node) or name_of(node) in FORGOTTEN:
         return True
-    return name_of(node) == "view" and any(isinstance(arg, torch.dtype) for arg in (*node.args[1:], *node.kwargs.values()))
+    return name_of(node) == "view" and any(
+        isinstance(arg, torch.dtype) for arg in (*node.args[1:], *node.kwargs.values())
+    )
 
 
 def own_memory(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides: tracing runs the graph, which writes into it."""
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    made = torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )
     return made.copy_(tensor.detach())
 
 
 class FrozenScript:
-    """Code that has inputs folded into it, while they are what they were; `otherwise` for the rest of the calls."""
+    """Code that has inputs folded into it, while they are what they were; `otherwise` for the rest
+    of the calls."""
 
-    def __init__(self, folded: Callable[..., Any], otherwise: Callable[..., Any], given: list[int], fixed: dict[int, torch.Tensor]) -> None:
+    def __init__(
+        self,
+        folded: Callable[..., Any],
+        otherwise: Callable[..., Any],
+        given: list[int],
+        fixed: dict[int, torch.Tensor],
+    ) -> None:
         self.folded, self.otherwise, self.given = folded, otherwise, given
-        self.fixed = {index: (item.data_ptr(), item.detach(), item._version) for index, item in fixed.items()}
+        self.fixed = {
+            index: (item.data_ptr(), item.detach(), item._version) for index, item in fixed.items()
+        }
 
     def __call__(self, *args: Any) -> Any:
         for index, (address, held, version) in self.fixed.items():
             if args[index].data_ptr() != address or held._version != version:
                 return self.otherwise(*args)
-        with torch.no_grad():  # traced code knows no modes, and what wants gradients is not given here
+        with (
+            torch.no_grad()
+        ):  # traced code knows no modes, and what wants gradients is not given here
             results = self.folded(*[args[index] for index in self.given])
         return results if isinstance(results, tuple) else (results,)

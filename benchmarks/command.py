@@ -30,9 +30,31 @@ from typing import Any, TypeVar
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
-from . import background, compiling, dispatch, graphs, guards, kernels, launches, measure, memory, plots, systems, tables, trace, zoo
+from . import (
+    background,
+    compiling,
+    dispatch,
+    graphs,
+    guards,
+    kernels,
+    launches,
+    measure,
+    memory,
+    plots,
+    systems,
+    tables,
+    trace,
+    zoo,
+)
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")

@@ -1,4 +1,5 @@
 """What framejit keeps on disk: show it, or delete it."""
+
 from __future__ import annotations
 
 import argparse
@@ -19,9 +20,18 @@ from ..options import config
 
 # By kind: what it is, and the names of its folders and files.
 KINDS = {
-    "kernels": ("compiled kernels, made again when they are needed", ("c", "triton", "triton_text")),
-    "decisions": ("which backend each graph runs on; without it graphs are measured again", (FILE,)),
-    "self-check": ("which versions of torch and Python work, where framejit is older than they are", (SELF_CHECK,)),
+    "kernels": (
+        "compiled kernels, made again when they are needed",
+        ("c", "triton", "triton_text"),
+    ),
+    "decisions": (
+        "which backend each graph runs on; without it graphs are measured again",
+        (FILE,),
+    ),
+    "self-check": (
+        "which versions of torch and Python work, where framejit is older than they are",
+        (SELF_CHECK,),
+    ),
     "repros": ("scripts of candidates that the autotuner struck out", (FOLDER,)),
 }
 
@@ -37,8 +47,16 @@ class Held:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--show", action="store_true", help="list what there is, by kind (the default)")
-    what.add_argument("--clear", nargs="*", metavar="KIND", choices=KINDS, help=f"delete these kinds, or everything: {', '.join(KINDS)}")
+    what.add_argument(
+        "--show", action="store_true", help="list what there is, by kind (the default)"
+    )
+    what.add_argument(
+        "--clear",
+        nargs="*",
+        metavar="KIND",
+        choices=KINDS,
+        help=f"delete these kinds, or everything: {', '.join(KINDS)}",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,13 +78,24 @@ def paths(kind: str) -> list[Path]:
 
 def measure_kind(kind: str) -> Held:
     """Raises OSError or sqlite3.Error."""
-    files = [file for path in paths(kind) for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    files = [
+        file
+        for path in paths(kind)
+        for file in (path.rglob("*") if path.is_dir() else [path])
+        if file.is_file()
+    ]
     items = len(Decisions(config.cache_dir).all()) if kind == "decisions" else len(files)
     return Held(kind, items, sum(file.stat().st_size for file in files))
 
 
 def show() -> None:
-    table = Table("kind", Column("items", justify="right"), Column("size", justify="right"), "what", title=str(config.cache_dir))
+    table = Table(
+        "kind",
+        Column("items", justify="right"),
+        Column("size", justify="right"),
+        "what",
+        title=str(config.cache_dir),
+    )
     found = list(map(measure_kind, KINDS))
     for one in found:
         table.add_row(one.kind, str(one.items), decimal(one.size), KINDS[one.kind][0])

@@ -1,4 +1,5 @@
 """What of framejit works on this machine, and how to get what does not."""
+
 from __future__ import annotations
 
 import argparse
@@ -14,7 +15,13 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from ..frontend.pycode.dialect import VERSIONS, is_supported
-from ..frontend.support import TORCH_VERSIONS, installed_versions, is_tested_here, torch_release, usable
+from ..frontend.support import (
+    TORCH_VERSIONS,
+    installed_versions,
+    is_tested_here,
+    torch_release,
+    usable,
+)
 from ..options import config
 from . import cache
 
@@ -55,7 +62,13 @@ def python() -> Finding:
     known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
     said = f"{platform.python_implementation()} {sys.version.split()[0]}"
     if not is_supported():
-        return Finding("Python", "unusable", said, f"install CPython {known}; until then everything runs in eager", True)
+        return Finding(
+            "Python",
+            "unusable",
+            said,
+            f"install CPython {known}; until then everything runs in eager",
+            True,
+        )
     return Finding("Python", "ok", said, needed=True)
 
 
@@ -73,14 +86,29 @@ def torch() -> Finding:
 def versions() -> Finding:
     """Whether the tests have run with these versions; if not, what the self-check says of them."""
     if not usable() or is_tested_here():
-        return Finding("versions", "ok", f"tested with {installed_versions()}" if usable() else "see above")
+        return Finding(
+            "versions", "ok", f"tested with {installed_versions()}" if usable() else "see above"
+        )
     check = importlib.import_module("..frontend.self_check", __package__)
-    failed = check.features_off(importlib.import_module("..frontend.api", __package__).compile_checked)
+    failed = check.features_off(
+        importlib.import_module("..frontend.api", __package__).compile_checked
+    )
     off = "; ".join(f"{feature} is off: {why}" for feature, why in failed.items())
     if check.needed_features() & failed.keys():
-        return Finding("versions", "unusable", off, "update framejit, or install versions that it knows; until then all is eager", True)
+        return Finding(
+            "versions",
+            "unusable",
+            off,
+            "update framejit, or install versions that it knows; until then all is eager",
+            True,
+        )
     said = f"{installed_versions()} is newer than framejit's tests; its self-check passed"
-    return Finding("versions", "absent" if failed else "ok", f"{said}, but {off}" if failed else said, "update framejit" if failed else "")
+    return Finding(
+        "versions",
+        "absent" if failed else "ok",
+        f"{said}, but {off}" if failed else said,
+        "update framejit" if failed else "",
+    )
 
 
 def hook() -> Finding:
@@ -108,14 +136,24 @@ def c_compiler() -> Finding:
         remedy = "install gcc or clang, or set CC; without one the CPU runs torch's own operators"
         return Finding("C compiler", "absent", one_line(error), remedy)
     said = f"{command}, {identity.splitlines()[0]}{'' if vector else ', without vector maths'}"
-    return Finding("C compiler", "ok", said, "" if vector else "glibc's libmvec would make sin, exp and others faster")
+    return Finding(
+        "C compiler",
+        "ok",
+        said,
+        "" if vector else "glibc's libmvec would make sin, exp and others faster",
+    )
 
 
 def triton() -> Finding:
     try:
         return Finding("Triton", "ok", importlib.import_module("triton").__version__)
     except Exception as error:  # a Triton that does not fit torch fails in many ways
-        return Finding("Triton", "absent", one_line(error), "only GPUs need it; it comes with torch for CUDA, else: pip install triton")
+        return Finding(
+            "Triton",
+            "absent",
+            one_line(error),
+            "only GPUs need it; it comes with torch for CUDA, else: pip install triton",
+        )
 
 
 def gpu() -> Finding:
@@ -127,11 +165,23 @@ def gpu() -> Finding:
         try:
             importlib.import_module("..backends.native.gpu", __package__).check()
         except (ImportError, RuntimeError) as error:
-            return Finding("GPU", "unusable", f"{cuda.get_device_name()}: {one_line(error)}", "graphs on it run torch's own kernels")
+            return Finding(
+                "GPU",
+                "unusable",
+                f"{cuda.get_device_name()}: {one_line(error)}",
+                "graphs on it run torch's own kernels",
+            )
         return Finding("GPU", "ok", f"{cuda.device_count()} x {cuda.get_device_name()}")
     if importlib.import_module("torch").version.cuda is None:
-        return Finding("GPU", "absent", "this torch is built for the CPU", "with a GPU: install torch for CUDA")
-    return Finding("GPU", "absent", "no CUDA device is visible", "with a GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES")
+        return Finding(
+            "GPU", "absent", "this torch is built for the CPU", "with a GPU: install torch for CUDA"
+        )
+    return Finding(
+        "GPU",
+        "absent",
+        "no CUDA device is visible",
+        "with a GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES",
+    )
 
 
 def cache_folder() -> Finding:
@@ -143,11 +193,25 @@ def cache_folder() -> Finding:
             return Finding("cache", "unusable", f"{folder} cannot be written to", remedy)
         size = sum(cache.measure_kind(kind).size for kind in cache.KINDS)
     except Exception as error:  # a folder or a database in any state
-        return Finding("cache", "unusable", f"{folder}: {one_line(error)}", remedy + "; framejit cache --clear empties it")
+        return Finding(
+            "cache",
+            "unusable",
+            f"{folder}: {one_line(error)}",
+            remedy + "; framejit cache --clear empties it",
+        )
     return Finding("cache", "ok", f"{folder}, {decimal(size)}")
 
 
-CHECKS: tuple[Callable[[], Finding], ...] = (python, torch, versions, hook, c_compiler, triton, gpu, cache_folder)
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    python,
+    torch,
+    versions,
+    hook,
+    c_compiler,
+    triton,
+    gpu,
+    cache_folder,
+)
 
 
 def one_line(error: BaseException) -> str:

@@ -1,4 +1,5 @@
 """Run a program and tell what was compiled, where it broke, what that costs and what to do."""
+
 from __future__ import annotations
 
 import argparse
@@ -32,16 +33,32 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.allow_abbrev = False
     options(parser)
-    parser.add_argument("program", nargs="*", metavar="script.py [args ...]", help="the program, and what it is given")
+    parser.add_argument(
+        "program",
+        nargs="*",
+        metavar="script.py [args ...]",
+        help="the program, and what it is given",
+    )
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
+    parser.add_argument(
+        "-m", dest="module", metavar="MODULE", help="run a module, as python -m does"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page")
     parser.add_argument("--quiet", action="store_true", help="print no report")
-    parser.add_argument("--fail-on-break", action="store_true", help=f"exit with {FINDINGS} if there was a graph break")
-    parser.add_argument("--max-recompiles", type=natural, metavar="N", help=f"exit with {FINDINGS} after more recompiles than N")
+    parser.add_argument(
+        "--fail-on-break",
+        action="store_true",
+        help=f"exit with {FINDINGS} if there was a graph break",
+    )
+    parser.add_argument(
+        "--max-recompiles",
+        type=natural,
+        metavar="N",
+        help=f"exit with {FINDINGS} after more recompiles than N",
+    )
     parser.add_argument(
         "--function", action="append", default=[], metavar="PKG.MOD:FN", type=function_name,
         help="compile this function, as if it were decorated; __main__:fn for one of the program itself; may be repeated",
@@ -57,16 +74,23 @@ def natural(text: str) -> int:
 def function_name(text: str) -> str:
     where, colon, name = text.partition(":")
     if not colon or not all(part.isidentifier() for part in (*where.split("."), *name.split("."))):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form pkg.mod:fn or pkg.mod:Class.method")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form pkg.mod:fn or pkg.mod:Class.method"
+        )
     return text
 
 
 def sorted_out(argv: Sequence[str]) -> list[str]:
-    """Arguments with ours first, then "--", then the program's: options of ours may stand behind the program's name, up to "--"."""
+    """Arguments with ours first, then "--", then the program's: options of ours may stand behind
+    the program's name, up to "--"."""
     reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     options(reader)
-    valued = {name for action in reader._actions if action.nargs != 0 for name in action.option_strings}
-    flags = {name for action in reader._actions if action.nargs == 0 for name in action.option_strings} | {"-h", "--help"}
+    valued = {
+        name for action in reader._actions if action.nargs != 0 for name in action.option_strings
+    }
+    flags = {
+        name for action in reader._actions if action.nargs == 0 for name in action.option_strings
+    } | {"-h", "--help"}
     ours: list[str] = []
     theirs: list[str] = []
     rest = list(argv)
@@ -94,7 +118,9 @@ def sorted_out(argv: Sequence[str]) -> list[str]:
 def run(args: argparse.Namespace) -> int:
     """Returns the exit status."""
     if not usable():
-        return wrong("framejit runs everything in eager under this Python and torch, so there is nothing to explain; see framejit doctor")
+        return wrong(
+            "framejit runs everything in eager under this Python and torch, so there is nothing to explain; see framejit doctor"
+        )
     if not args.module and not args.program:
         return wrong("a script is needed, or -m and a module")
     for path in filter(None, (args.json, args.html)):
@@ -117,7 +143,11 @@ def explain(args: argparse.Namespace) -> int:
     try:
         found = find(args)
         sys.path[:1] = [found.folder]
-        found.code(named_in_it := [name for where, name in map(split_target, args.function) if where == MAIN])  # says what is wrong with it
+        found.code(
+            named_in_it := [
+                name for where, name in map(split_target, args.function) if where == MAIN
+            ]
+        )  # says what is wrong with it
         with observation:
             for target in args.function:
                 if split_target(target)[0] != MAIN:
@@ -156,7 +186,10 @@ def tell(report: Any, args: argparse.Namespace) -> None:
         else:
             print(report)
     if not report.seen:
-        print("framejit explain: nothing was compiled: decorate a function with framejit.compile, or say --function", file=sys.stderr)
+        print(
+            "framejit explain: nothing was compiled: decorate a function with framejit.compile, or say --function",
+            file=sys.stderr,
+        )
 
 
 def found_in(report: Any, args: argparse.Namespace) -> int:

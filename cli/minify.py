@@ -1,4 +1,5 @@
 """Shrink a graph that a backend gets wrong: the smallest script that still fails in the same way."""
+
 from __future__ import annotations
 
 import argparse
@@ -17,8 +18,19 @@ MADE = ".min.py"
 def arguments(parser: argparse.ArgumentParser) -> None:
     what = "a script that the autotuner wrote, or a folder of them (default: those in the cache folder)"
     parser.add_argument("repro", type=Path, nargs="?", help=what)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the smaller scripts (default: beside each)")
-    parser.add_argument("--limit", type=float, default=60, metavar="S", help="seconds after which a run counts as hanging (default: 60)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for the smaller scripts (default: beside each)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=60,
+        metavar="S",
+        help="seconds after which a run counts as hanging (default: 60)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
 
 def minify(path: Path, folder: Path, limit: float) -> int:
     """Shrinks one script. Returns the exit code."""
-    sys.path[:0] = ["", str(path.resolve().parent)]  # a module that registers a backend is found as the script finds it
+    sys.path[:0] = [
+        "",
+        str(path.resolve().parent),
+    ]  # a module that registers a backend is found as the script finds it
     console = Console(stderr=True)
     try:
         with console.status(f"running {path.name}") as status:
@@ -50,6 +65,8 @@ def minify(path: Path, folder: Path, limit: float) -> int:
         return 1
     finally:
         del sys.path[:2]
-    print(f"{target}: {len(before.lines)} operations to {len(after.lines)}, {len(before.inputs)} inputs to {len(after.inputs)}")
+    print(
+        f"{target}: {len(before.lines)} operations to {len(after.lines)}, {len(before.inputs)} inputs to {len(after.inputs)}"
+    )
     print(f"it {minifier.verdict.splitlines()[0]}")
     return 0

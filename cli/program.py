@@ -1,4 +1,5 @@
 """The user's program, run in this process as `python script.py` or `python -m module` would run it."""
+
 from __future__ import annotations
 
 import ast
@@ -36,11 +37,17 @@ class Program:
         return self.spec.name if self.spec is not None else self.path.name
 
     def run(self, decorated: Collection[str] = ()) -> int:
-        """Runs it and returns its exit status; an uncaught exception's traceback goes to stderr. decorated: qualified names of
-        functions in it that are to be compiled. Raises ProgramError if the program cannot be read or has no such function."""
+        """Runs it and returns its exit status; an uncaught exception's traceback goes to stderr.
+        decorated: qualified names of functions in it that are to be compiled. Raises ProgramError
+        if the program cannot be read or has no such function."""
         code = self.code(decorated)
         module = types.ModuleType(MAIN)
-        vars(module).update(__file__=str(self.path), __builtins__=__builtins__, __spec__=self.spec, __package__=self.package)
+        vars(module).update(
+            __file__=str(self.path),
+            __builtins__=__builtins__,
+            __spec__=self.spec,
+            __package__=self.package,
+        )
         before = sys.argv, sys.modules[MAIN]
         sys.argv, sys.modules[MAIN] = list(self.argv), module
         try:
@@ -48,7 +55,9 @@ class Program:
         except SystemExit as leaving:
             return status_of(leaving.code)
         except BaseException as error:
-            traceback.print_exception(error.with_traceback(own_part(error.__traceback__, str(self.path))))
+            traceback.print_exception(
+                error.with_traceback(own_part(error.__traceback__, str(self.path)))
+            )
             return 130 if isinstance(error, KeyboardInterrupt) else 1
         finally:
             sys.argv, sys.modules[MAIN] = before
@@ -72,12 +81,15 @@ def script(path: str, args: Sequence[str]) -> Program:
     if found.is_dir() and (found / "__main__.py").exists():
         return Program((found / "__main__.py").absolute(), str(found.absolute()), [path, *args])
     if not found.is_file():
-        raise ProgramError(f"no script {path!r} in {os.getcwd()}; for a module, say -m {path.removesuffix('.py').replace('/', '.')}")
+        raise ProgramError(
+            f"no script {path!r} in {os.getcwd()}; for a module, say -m {path.removesuffix('.py').replace('/', '.')}"
+        )
     return Program(found.absolute(), str(found.resolve().parent), [path, *args])
 
 
 def module(name: str, args: Sequence[str]) -> Program:
-    """A module, or a package with a __main__. sys.path must begin with the current folder. Raises ProgramError."""
+    """A module, or a package with a __main__. sys.path must begin with the current folder. Raises
+    ProgramError."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -85,22 +97,29 @@ def module(name: str, args: Sequence[str]) -> Program:
     except (ImportError, ValueError) as error:
         raise ProgramError(f"no module {name!r}: {error}") from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise ProgramError(f"no module {name!r} that can be run; is it on sys.path, and a package with a __main__.py?")
+        raise ProgramError(
+            f"no module {name!r} that can be run; is it on sys.path, and a package with a __main__.py?"
+        )
     return Program(Path(spec.origin), os.getcwd(), [spec.origin, *args], spec, spec.parent)
 
 
 def decorate(tree: ast.Module, name: str, path: Path) -> None:
-    """Puts framejit.compile over the function of a qualified name. Raises ProgramError where there is none."""
+    """Puts framejit.compile over the function of a qualified name. Raises ProgramError where there
+    is none."""
     body: list[ast.stmt] = tree.body
     found: ast.stmt | None = None
     for part in name.split("."):
         kinds = (ast.FunctionDef, ast.ClassDef)
-        found = next((node for node in reversed(body) if isinstance(node, kinds) and node.name == part), None)
+        found = next(
+            (node for node in reversed(body) if isinstance(node, kinds) and node.name == part), None
+        )
         if found is None:
             break
         body = found.body
     if not isinstance(found, ast.FunctionDef):
-        raise ProgramError(f"{path.name} defines no function {name!r} at its top level or in a class")
+        raise ProgramError(
+            f"{path.name} defines no function {name!r} at its top level or in a class"
+        )
     call = ast.parse(f"__import__('framejit').{DECORATOR.rpartition('.')[2]}", mode="eval").body
     for node in ast.walk(call):
         ast.copy_location(node, found)
@@ -108,7 +127,8 @@ def decorate(tree: ast.Module, name: str, path: Path) -> None:
 
 
 def compile_in_place(target: str) -> None:
-    """Compiles "pkg.mod:name" where it is defined, so that whoever imports it later gets the compiled one. Raises ProgramError."""
+    """Compiles "pkg.mod:name" where it is defined, so that whoever imports it later gets the
+    compiled one. Raises ProgramError."""
     framejit = importlib.import_module("framejit")
     where, _, name = target.partition(":")
     try:

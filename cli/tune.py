@@ -1,4 +1,5 @@
 """Decisions that the autotuner has written down: show them, or forget them."""
+
 from __future__ import annotations
 
 import argparse
@@ -16,7 +17,9 @@ from ..options import config
 def arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--show", action="store_true", help="list the decisions, the latest first")
-    what.add_argument("--clear", action="store_true", help="forget them all: graphs are measured again")
+    what.add_argument(
+        "--clear", action="store_true", help="forget them all: graphs are measured again"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +44,9 @@ def show(found: list[Decision]) -> None:
         out = "\n".join(f"{name}: {reason}" for name, reason in one.struck)
         shapes = one.shapes if len(one.shapes) <= 120 else one.shapes[:117] + "..."
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.made))
-        table.add_row(one.graph[:10], shapes, f"{one.device}\n{one.mode}", one.chosen, times, out, made)
+        table.add_row(
+            one.graph[:10], shapes, f"{one.device}\n{one.mode}", one.chosen, times, out, made
+        )
     console = Console()
     if not console.is_terminal:
         console.width = 200

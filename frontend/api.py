@@ -1,4 +1,5 @@
 """What users call: compile, disable, graph_break and their kin."""
+
 from __future__ import annotations
 
 import contextlib
@@ -61,28 +62,42 @@ def compile(  # noqa: A001 - the name users know
     verify: int | None = None,
     disable: bool = False,
 ) -> Any:
-    """Compiles a function, a method, a torch.nn.Module or another callable; usable as a decorator with and without arguments.
+    """Compiles a function, a method, a torch.nn.Module or another callable; usable as a decorator
+    with and without arguments.
 
-    fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled in place and returned:
-        same object, same type, same state_dict; copies and pickles of it are not compiled). Partials, builtins and objects with
-        __call__ give a handle of a function that calls them.
-    backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for torch.compile.
-    dynamic: None - sizes, ints and floats are static until they differ between two calls, then those that differed are symbols;
-        True - all sizes are symbols from the start, equal ones the same one; False - nothing ever is.
-    fullgraph: raise GraphBreakError at the first graph break instead of going on around it; the program's own errors stay its own.
-    mode: one of "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"; handed to a backend that has modes.
-    options: handed to the backend; with a mode, they refine it.
-    verify: so many first calls of each graph are compared with eager on copies of the inputs (values, written inputs, strides, shared
-        memory, gradients; a few times the time and memory of a call). A graph that differs runs in eager from then on, with one warning
-        and a script that shows the fault. None: config.verify, which is FRAMEJIT_VERIFY or 0.
+    fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled
+    in place and returned:
+        same object, same type, same state_dict; copies and pickles of it are not compiled).
+        Partials, builtins and objects with __call__ give a handle of a function that calls them.
+    backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for
+    torch.compile. dynamic: None - sizes, ints and floats are static until they differ between two
+    calls, then those that differed are symbols;
+        True - all sizes are symbols from the start, equal ones the same one; False - nothing ever
+        is.
+    fullgraph: raise GraphBreakError at the first graph break instead of going on around it; the
+    program's own errors stay its own. mode: one of "default", "reduce-overhead", "max-autotune",
+    "max-autotune-no-cudagraphs"; handed to a backend that has modes. options: handed to the
+    backend; with a mode, they refine it. verify: so many first calls of each graph are compared
+    with eager on copies of the inputs (values, written inputs, strides, shared
+        memory, gradients; a few times the time and memory of a call). A graph that differs runs in
+        eager from then on, with one warning and a script that shows the fault. None: config.verify,
+        which is FRAMEJIT_VERIFY or 0.
     disable: compile nothing and return the argument; its `framejit.explain()` says so.
 
-    Raises ValueError at once for an unknown backend, mode or option, TypeError for what cannot be compiled.
+    Raises ValueError at once for an unknown backend, mode or option, TypeError for what cannot be
+    compiled.
     """
     chosen = make_options(backend, dynamic, fullgraph, mode, options, verify)
     if fn_or_module is None:
         return lambda function: compile(
-            function, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options, verify=verify, disable=disable
+            function,
+            backend=backend,
+            dynamic=dynamic,
+            fullgraph=fullgraph,
+            mode=mode,
+            options=options,
+            verify=verify,
+            disable=disable,
         )
     refused = OFF if disable or config.disable else self_check.refusal(compile_checked)
     if refused:
@@ -90,7 +105,9 @@ def compile(  # noqa: A001 - the name users know
     if issubclass(type(fn_or_module), torch.nn.Module):
         return compile_instance(fn_or_module, chosen)
     if isinstance(fn_or_module, type) and issubclass(fn_or_module, torch.nn.Module):
-        raise TypeError("framejit.compile takes an instance of a module, or its forward, not the class")
+        raise TypeError(
+            "framejit.compile takes an instance of a module, or its forward, not the class"
+        )
     function, bound = function_of(fn_or_module)
     handle = make_handle(function, chosen)
     return types.MethodType(handle, *bound) if bound else handle
@@ -105,17 +122,26 @@ def compile_checked(function: Any, options: Options) -> _hook.Handle:
 
 
 def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Module:
-    """Compiles a module in place; one whose class torch.compiler.disable or framejit.disable was put on stays in eager."""
+    """Compiles a module in place; one whose class torch.compiler.disable or framejit.disable was
+    put on stays in eager."""
     refuse_scripted(module)
-    if any(is_disabled(class_attribute(type(module), name)) for name in ("__call__", "_wrapped_call_impl")):
-        return answer_for(module, "its class is marked as disabled, by framejit.disable or torch.compiler.disable")
+    if any(
+        is_disabled(class_attribute(type(module), name))
+        for name in ("__call__", "_wrapped_call_impl")
+    ):
+        return answer_for(
+            module, "its class is marked as disabled, by framejit.disable or torch.compiler.disable"
+        )
     unreached = unreached_call(type(module))
     if unreached is not None:
         warn_user(
             f"{unreached} does not call nn.Module.__call__, so calls of this module are not compiled. Compile a function that calls "
             "it: framejit.compile(lambda *args: model(*args))", stacklevel=3,
         )  # fmt: skip
-        return answer_for(module, f"{unreached} does not call nn.Module.__call__; compile a function that calls the module")
+        return answer_for(
+            module,
+            f"{unreached} does not call nn.Module.__call__; compile a function that calls the module",
+        )
     controls = compile_module(module, lambda function: make_handle(function, options))
     module.__dict__["framejit"] = ModuleControl(controls, type(module).__qualname__)
     return module
@@ -123,7 +149,9 @@ def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Modu
 
 def refuse_scripted(target: Any) -> None:
     """Raises TypeError for what TorchScript has compiled already."""
-    if isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction | torch._C.ScriptMethod):
+    if isinstance(
+        target, torch.jit.ScriptModule | torch.jit.ScriptFunction | torch._C.ScriptMethod
+    ):
         raise TypeError(
             f"framejit.compile got a {type(target).__name__}, compiled by TorchScript already: give it the Python module or function, "
             "without torch.jit.script or trace"
@@ -131,7 +159,12 @@ def refuse_scripted(target: Any) -> None:
 
 
 def make_options(
-    backend: Any, dynamic: bool | None, fullgraph: bool, mode: str | None, options: dict[str, Any] | None, verify: int | None = None
+    backend: Any,
+    dynamic: bool | None,
+    fullgraph: bool,
+    mode: str | None,
+    options: dict[str, Any] | None,
+    verify: int | None = None,
 ) -> Options:
     """Checks what compile() was given. Raises ValueError or TypeError naming the argument."""
     chosen = config.backend if backend is None else backend
@@ -177,20 +210,27 @@ class Control:
         cache.sinks.append(self.history)
 
     def explain(self) -> Report:
-        """What was captured so far, where it broke and why; nothing is run or compiled again for it. Times of graphs and breaks are
-        those of calls made under `measure()`."""
-        return make_report(tuple(self.history.events), condition, probe=self.probe, title=self.cache.handle.function.__qualname__)
+        """What was captured so far, where it broke and why; nothing is run or compiled again for
+        it. Times of graphs and breaks are those of calls made under `measure()`."""
+        return make_report(
+            tuple(self.history.events),
+            condition,
+            probe=self.probe,
+            title=self.cache.handle.function.__qualname__,
+        )
 
     @contextlib.contextmanager
     def measure(self) -> Iterator[None]:
-        """Calls made inside are measured, for `explain()`: they run code that is compiled anew and tells the time as it goes. What
-        was compiled before is kept meanwhile, and serves the calls afterwards as if nothing had been."""
+        """Calls made inside are measured, for `explain()`: they run code that is compiled anew and
+        tells the time as it goes. What was compiled before is kept meanwhile, and serves the calls
+        afterwards as if nothing had been."""
         self.probe = self.probe or Probe()
         with self.cache.measure(self.probe):
             yield
 
     def generated(self) -> list[Listing]:
-        """Guards and code of each live entry as Python text, which linecache (so tracebacks and debuggers too) finds by its name."""
+        """Guards and code of each live entry as Python text, which linecache (so tracebacks and
+        debuggers too) finds by its name."""
         return list(listings(self.cache))
 
     def wait(self) -> None:
@@ -217,15 +257,17 @@ def explain(
     options: dict[str, Any] | None = None,
     calls: int = 1,
 ) -> Callable[..., Report]:
-    """explain(f)(*args, **kwargs) compiles f anew, calls it and returns a Report of what became of it.
+    """explain(f)(*args, **kwargs) compiles f anew, calls it and returns a Report of what became of
+    it.
 
-    fn_or_module: what compile() takes; a module or a handle that is compiled already keeps its own compiled code.
-    backend, dynamic, options: as for compile().
-    calls: how often f is called, each time for real: its side effects happen so often. The first passage of a break takes longer
+    fn_or_module: what compile() takes; a module or a handle that is compiled already keeps its own
+    compiled code. backend, dynamic, options: as for compile(). calls: how often f is called, each
+    time for real: its side effects happen so often. The first passage of a break takes longer
         than later ones, so with one call times at breaks are upper bounds.
 
-    The report has graphs, ops, breaks (reason, file:line, source text, hint, times), guards, seconds by phase, and the result of
-    the last call. Exceptions of a call pass through. Raises ValueError for `calls` below 1.
+    The report has graphs, ops, breaks (reason, file:line, source text, hint, times), guards,
+    seconds by phase, and the result of the last call. Exceptions of a call pass through. Raises
+    ValueError for `calls` below 1.
     """
     if calls < 1:
         raise ValueError(f"calls must be at least 1, not {calls}")
@@ -236,7 +278,9 @@ def explain(
         if config.disable or self_check.refusal(compile_checked):
             return make_report((), condition, function(*bound, *args, **kwargs))
         probe, recorder = Probe(), Recorder()
-        handle = make_handle(function, replace(chosen, probe=probe, sinks=(*chosen.sinks, recorder)))
+        handle = make_handle(
+            function, replace(chosen, probe=probe, sinks=(*chosen.sinks, recorder))
+        )
         start = time.perf_counter()
         for _ in range(calls):
             result = handle(*bound, *args, **kwargs)
@@ -247,7 +291,8 @@ def explain(
 
 
 class Observation:
-    """What is seen of all functions that are compiled inside `with observation:`, for one report over a whole program."""
+    """What is seen of all functions that are compiled inside `with observation:`, for one report
+    over a whole program."""
 
     def __init__(self) -> None:
         self.recorder, self.probe = Recorder(), Probe()
@@ -262,7 +307,9 @@ class Observation:
         self._patch.__exit__(*exc)
 
     def report(self, title: str) -> Report:
-        return make_report(tuple(self.recorder.events), condition, None, self.probe, self.wall, title)
+        return make_report(
+            tuple(self.recorder.events), condition, None, self.probe, self.wall, title
+        )
 
 
 def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
@@ -274,10 +321,12 @@ def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
 
 
 def function_of(target: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
-    """The plain function that a call of something callable, which is no module, runs first, and the object bound to it.
-    Raises TypeError for what cannot be compiled."""
+    """The plain function that a call of something callable, which is no module, runs first, and the
+    object bound to it. Raises TypeError for what cannot be compiled."""
     refuse_scripted(target)
-    if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType | _hook.Handle):
+    if isinstance(target, types.MethodType) and isinstance(
+        target.__func__, types.FunctionType | _hook.Handle
+    ):
         return function_of(target.__func__)[0], (target.__self__,)
     if isinstance(target, _hook.Handle):
         return target.function, ()
@@ -286,7 +335,11 @@ def function_of(target: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     if isinstance(target, type) or not callable(target):
         raise TypeError(
             "framejit.compile takes a function, a method, a torch.nn.Module or another object that can be called, not "
-            + (f"the class {target.__name__}" if isinstance(target, type) else f"a {type(target).__name__}")
+            + (
+                f"the class {target.__name__}"
+                if isinstance(target, type)
+                else f"a {type(target).__name__}"
+            )
         )
     return call_of(target), ()
 
@@ -306,7 +359,8 @@ _log = Log(guard_text)
 
 
 def disable(function: T | None = None, recursive: bool = True) -> Any:
-    """Marks a function as never captured: a call of it is a graph break, and it runs with framejit off.
+    """Marks a function as never captured: a call of it is a graph break, and it runs with framejit
+    off.
 
     recursive=False leaves framejit on for the functions that it calls.
     """
@@ -324,8 +378,8 @@ def disable(function: T | None = None, recursive: bool = True) -> Any:
 
 
 def allow_in_graph(function: T) -> T:
-    """Declares that calls of a function are one node of the graph: it works on tensors and literals only, has no side
-    effects, and runs on fake tensors."""
+    """Declares that calls of a function are one node of the graph: it works on tensors and literals
+    only, has no side effects, and runs on fake tensors."""
     if not callable(function):
         raise TypeError(f"allow_in_graph takes a callable, not a {type(function).__name__}")
     torch_policy.allow(function)
@@ -339,10 +393,12 @@ def reset() -> None:
 
 
 def stats() -> Stats:
-    """What became of the calls of every compiled function so far: entries, hits, compiles, and each miss with its reason."""
+    """What became of the calls of every compiled function so far: entries, hits, compiles, and each
+    miss with its reason."""
     return make_stats(_caches)
 
 
 def list_backends() -> registry.Backends:
-    """The backends that compile() takes, by name: what each needs, whether it is usable here, and why not."""
+    """The backends that compile() takes, by name: what each needs, whether it is usable here, and
+    why not."""
     return registry.list_backends()

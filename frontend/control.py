@@ -1,4 +1,6 @@
-"""The attribute `framejit` of a compiled module, of a copy of one, and of what is not compiled at all."""
+"""The attribute `framejit` of a compiled module, of a copy of one, and of what is not compiled at
+all."""
+
 from __future__ import annotations
 
 import contextlib
@@ -16,7 +18,8 @@ COPIED = "a copy of a compiled module is not compiled itself; call framejit.comp
 
 
 class NotCompiled:
-    """The handle of something that runs in eager: what a compiled function's can be asked, with the reason for an answer."""
+    """The handle of something that runs in eager: what a compiled function's can be asked, with the
+    reason for an answer."""
 
     compiled = False
     compiles = 0
@@ -47,13 +50,15 @@ class NotCompiled:
 
 
 def answer_for(target: Any, reason: str) -> Any:
-    """Gives what runs in eager the attribute `framejit`, and `explain` beside it as a compiled function has; returns it, or a
-    Python function that calls it where it takes no attributes."""
+    """Gives what runs in eager the attribute `framejit`, and `explain` beside it as a compiled
+    function has; returns it, or a Python function that calls it where it takes no attributes."""
     control = NotCompiled(title_of(target), reason)
     if isinstance(target, torch.nn.Module):
         vars(target)["framejit"] = control
         return target
-    holder = getattr(target, "__func__", target)  # of a bound method, which shows its function's attributes
+    holder = getattr(
+        target, "__func__", target
+    )  # of a bound method, which shows its function's attributes
     try:
         holder.framejit, holder.explain, holder.wait = control, control.explain, control.wait
     except (AttributeError, TypeError):
@@ -62,14 +67,17 @@ def answer_for(target: Any, reason: str) -> Any:
 
 
 def call_of(target: Any) -> types.FunctionType:
-    """A Python function of its own that calls something callable: a builtin, a partial, an object with __call__."""
+    """A Python function of its own that calls something callable: a builtin, a partial, an object
+    with __call__."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 
     name = title_of(target)
     code = call.__code__.replace(co_name=name.rpartition(".")[2], co_qualname=name)
-    made = types.FunctionType(code, call.__globals__, name.rpartition(".")[2], None, call.__closure__)
+    made = types.FunctionType(
+        code, call.__globals__, name.rpartition(".")[2], None, call.__closure__
+    )
     made.__qualname__ = name
     assigned = ("__module__", "__doc__")
     functools.update_wrapper(made, target, [part for part in assigned if hasattr(target, part)], ())
@@ -84,10 +92,13 @@ def title_of(target: Any) -> str:
 
 
 class ModuleControl:
-    """`module.framejit`: what can be asked of a compiled module. That of a copied or unpickled one says that it is not compiled."""
+    """`module.framejit`: what can be asked of a compiled module. That of a copied or unpickled one
+    says that it is not compiled."""
 
     def __init__(self, controls: list[Any] | None = None, title: str = "module") -> None:
-        self._controls = [] if controls is None else controls  # of the handle of forward, and of the whole call once that was needed
+        self._controls = (
+            [] if controls is None else controls
+        )  # of the handle of forward, and of the whole call once that was needed
         self._title = title
 
     @property

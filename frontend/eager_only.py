@@ -1,4 +1,6 @@
-"""The public functions under a Python or torch that is not supported: everything runs in eager, nothing fails."""
+"""The public functions under a Python or torch that is not supported: everything runs in eager,
+nothing fails."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -29,7 +31,10 @@ def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
     """explain(f)(*args, **kwargs) calls f and returns a report that says why nothing is compiled."""
 
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
-        return replace(NotCompiled(title_of(fn_or_module), support_statement()).explain(), result=fn_or_module(*args, **kwargs))
+        return replace(
+            NotCompiled(title_of(fn_or_module), support_statement()).explain(),
+            result=fn_or_module(*args, **kwargs),
+        )
 
     return call_and_report
 

@@ -1,9 +1,12 @@
-"""The self-check: what works with a torch or Python that is newer than those the tests have run with.
+"""The self-check: what works with a torch or Python that is newer than those the tests have run
+with.
 
-It runs once an installation, at the first compile(), and takes about a second: small functions are compiled and compared
-with eager. What it finds is kept in the cache folder, by versions. A check that is `needed` and fails leaves everything to
-eager; any other one switches its feature off. A check that ends the whole process counts as failed for the next one.
+It runs once an installation, at the first compile(), and takes about a second: small functions are
+compiled and compared with eager. What it finds is kept in the cache folder, by versions. A check
+that is `needed` and fails leaves everything to eager; any other one switches its feature off. A
+check that ends the whole process counts as failed for the next one.
 """
+
 from __future__ import annotations
 
 import json
@@ -23,7 +26,15 @@ from ..backends.registry import lookup
 from ..errors import warn_user
 from ..guards.native import fingerprint, layout
 from ..options import Options, config
-from ..torch_compat import AUTOGRAD_FUNCTION, DYNAMIC_SIZES, MODE_FINGERPRINT, SWITCHED_OFF, TENSOR_LAYOUT, backend_feature, switch_off
+from ..torch_compat import (
+    AUTOGRAD_FUNCTION,
+    DYNAMIC_SIZES,
+    MODE_FINGERPRINT,
+    SWITCHED_OFF,
+    TENSOR_LAYOUT,
+    backend_feature,
+    switch_off,
+)
 from .support import installed_versions, is_tested_here
 from .tracing.cuda_guard import settle
 from .values.models import ensure_models
@@ -51,7 +62,10 @@ def refusal(compile_function: Compile) -> str:
     if is_tested_here():
         return ""
     failed = features_off(compile_function)
-    return next((statement(feature, failed[feature]) for feature in needed_features() if feature in failed), "")
+    return next(
+        (statement(feature, failed[feature]) for feature in needed_features() if feature in failed),
+        "",
+    )
 
 
 def features_off(compile_function: Compile) -> dict[str, str]:
@@ -75,7 +89,8 @@ def statement(feature: str, why: str) -> str:
 
 
 def failed_checks(compile_function: Compile) -> dict[str, str]:
-    """By feature why it is off, as the cache folder says, or the checks that run now. Switches these off."""
+    """By feature why it is off, as the cache folder says, or the checks that run now. Switches
+    these off."""
     record = Record(config.cache_dir / FOLDER / f"{file_name()}.json")
     failed = record.read()
     if failed is None:
@@ -105,8 +120,8 @@ def report(failed: dict[str, str]) -> str:
 
 
 class Record:
-    """What a self-check has found, in a file. `running` names the check in progress: if it ends the process, the next one
-    finds its name there."""
+    """What a self-check has found, in a file. `running` names the check in progress: if it ends the
+    process, the next one finds its name there."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.running = path, path.with_suffix(".running")
@@ -142,7 +157,8 @@ class Record:
             return
 
     def findings_of_a_crash(self) -> dict[str, str]:
-        """What a process that ended in the middle of it had found, the check that it ended in among it."""
+        """What a process that ended in the middle of it had found, the check that it ended in among
+        it."""
         try:
             found: dict[str, str] = json.loads(self.running.read_text())
         except (OSError, ValueError):
@@ -158,7 +174,8 @@ class Record:
 
 
 def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
-    """Runs all checks in a thread of its own, where none of the program's modes are on; why features failed."""
+    """Runs all checks in a thread of its own, where none of the program's modes are on; why
+    features failed."""
     settle()  # a check makes a fake tensor mode, in a thread that ends
     failed = record.findings_of_a_crash()
     for feature, why in failed.items():
@@ -172,11 +189,17 @@ def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
             try:
                 check.run(compile_function)
             except Exception as error:  # anything that a torch which nobody has seen may do
-                failed[check.feature] = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}".partition("\n")[0]
+                failed[check.feature] = (
+                    str(error)
+                    if isinstance(error, Wrong)
+                    else f"{type(error).__name__}: {error}".partition("\n")[0]
+                )
                 switch_off(check.feature, failed[check.feature])
                 if check.needed:
                     break
-        failed.update({feature: why for feature, why in SWITCHED_OFF.items() if feature not in failed})
+        failed.update(
+            {feature: why for feature, why in SWITCHED_OFF.items() if feature not in failed}
+        )
 
     thread = threading.Thread(target=run, name="framejit self-check")
     thread.start()
@@ -185,7 +208,8 @@ def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
     return failed
 
 
-# ---- what is compiled -----------------------------------------------------------------------------------------------
+# ---- what is compiled
+# -----------------------------------------------------------------------------------------------
 
 
 def values(*shape: int) -> torch.Tensor:
@@ -228,10 +252,18 @@ def check_captures(compile_function: Compile) -> None:
 
 
 def check_guards(compile_function: Compile) -> None:
-    """Calls that differ in one fact each; compiled code of another call would give another type, size or history."""
+    """Calls that differ in one fact each; compiled code of another call would give another type,
+    size or history."""
     handle = compile_function(step, AS_CAPTURED)
     x = values(2, 3)
-    for argument in (x, x.double(), x.t(), x[:1], x.clone().requires_grad_(), torch.nn.Parameter(x.clone())):
+    for argument in (
+        x,
+        x.double(),
+        x.t(),
+        x[:1],
+        x.clone().requires_grad_(),
+        torch.nn.Parameter(x.clone()),
+    ):
         for factor in (2.0, -1):
             same(handle(argument, factor), step(argument, factor))
     with torch.no_grad():
@@ -262,7 +294,9 @@ def check_modules(compile_function: Compile) -> None:
 
 def small_module() -> torch.nn.Sequential:
     linear = torch.nn.Linear(3, 2, device="cpu")
-    module = torch.nn.Sequential(linear, torch.nn.BatchNorm1d(2, affine=False, device="cpu"), torch.nn.GELU())
+    module = torch.nn.Sequential(
+        linear, torch.nn.BatchNorm1d(2, affine=False, device="cpu"), torch.nn.GELU()
+    )
     with torch.no_grad():
         linear.weight.copy_(values(2, 3))
         linear.bias.copy_(values(2))
@@ -270,7 +304,9 @@ def small_module() -> torch.nn.Sequential:
 
 
 def compare_states(module: torch.nn.Module, other: torch.nn.Module, tolerance: float = 0.0) -> None:
-    for (name, ours), theirs in zip(module.state_dict().items(), other.state_dict().values(), strict=True):
+    for (name, ours), theirs in zip(
+        module.state_dict().items(), other.state_dict().values(), strict=True
+    ):
         same((name, ours), (name, theirs), tolerance)
     for ours, theirs in zip(module.parameters(), other.parameters(), strict=True):
         same(ours.grad, theirs.grad, tolerance)
@@ -314,7 +350,9 @@ def check_backend(name: str) -> Callable[[Compile], None]:
         if backend.missing():
             return
         module, other = small_module(), small_module()
-        handle = compile_function(lambda x: module(x).square().sum(), Options(backend=name, strict=True))
+        handle = compile_function(
+            lambda x: module(x).square().sum(), Options(backend=name, strict=True)
+        )
         for _ in range(2):
             with torch.no_grad():
                 same(handle(values(4, 3)), other(values(4, 3)).square().sum(), TOLERANCE)
@@ -363,7 +401,11 @@ def same(ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
 AS_CAPTURED = Options(backend="eager", strict=True)
 TOLERANCE = 1e-5
 BACKENDS = ("aot_eager", "native", "torchscript")
-IMPORTED = ("autotune", "cudagraphs", "inductor")  # these compare what they make with eager, or take long
+IMPORTED = (
+    "autotune",
+    "cudagraphs",
+    "inductor",
+)  # these compare what they make with eager, or take long
 CHECKS = (
     Check(TENSOR_LAYOUT, check_layout),
     Check(MODE_FINGERPRINT, check_modes),

@@ -1,4 +1,5 @@
 """Which Pythons and torches framejit supports, and the one warning where it runs under another."""
+
 from __future__ import annotations
 
 import functools
@@ -10,7 +11,10 @@ import sys
 from ..errors import warn_user
 from .pycode.dialect import VERSIONS, is_supported, is_tested
 
-TORCH_VERSIONS = ((2, 11), (2, 15))  # the oldest that works, and the newest that the tests have run with
+TORCH_VERSIONS = (
+    (2, 11),
+    (2, 15),
+)  # the oldest that works, and the newest that the tests have run with
 
 
 def torch_release() -> tuple[int, int]:
@@ -29,21 +33,26 @@ def usable() -> bool:
 
 
 def has_what_is_imported() -> bool:
-    """Whether framejit's modules find all of torch that they need; warns if a torch newer than the tests' lacks something."""
+    """Whether framejit's modules find all of torch that they need; warns if a torch newer than the
+    tests' lacks something."""
     try:
         importlib.import_module(".api", __package__)
     except (ImportError, AttributeError) as error:
         if is_tested_here():
             raise
         missing = f"{type(error).__name__}: {error}"
-        warn_user(f"{installed_versions()} is newer than framejit and lacks what it needs ({missing}), so everything runs in eager", 2)
+        warn_user(
+            f"{installed_versions()} is newer than framejit and lacks what it needs ({missing}), so everything runs in eager",
+            2,
+        )
         return False
     return True
 
 
 @functools.cache
 def is_tested_here() -> bool:
-    """Whether the tests have run with this torch's version and this Python's; newer ones have to pass the self-check."""
+    """Whether the tests have run with this torch's version and this Python's; newer ones have to
+    pass the self-check."""
     return is_tested() and torch_release() <= TORCH_VERSIONS[1]
 
 
@@ -51,7 +60,9 @@ def support_statement() -> str:
     """What is supported, and what there is instead."""
     known = ", ".join(".".join(map(str, version)) for version in VERSIONS)
     low, high = (".".join(map(str, version)) for version in TORCH_VERSIONS)
-    return f"CPython {known} with torch {low} to {high} is supported; this is {installed_versions()}"
+    return (
+        f"CPython {known} with torch {low} to {high} is supported; this is {installed_versions()}"
+    )
 
 
 def installed_versions() -> str:

@@ -1,4 +1,5 @@
 """Reads the cache of a functools.lru_cache function without changing it."""
+
 from __future__ import annotations
 
 import functools
@@ -7,7 +8,8 @@ from typing import Any
 
 
 def cached_result(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> Any:
-    """What a cached function gives: made now, if it is there no more, as the program would have it made."""
+    """What a cached function gives: made now, if it is there no more, as the program would have it
+    made."""
     if type(function) is not functools._lru_cache_wrapper:
         raise TypeError(f"{function!r} keeps nothing")
     return function(*args, **dict(kwargs))
@@ -15,16 +17,25 @@ def cached_result(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str,
 
 def holds(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> bool:
     """Whether a cached function has a result for these arguments by now, asked without calling it."""
-    return any(_key(args, kwargs, function.cache_parameters()["typed"]) in kept for kept in _dictionaries(function))
+    return any(
+        _key(args, kwargs, function.cache_parameters()["typed"]) in kept
+        for kept in _dictionaries(function)
+    )
 
 
 def _dictionaries(function: Any) -> list[dict[Any, Any]]:
-    """What a cached function keeps its results in: the dictionary that it has beside its attributes."""
-    return [held for held in gc.get_referents(function) if type(held) is dict and held is not function.__dict__]
+    """What a cached function keeps its results in: the dictionary that it has beside its
+    attributes."""
+    return [
+        held
+        for held in gc.get_referents(function)
+        if type(held) is dict and held is not function.__dict__
+    ]
 
 
 def _key(args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...], typed: bool) -> Any:
-    """What C files a call under (Modules/_functoolsmodule.c): the arguments, a mark, the keywords, the types if they count."""
+    """What C files a call under (Modules/_functoolsmodule.c): the arguments, a mark, the keywords,
+    the types if they count."""
     if not kwargs and not typed:
         return args[0] if len(args) == 1 and type(args[0]) in (int, str) else args
     named = (MARK, *(part for pair in kwargs for part in pair)) if kwargs else ()

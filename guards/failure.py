@@ -1,4 +1,5 @@
 """Failure: a guard that did not hold, in words."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from .guard import Guard
 
 @dataclass(frozen=True)
 class Failure:
-    """`what` ("x.size(0)", "type(x)") was `old` when compiled and is `new` now. `guard` is None for a lifted object."""
+    """`what` ("x.size(0)", "type(x)") was `old` when compiled and is `new` now. `guard` is None for
+    a lifted object."""
 
     guard: Guard | None
     what: str

@@ -1,7 +1,9 @@
 """Guards: one condition each on what lies at the end of a source, as data.
 
-In: facts that a capture relied on. Out: `Guard` records, which program.py orders and merges. Nothing is checked here.
+In: facts that a capture relied on. Out: `Guard` records, which program.py orders and merges.
+Nothing is checked here.
 """
+
 from __future__ import annotations
 
 import enum
@@ -22,9 +24,13 @@ class Kind(enum.Enum):
 
     TYPE = enum.auto()  # a class: type(obj) is it
     IS = enum.auto()  # an object: obj is it
-    EQUALS = enum.auto()  # a constant: same type and equal (floats: same bits up to NaN; tuples: item by item)
+    EQUALS = (
+        enum.auto()
+    )  # a constant: same type and equal (floats: same bits up to NaN; tuples: item by item)
     LENGTH = enum.auto()  # int: len() of a builtin container, a subclass's own __len__ ignored
-    KEYS = enum.auto()  # tuple: the dictionary's keys in order, compared as EQUALS or, for other objects, as IS
+    KEYS = (
+        enum.auto()
+    )  # tuple: the dictionary's keys in order, compared as EQUALS or, for other objects, as IS
     ABSENT = enum.auto()  # a constant key that the dictionary (or None for no dictionary) lacks
     PRESENT = enum.auto()  # a constant key that the dictionary holds
     HASATTR = enum.auto()  # (name, bool): hasattr(obj, name) is bool
@@ -32,7 +38,8 @@ class Kind(enum.Enum):
     SAME = enum.auto()  # a Source: both are one object
     DISTINCT = enum.auto()  # tuple of Sources: no two of obj and theirs are one object
     MEMORY = enum.auto()  # MemoryRelation: these of its tensors overlap in memory, and no others
-    REMAINING = enum.auto()  # (count, exactly): so many items left in a range, list or tuple iterator, or at least so many
+    # (count, exactly): so many items left in a range, list or tuple iterator, or at least so many
+    REMAINING = enum.auto()
     TORCH_STATE = enum.auto()  # TorchState
     SHAPE = enum.auto()  # ShapeExpr: holds for the sizes named in it
     PYTHON = enum.auto()  # (sentence, predicate): predicate(obj) is true; slow, for what is rare
@@ -40,7 +47,8 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition. `line` is the user's line that relied on it ("file:line"), for the report of a miss."""
+    """A condition. `line` is the user's line that relied on it ("file:line"), for the report of a
+    miss."""
 
     source: Source
     kind: Kind
@@ -63,7 +71,8 @@ class TensorSpec:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorSpec:
-        """The spec that only tensors like this one meet; a dimension that is not a plain int is any."""
+        """The spec that only tensors like this one meet; a dimension that is not a plain int is
+        any."""
         with torch._C.DisableTorchFunction():
             strided = tensor.layout is torch.strided and not tensor.is_nested
             return cls(
@@ -92,13 +101,15 @@ class ShapeExpr:
 
 @dataclass(frozen=True)
 class MemoryRelation:
-    """How the memory of several tensors, some of which compiled code writes into, overlaps. Tensors are numbered, written ones first.
+    """How the memory of several tensors, some of which compiled code writes into, overlaps. Tensors
+    are numbered, written ones first.
 
-    others: the tensors behind the guard's own source, which is number 0. itemsizes: bytes of an element of each. written: how many
-    are written. history: how many of these, the first ones, autograd then gives a history: for them, to be in one storage object
-    counts as overlapping, because views of one base share their history. alone: written ones that may overlap themselves.
-    overlapping: pairs of numbers that overlap, the first written; a number paired with itself overlaps itself. plain: all are plain
-    tensors, which C can read.
+    others: the tensors behind the guard's own source, which is number 0. itemsizes: bytes of an
+    element of each. written: how many are written. history: how many of these, the first ones,
+    autograd then gives a history: for them, to be in one storage object counts as overlapping,
+    because views of one base share their history. alone: written ones that may overlap themselves.
+    overlapping: pairs of numbers that overlap, the first written; a number paired with itself
+    overlaps itself. plain: all are plain tensors, which C can read.
     """
 
     others: tuple[Source, ...]

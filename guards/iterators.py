@@ -1,4 +1,5 @@
 """Looking into builtin iterators without moving them."""
+
 from __future__ import annotations
 
 import copy
@@ -15,7 +16,13 @@ from .native import slice_state
 from .source import WALKED
 
 # Those that say how many items they have left.
-COUNTED: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())), type(reversed([])), reversed)
+COUNTED: tuple[type, ...] = (
+    type(iter(range(0))),
+    type(iter([])),
+    type(iter(())),
+    type(reversed([])),
+    reversed,
+)
 VIEWS: tuple[Callable[[Any], Any], ...] = (dict.keys, dict.values, dict.items)
 FORWARD_DICT = tuple(type(iter(view({}))) for view in VIEWS)
 # Those of which only a copy can tell: they also raise when what they walk has changed.
@@ -31,8 +38,8 @@ LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a lo
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator would still give, or that a deque, set or dictionary (of its values) holds. Raises where
-    there are fewer."""
+    """The index-th item that the iterator would still give, or that a deque, set or dictionary (of
+    its values) holds. Raises where there are fewer."""
     if isinstance(iterator, deque):
         return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
@@ -78,7 +85,9 @@ def advance(iterator: Any, count: int, exhausted: bool) -> None:
 
 def iterated_container(iterator: Any) -> Any:
     """The container that an iterator reads from; itself when there is none any more."""
-    return iterator if type(iterator) is repeat else next(iter(referred_objects(iterator)), iterator)
+    return (
+        iterator if type(iterator) is repeat else next(iter(referred_objects(iterator)), iterator)
+    )
 
 
 def referred_objects(iterator: Any) -> list[Any]:
@@ -88,17 +97,24 @@ def referred_objects(iterator: Any) -> list[Any]:
 
 
 def parts(iterator: Any) -> tuple[Any, ...]:
-    """What an iterator is made of, in the order of its type: others, a function, a number that grows."""
+    """What an iterator is made of, in the order of its type: others, a function, a number that
+    grows."""
     if type(iterator) is count:  # it says where it is in no other way
         return numbers(iterator)
     if type(iterator) is islice:
         return slice_state(iterator)[:1]
-    return tuple(referred_objects(iterator)) if type(iterator) is chain else iterator.__reduce__()[1]
+    return (
+        tuple(referred_objects(iterator)) if type(iterator) is chain else iterator.__reduce__()[1]
+    )
 
 
 def numbers(counting: Any) -> tuple[Any, ...]:
     """The next number of a count and its step, if they are ints."""
-    text = COUNT.fullmatch(repr(counting)) if all(type(number) is int for number in referred_objects(counting)) else None
+    text = (
+        COUNT.fullmatch(repr(counting))
+        if all(type(number) is int for number in referred_objects(counting))
+        else None
+    )
     return () if text is None else tuple(map(int, text.groups("1")))
 
 
@@ -120,5 +136,8 @@ def shape(iterator: Any) -> tuple[type, int, Any]:
 FORMS: dict[Any, Callable[[Any], Any]] = {
     zip: lambda zipped: len(zipped.__reduce__()) > 2,  # whether it is strict
     count: lambda counting: parts(counting)[1:],  # its step
-    islice: lambda part: (slice_state(part)[0] is None, *slice_state(part)[1:3]),  # what it skips and its step
+    islice: lambda part: (
+        slice_state(part)[0] is None,
+        *slice_state(part)[1:3],
+    ),  # what it skips and its step
 }

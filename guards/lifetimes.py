@@ -1,7 +1,9 @@
 """Lifetimes: where each temp of a program lives, and which objects a run must hold.
 
-In: steps with one temp an object. Out: steps with temps that are used again, and where lifted objects and anchors lie.
+In: steps with one temp an object. Out: steps with temps that are used again, and where lifted
+objects and anchors lie.
 """
+
 from __future__ import annotations
 
 from bisect import bisect_right
@@ -18,7 +20,8 @@ PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or 
 
 @dataclass(frozen=True)
 class Places:
-    """Temps 0 to `fresh` are filled at every call and used again; each stable one behind them has a place of its own."""
+    """Temps 0 to `fresh` are filled at every call and used again; each stable one behind them has a
+    place of its own."""
 
     count: int
     fresh: int
@@ -27,18 +30,21 @@ class Places:
 
 
 def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int]:
-    """For each temp the index of the last step that reads it; past the end for those that are wanted there."""
+    """For each temp the index of the last step that reads it; past the end for those that are
+    wanted there."""
     last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
     return last | dict.fromkeys(to_the_end, len(steps))
 
 
 def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
-    """Mark `keep` on loads whose object is still needed at a step that may run Python, which could drop it."""
+    """Mark `keep` on loads whose object is still needed at a step that may run Python, which could
+    drop it."""
     last = last_uses(steps, to_the_end)
     python = [index for index, step in enumerate(steps) if step.runs_python]
     return [
         replace(step, keep=bisect_right(python, index) < bisect_right(python, last.get(dst, index)))
-        if (dst := loaded_temp(step)) >= 0 and step.op not in PERMANENT else step
+        if (dst := loaded_temp(step)) >= 0 and step.op not in PERMANENT
+        else step
         for index, step in enumerate(steps)
     ]
 
@@ -48,7 +54,9 @@ def loaded_temp(step: Step) -> int:
     return getattr(step, "dst", -1)
 
 
-def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]) -> tuple[list[Step], Places]:
+def allocate(
+    steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]
+) -> tuple[list[Step], Places]:
     """Renumber temps so that a dead one's place is used again, but for stable ones."""
     last = last_uses(steps, [*lifted, *anchors])
     stable = {loaded_temp(step) for step in steps if step.phase is Phase.STABLE} - {-1}
@@ -56,7 +64,10 @@ def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int
     free: list[int] = []
     fresh = 0
     for index, step in enumerate(steps):
-        free += sorted({places[temp] for temp in step.uses if last[temp] == index and temp not in stable}, reverse=True)
+        free += sorted(
+            {places[temp] for temp in step.uses if last[temp] == index and temp not in stable},
+            reverse=True,
+        )
         dst = loaded_temp(step)
         if dst < 0 or dst in stable:
             continue
@@ -69,7 +80,12 @@ def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int
     places |= {temp: fresh + number for number, temp in enumerate(sorted(stable))}
     count = fresh + len(stable)
     renumbered = [renumber(step, places) for step in steps]
-    return renumbered, Places(count, fresh, tuple(places[temp] for temp in lifted), tuple(places[temp] for temp in anchors))
+    return renumbered, Places(
+        count,
+        fresh,
+        tuple(places[temp] for temp in lifted),
+        tuple(places[temp] for temp in anchors),
+    )
 
 
 def renumber(step: Step, places: dict[int, int]) -> Step:

@@ -1,7 +1,10 @@
-"""Phase: when a guard program evaluates a path or a guard. State that seldom changes is watched, and its guards are skipped meanwhile.
+"""Phase: when a guard program evaluates a path or a guard. State that seldom changes is watched,
+and its guards are skipped meanwhile.
 
-In: the guards of a program. Out: for each source and guard its phase, and the anchors that stable paths start from.
+In: the guards of a program. Out: for each source and guard its phase, and the anchors that stable
+paths start from.
 """
+
 from __future__ import annotations
 
 import enum
@@ -25,10 +28,19 @@ class Phase(enum.IntEnum):
     FIRST = 0  # at every call: arguments, torch's modes
     STABLE = 1  # once, then only after something changed: what hangs on modules, classes, globals
     HELD = 2  # at every call, in one loop: tensors found on stable paths, which change in place
-    LAST = 3  # at every call: what comes from stable and other paths together, and whatever runs Python
+    # at every call: what comes from stable and other paths together, and whatever runs Python
+    LAST = 3
 
 
-QUIET_LOADS = (s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem, s.CellContents)
+QUIET_LOADS = (
+    s.SequenceItem,
+    s.DictItem,
+    s.TypeOf,
+    s.ClassDict,
+    s.ClassAttribute,
+    s.MroItem,
+    s.CellContents,
+)
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
 PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nobody can change them
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
@@ -62,7 +74,9 @@ class Phases:
     def of_guard(self, guard: Guard, runs_python: bool) -> Phase:
         if guard.kind is Kind.TORCH_STATE:
             return Phase.FIRST
-        if runs_python or guard.kind is Kind.MEMORY:  # tensors that stay get other memory: `weight.data = other`
+        if (
+            runs_python or guard.kind is Kind.MEMORY
+        ):  # tensors that stay get other memory: `weight.data = other`
             return Phase.LAST
         if guard.kind in CONTAINER_KINDS:
             return self._below(holder(guard.source))
@@ -74,7 +88,10 @@ class Phases:
     def tensor_at(self, source: Source) -> TensorSpec | None:
         """What is checked of the tensor there before anything runs Python; None if nothing is."""
         for guard in self._by_source[source]:
-            if guard.kind is Kind.TENSOR and self.of_guard(guard, kind_of(guard).encode(guard).runs_python) is not Phase.LAST:
+            if (
+                guard.kind is Kind.TENSOR
+                and self.of_guard(guard, kind_of(guard).encode(guard).runs_python) is not Phase.LAST
+            ):
                 return cast(TensorSpec, guard.expected)
         return None
 
@@ -95,7 +112,8 @@ class Phases:
         return Phase.LAST if phase is Phase.STABLE and source in self._restless else phase
 
     def _below(self, base: Source) -> Phase:
-        """Of what is read off the object at the end of `base`; the object then becomes an anchor where it can be one."""
+        """Of what is read off the object at the end of `base`; the object then becomes an anchor
+        where it can be one."""
         phase = self.of(base)
         if phase is Phase.FIRST and self._stays(base):
             self.anchors[base] = None
@@ -106,10 +124,15 @@ class Phases:
         """Whether loading it, given its base, runs no Python and makes no object."""
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict):
             return type(source.key) is str
-        return isinstance(source, QUIET_LOADS) or self.is_function_field(source) or self.is_property_field(source)
+        return (
+            isinstance(source, QUIET_LOADS)
+            or self.is_function_field(source)
+            or self.is_property_field(source)
+        )
 
     def known_key(self, source: Source) -> tuple[Any, ...]:
-        """(key,) where `source` is a key of a dictionary and another guard says which object that is; () otherwise."""
+        """(key,) where `source` is a key of a dictionary and another guard says which object that
+        is; () otherwise."""
         if not isinstance(source, s.DictKey):
             return ()
         keys = self._keys.get(source.of, ())
@@ -124,32 +147,46 @@ class Phases:
 
     def is_property_field(self, source: Source) -> bool:
         """Whether it is one of the functions of what another guard says is a property."""
-        return isinstance(source, s.AttrSource) and source.attr in PROPERTY_FIELDS and self._is_known(source.of, property)
+        return (
+            isinstance(source, s.AttrSource)
+            and source.attr in PROPERTY_FIELDS
+            and self._is_known(source.of, property)
+        )
 
     def _is_known(self, source: Source, cls: type) -> bool:
         """Whether a guard says that this is an object of just that class."""
         return any(
-            guard.kind is Kind.TYPE and guard.expected is cls or guard.kind is Kind.IS and type(guard.expected) is cls
+            guard.kind is Kind.TYPE
+            and guard.expected is cls
+            or guard.kind is Kind.IS
+            and type(guard.expected) is cls
             for guard in self._by_source[source]
         )
 
     def _stays(self, source: Source) -> bool:
-        """Whether calls usually bring the same object here, so that what hangs on it is worth watching."""
+        """Whether calls usually bring the same object here, so that what hangs on it is worth
+        watching."""
         if isinstance(source, s.GlobalsSource | s.BuiltinsSource):
             return True
         if isinstance(source, s.TypeOf):
-            return any(guard.kind in (Kind.TYPE, Kind.TENSOR) for guard in self._by_source[source.of])
+            return any(
+                guard.kind in (Kind.TYPE, Kind.TENSOR) for guard in self._by_source[source.of]
+            )
         if is_closed_over(source) and self._is_known(source, FunctionType):
             return True
         return any(
-            guard.kind is Kind.IS or guard.kind is Kind.TYPE and issubclass(guard.expected, torch.nn.Module)
+            guard.kind is Kind.IS
+            or guard.kind is Kind.TYPE
+            and issubclass(guard.expected, torch.nn.Module)
             for guard in self._by_source[source]
         )
 
 
 def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:
     """Every source that is loaded."""
-    return paths_to([*lifted, *(source for guard in guards for source in kind_of(guard).subjects(guard))])
+    return paths_to(
+        [*lifted, *(source for guard in guards for source in kind_of(guard).subjects(guard))]
+    )
 
 
 def paths_to(ends: Iterable[Source]) -> set[Source]:
@@ -175,5 +212,6 @@ def is_closed_over(source: Source) -> bool:
 
 
 def holder(source: Source) -> Source:
-    """The object whose own dictionary `source` is, or the source itself: such dictionaries are read through their object."""
+    """The object whose own dictionary `source` is, or the source itself: such dictionaries are read
+    through their object."""
     return source.of if isinstance(source, s.InstanceDict) else source

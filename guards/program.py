@@ -1,7 +1,10 @@
-"""GuardProgram: guards as one flat list of loads and checks; common paths once, cheap and likely to fail first.
+"""GuardProgram: guards as one flat list of loads and checks; common paths once, cheap and likely to
+fail first.
 
-In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, which print, and which native/ runs.
+In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, which print, and
+which native/ runs.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -26,15 +29,31 @@ from .native import (
     Program,
     watching,  # noqa: F401 - it finds out how changes can be noticed here
 )
-from .phase import CONTAINER_KINDS, FUNCTION_FIELDS, PROPERTY_FIELDS, Phase, Phases, paths_of, prefixes
+from .phase import (
+    CONTAINER_KINDS,
+    FUNCTION_FIELDS,
+    PROPERTY_FIELDS,
+    Phase,
+    Phases,
+    paths_of,
+    prefixes,
+)
 from .proxies import mapping_behind
-from .reference import TENSOR_PROPERTIES, FrameView, explain, handled_now, random_state_now, without_class
+from .reference import (
+    TENSOR_PROPERTIES,
+    FrameView,
+    explain,
+    handled_now,
+    random_state_now,
+    without_class,
+)
 from .source import Source
 
 
 @dataclass(frozen=True)
 class Load:
-    """temps[dst] = op(temps[src], object or number). `keep`: hold the result strongly to the end of the run."""
+    """temps[dst] = op(temps[src], object or number). `keep`: hold the result strongly to the end of
+    the run."""
 
     op: str
     dst: int
@@ -53,7 +72,11 @@ class Load:
 
     def __str__(self) -> str:
         of = f"t{self.src}" if self.src >= 0 else ""
-        what = repr(self.source.key) if isinstance(self.source, s.DictItem) else ARGUMENTS.get(self.op, plain_load)(self)
+        what = (
+            repr(self.source.key)
+            if isinstance(self.source, s.DictItem)
+            else ARGUMENTS.get(self.op, plain_load)(self)
+        )
         step = f"t{self.dst} = {self.op.lower()}({', '.join(filter(None, (of, what)))})"
         return f"{step}{' kept' if self.keep else ''}".ljust(44) + f"# {self.source.name}"
 
@@ -73,7 +96,10 @@ class Check:
     def __str__(self) -> str:
         of = ", ".join(f"t{temp}" for temp in self.uses)
         line = f"  [{self.guard.line}]" if self.guard.line else ""
-        return f"check {self.op.lower()}({of})".ljust(44) + f"# {kind_of(self.guard).expression(self.guard)}{line}"
+        return (
+            f"check {self.op.lower()}({of})".ljust(44)
+            + f"# {kind_of(self.guard).expression(self.guard)}{line}"
+        )
 
 
 Step = Load | Check
@@ -89,8 +115,11 @@ class GuardProgram:
     places: Places = field(repr=False)
 
     @classmethod
-    def build(cls, guards: Sequence[Guard], lifted: Sequence[Source] = (), share: bool = True) -> GuardProgram:
-        """`share=False` walks every path from its root, for the benchmark that says what sharing them brings."""
+    def build(
+        cls, guards: Sequence[Guard], lifted: Sequence[Source] = (), share: bool = True
+    ) -> GuardProgram:
+        """`share=False` walks every path from its root, for the benchmark that says what sharing
+        them brings."""
         merged = merge(guards, lifted)
         phases = Phases(merged, lifted)
         ordered = in_phases(order(merged), phases)
@@ -99,7 +128,9 @@ class GuardProgram:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
         anchors = [writer.temps[source] for source in phases.anchors if source in writer.temps]
-        steps, places = allocate(hold(writer.steps(), [*lifted_temps, *anchors]), lifted_temps, anchors)
+        steps, places = allocate(
+            hold(writer.steps(), [*lifted_temps, *anchors]), lifted_temps, anchors
+        )
         return cls(tuple(ordered), tuple(lifted), tuple(steps), places)
 
     def native(self) -> Program:
@@ -108,14 +139,30 @@ class GuardProgram:
 
     @cached_property
     def _native(self) -> Program:
-        stable, held, last = (sum(step.phase < phase for step in self.steps) for phase in (Phase.STABLE, Phase.HELD, Phase.LAST))
+        stable, held, last = (
+            sum(step.phase < phase for step in self.steps)
+            for phase in (Phase.STABLE, Phase.HELD, Phase.LAST)
+        )
         places = self.places
-        return Program(tuple(map(native_step, self.steps)), places.lifted, places.count, stable, held, last, places.fresh, places.anchors)
+        return Program(
+            tuple(map(native_step, self.steps)),
+            places.lifted,
+            places.count,
+            stable,
+            held,
+            last,
+            places.fresh,
+            places.anchors,
+        )
 
     @property
     def watched(self) -> frozenset[int]:
         """Positions of the guards that are skipped while nothing they looked at has changed."""
-        seldom = {id(step.guard) for step in self.steps if isinstance(step, Check) and step.phase is Phase.STABLE}
+        seldom = {
+            id(step.guard)
+            for step in self.steps
+            if isinstance(step, Check) and step.phase is Phase.STABLE
+        }
         return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
 
     def guard_of(self, step: int) -> Guard | None:
@@ -133,10 +180,15 @@ class GuardProgram:
 
     def __str__(self) -> str:
         """A line a step; `=` marks those that are skipped while nothing they looked at has changed."""
-        lines = [f"{number:4}{'=' if step.phase is Phase.STABLE else ' '} {step}" for number, step in enumerate(self.steps)]
+        lines = [
+            f"{number:4}{'=' if step.phase is Phase.STABLE else ' '} {step}"
+            for number, step in enumerate(self.steps)
+        ]
         if self.lifted:
-            lines.append(f"      return {', '.join(f't{temp}' for temp in self.places.lifted)}".ljust(50)
-                         + f"# {', '.join(source.name for source in self.lifted)}")
+            lines.append(
+                f"      return {', '.join(f't{temp}' for temp in self.places.lifted)}".ljust(50)
+                + f"# {', '.join(source.name for source in self.lifted)}"
+            )
         return "\n".join(lines)
 
     def expression(self) -> str:
@@ -144,7 +196,9 @@ class GuardProgram:
         return " and ".join(kind_of(guard).expression(guard) for guard in self.guards) or "True"
 
 
-# ---- merging --------------------------------------------------------------------------------------------------------
+# ---- merging
+# --------------------------------------------------------------------------------------------------------
+
 
 def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
     """Without duplicates and without what another guard, or a load, says anyway."""
@@ -156,10 +210,20 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
     for guard in unique.values():
         by_source[guard.source].append(guard)
     kept = [
-        guard for guard in unique.values()
-        if not any(other is not guard and kind_of(other).implies(other, guard) for other in by_source[guard.source])
-        and not (isinstance(guard.source, s.AttrSource) and any(map(never_changes, by_source[guard.source.of])))
-        and not (isinstance(guard.source, s.DictKey) and any(says_key(other, guard) for other in by_source[guard.source.of]))
+        guard
+        for guard in unique.values()
+        if not any(
+            other is not guard and kind_of(other).implies(other, guard)
+            for other in by_source[guard.source]
+        )
+        and not (
+            isinstance(guard.source, s.AttrSource)
+            and any(map(never_changes, by_source[guard.source.of]))
+        )
+        and not (
+            isinstance(guard.source, s.DictKey)
+            and any(says_key(other, guard) for other in by_source[guard.source.of])
+        )
     ]
     if not any(map(by_load, kept)):
         return kept
@@ -168,7 +232,8 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
 
 
 def never_changes(guard: Guard) -> bool:
-    """Whether it names an object whose attributes nobody can change: what is asked of these was answered when it was made."""
+    """Whether it names an object whose attributes nobody can change: what is asked of these was
+    answered when it was made."""
     return guard.kind is Kind.IS and type(guard.expected) is CodeType
 
 
@@ -176,7 +241,12 @@ def says_key(keys: Guard, guard: Guard) -> bool:
     """Whether `keys`, about a dictionary, says of one of its keys what `guard` says."""
     assert isinstance(guard.source, s.DictKey)
     index = guard.source.index
-    return keys.kind is Kind.KEYS and guard.kind is Kind.IS and index < len(keys.expected) and keys.expected[index] is guard.expected
+    return (
+        keys.kind is Kind.KEYS
+        and guard.kind is Kind.IS
+        and index < len(keys.expected)
+        and keys.expected[index] is guard.expected
+    )
 
 
 def by_load(guard: Guard) -> Source | None:
@@ -193,10 +263,13 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
     return load is not None and load in paths
 
 
-# ---- ordering -------------------------------------------------------------------------------------------------------
+# ---- ordering
+# -------------------------------------------------------------------------------------------------------
+
 
 def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
-    """In the order of their phases; held tensors of which the same is expected side by side, so that they are compared in one go."""
+    """In the order of their phases; held tensors of which the same is expected side by side, so
+    that they are compared in one go."""
     ranks: dict[Any, int] = {}
 
     def rank(guard: Guard) -> tuple[Phase, int]:
@@ -207,8 +280,8 @@ def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
 
 
 def order(guards: Sequence[Guard]) -> list[Guard]:
-    """By rank and cost; but the guards on a path come before those on what extends it, so that no getattr runs on an
-    object of a type it was not meant for."""
+    """By rank and cost; but the guards on a path come before those on what extends it, so that no
+    getattr runs on an object of a type it was not meant for."""
     costs: dict[Source, int] = {}
     ranks = {id(guard): rank(guard, costs) for guard in guards}
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
@@ -217,7 +290,9 @@ def order(guards: Sequence[Guard]) -> list[Guard]:
         if not runs_python(guard) and len(kind_of(guard).subjects(guard)) == 1:
             quiet[guard.source].append(guard)
     done: dict[int, Guard] = {}
-    settled: set[Source] = set()  # paths whose quiet guards are in place, as are those on the way to them
+    settled: set[Source] = (
+        set()
+    )  # paths whose quiet guards are in place, as are those on the way to them
     for guard in queue:
         for source in kind_of(guard).subjects(guard):
             new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))
@@ -230,8 +305,8 @@ def order(guards: Sequence[Guard]) -> list[Guard]:
 
 
 def rank(guard: Guard, costs: dict[Source, int]) -> tuple[int, int]:
-    """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then arguments, then
-    the rest, then what runs Python; the cheaper first."""
+    """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
+    arguments, then the rest, then what runs Python; the cheaper first."""
     subjects = kind_of(guard).subjects(guard)
     cost = kind_of(guard).cost + sum(load_cost(end, costs) for end in subjects)
     if guard.kind is Kind.TORCH_STATE:
@@ -246,7 +321,9 @@ def load_cost(source: Source, known: dict[Source, int]) -> int:
     cost = known.get(source)
     if cost is None:
         base = source.base
-        cost = known[source] = LOADS[type(source)].cost + (0 if base is None else load_cost(base, known))
+        cost = known[source] = LOADS[type(source)].cost + (
+            0 if base is None else load_cost(base, known)
+        )
     return cost
 
 
@@ -261,11 +338,16 @@ def is_argument(source: Source) -> bool:
 
 
 def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> bool:
-    """Whether a tensor that is checked against the spec may meet one of the others; None: against none."""
-    return any(spec is None or other is None or not exclude_each_other(spec, other) for other in others)
+    """Whether a tensor that is checked against the spec may meet one of the others; None: against
+    none."""
+    return any(
+        spec is None or other is None or not exclude_each_other(spec, other) for other in others
+    )
 
 
-# ---- writing steps --------------------------------------------------------------------------------------------------
+# ---- writing steps
+# --------------------------------------------------------------------------------------------------
+
 
 class StepWriter:
     """Appends steps, a list a phase; each source gets one temp."""
@@ -293,23 +375,31 @@ class StepWriter:
             self._distinct(guard, subjects, phase)
             return
         uses = tuple(self.load(source, guard, phase) for source in subjects)
-        self._lists[phase].append(Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase))
+        self._lists[phase].append(
+            Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase)
+        )
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
-        """Those that stay what they are once, the others against all that they may be: `number` of them come first."""
+        """Those that stay what they are once, the others against all that they may be: `number` of
+        them come first."""
         stable = [source for source in subjects if self.phases.of(source) is Phase.STABLE]
         fresh = [source for source in subjects if self.phases.of(source) is not Phase.STABLE]
         if len(stable) > 1:
             uses = tuple(self.load(source, guard, Phase.STABLE) for source in stable)
-            self._lists[Phase.STABLE].append(Check("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE))
+            self._lists[Phase.STABLE].append(
+                Check("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE)
+            )
         specs = [self.phases.tensor_at(source) for source in fresh]
         same = [source for source in stable if may_be_any(self.phases.tensor_at(source), specs)]
         if len(fresh) > 1 or same:
             uses = tuple(self.load(source, guard, phase) for source in (*fresh, *same))
-            self._lists[phase].append(Check("DISTINCT", uses, guard, None, len(fresh), False, phase))
+            self._lists[phase].append(
+                Check("DISTINCT", uses, guard, None, len(fresh), False, phase)
+            )
 
     def load(self, source: Source, guard: Guard | None, wanted: Phase = Phase.LAST) -> int:
-        """The temp of a source for a step of the phase `wanted`. What is not stable is loaded in that phase, too, or earlier."""
+        """The temp of a source for a step of the phase `wanted`. What is not stable is loaded in
+        that phase, too, or earlier."""
         known = self.temps.get(source) if self.share or source in self.phases.early else None
         if known is not None:
             return known
@@ -317,23 +407,43 @@ class StepWriter:
         if phase is Phase.FIRST and wanted is Phase.LAST and source not in self.phases.early:
             phase = Phase.LAST
         encoded, base = self._encode(source)
-        src = -1 if base is None else self.load(base, guard, Phase.FIRST if phase is Phase.STABLE else phase)
+        src = (
+            -1
+            if base is None
+            else self.load(base, guard, Phase.FIRST if phase is Phase.STABLE else phase)
+        )
         dst = self.temps[source] = self._count
         self._count += 1
-        self._lists[phase].append(Load(encoded.op, dst, src, source, encoded.object, encoded.number,
-                                       runs_python=encoded.runs_python, guard=guard, phase=phase))
+        self._lists[phase].append(
+            Load(
+                encoded.op,
+                dst,
+                src,
+                source,
+                encoded.object,
+                encoded.number,
+                runs_python=encoded.runs_python,
+                guard=guard,
+                phase=phase,
+            )
+        )
         return dst
 
     def _encode(self, source: Source) -> tuple[Encoded, Source | None]:
         """The native form, and the source it starts from."""
-        if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict) and type(source.key) is str:
+        if (
+            isinstance(source, s.DictItem)
+            and isinstance(source.of, s.InstanceDict)
+            and type(source.key) is str
+        ):
             return Encoded("INSTANCE_ITEM", source.key), source.of.of
         if known := self.phases.known_key(source):
             return Encoded("CONSTANT", *known), None
+        name: str = getattr(source, "attr", "")
         if self.phases.is_function_field(source):
-            return Encoded("FUNCTION_FIELD", source.attr, FUNCTION_FIELDS.index(source.attr)), source.base  # type: ignore[attr-defined]
+            return Encoded("FUNCTION_FIELD", name, FUNCTION_FIELDS.index(name)), source.base
         if self.phases.is_property_field(source):
-            return Encoded("PROPERTY_FIELD", source.attr, PROPERTY_FIELDS.index(source.attr)), source.base  # type: ignore[attr-defined]
+            return Encoded("PROPERTY_FIELD", name, PROPERTY_FIELDS.index(name)), source.base
         return LOADS[type(source)].encode(source), source.base
 
 
@@ -352,30 +462,53 @@ LOADS: dict[type[Source], LoadKind] = {
     s.TorchStateSource: LoadKind(0, lambda source: Encoded("CONSTANT", None)),
     s.CellContents: LoadKind(1, lambda source: Encoded("CELL")),
     s.AttrSource: LoadKind(30, lambda source: Encoded("ATTR", source.attr, runs_python=True)),
-    s.InstanceDict: LoadKind(3, lambda source: Encoded("INSTANCE_DICT", runs_python=True)),  # may collect garbage
+    s.InstanceDict: LoadKind(
+        3, lambda source: Encoded("INSTANCE_DICT", runs_python=True)
+    ),  # may collect garbage
     s.TypeOf: LoadKind(1, lambda source: Encoded("TYPE_OF")),
     s.ClassDict: LoadKind(2, lambda source: Encoded("CLASS_DICT")),
     s.ClassAttribute: LoadKind(5, lambda source: Encoded("CLASS_ATTRIBUTE", source.attr)),
     s.MroItem: LoadKind(1, lambda source: Encoded("MRO_ITEM", number=source.index)),
     s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
-    s.DictKey: LoadKind(4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)),
+    s.DictKey: LoadKind(
+        4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)
+    ),
     s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
     s.IteratorItem: LoadKind(
-        20, lambda source: Encoded("ITERATOR_ITEM", partial(peek, index=source.index), source.index, runs_python=True)
+        20,
+        lambda source: Encoded(
+            "ITERATOR_ITEM", partial(peek, index=source.index), source.index, runs_python=True
+        ),
     ),
-    s.IteratorPart: LoadKind(200, lambda source: Encoded("CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True)),
+    s.IteratorPart: LoadKind(
+        200,
+        lambda source: Encoded(
+            "CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True
+        ),
+    ),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
     s.ProxiedMapping: LoadKind(50, lambda source: Encoded("CALL", mapping_behind)),
-    s.CachedResult: LoadKind(200, lambda source: Encoded(
-        "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
-    )),
+    s.CachedResult: LoadKind(
+        200,
+        lambda source: Encoded(
+            "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
+        ),
+    ),
     s.AddressOf: LoadKind(50, lambda source: Encoded("CALL", id)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
-    s.EnteredRandomState: LoadKind(5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)),
+    s.EnteredRandomState: LoadKind(
+        5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)
+    ),
     s.PlainTensor: LoadKind(2000, lambda source: Encoded("CALL", without_class, runs_python=True)),
-    s.TensorProperty: LoadKind(5, lambda source: Encoded(
-        f"TENSOR_{source.what.upper()}", TENSOR_PROPERTIES[source.what], source.dim, runs_python=True
-    )),
+    s.TensorProperty: LoadKind(
+        5,
+        lambda source: Encoded(
+            f"TENSOR_{source.what.upper()}",
+            TENSOR_PROPERTIES[source.what],
+            source.dim,
+            runs_python=True,
+        ),
+    ),
 }
 
 
@@ -389,9 +522,16 @@ def load_with_number(load: Load) -> str:
 
 # How a load prints its argument, where it is not the object.
 ARGUMENTS: dict[str, Callable[[Load], str]] = {
-    **dict.fromkeys(("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM", "ITERATOR_ITEM"), load_with_number),
+    **dict.fromkeys(
+        ("SLOT", "CLOSURE", "MRO_ITEM", "DICT_KEY", "SEQUENCE_ITEM", "ITERATOR_ITEM"),
+        load_with_number,
+    ),
     "CONSTANT": lambda load: load.source.name,
-    "CALL": lambda load: ", ".join(map(str, load.object.keywords.values())) if isinstance(load.object, partial) else "",
+    "CALL": lambda load: (
+        ", ".join(map(str, load.object.keywords.values()))
+        if isinstance(load.object, partial)
+        else ""
+    ),
     **dict.fromkeys(("TENSOR_SIZE", "TENSOR_STRIDE", "TENSOR_STORAGE_OFFSET"), load_with_number),
 }
 

@@ -1,4 +1,5 @@
 """Finds the dictionary behind a types.MappingProxyType."""
+
 from __future__ import annotations
 
 import gc

@@ -1,7 +1,9 @@
 """What guards mean, in Python: slow, obvious, and the oracle of the native evaluator.
 
-In: a source or a guard, and a frame. Out: the object, or whether the guard holds. A path that cannot be walked fails.
+In: a source or a guard, and a frame. Out: the object, or whether the guard holds. A path that
+cannot be walked fails.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -89,10 +91,14 @@ def explain(guard: Guard, frame: FrameView) -> Failure:
     try:
         return Failure(guard, *kind.difference(guard, *subjects))
     except Exception as error:  # a user's __repr__ or attribute; the report must not raise
-        return Failure(guard, guard.source.name, kind.old(guard), f"unreadable ({type(error).__name__})")
+        return Failure(
+            guard, guard.source.name, kind.old(guard), f"unreadable ({type(error).__name__})"
+        )
 
 
-# ---- loads ----------------------------------------------------------------------------------------------------------
+# ---- loads
+# ----------------------------------------------------------------------------------------------------------
+
 
 def slot(source: s.SlotSource, frame: FrameView) -> Any:
     if not 0 <= source.index < len(frame.slots) or frame.slots[source.index] is UNBOUND:
@@ -185,7 +191,8 @@ def without_class(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def instance_dict(source: s.InstanceDict, frame: FrameView) -> dict | None:
-    """None for an object that can have none. Classes have no *instance* dictionary in this sense: see ClassDict."""
+    """None for an object that can have none. Classes have no *instance* dictionary in this sense:
+    see ClassDict."""
     of = load(source.of, frame)
     if isinstance(of, type):
         raise PathEnds(source.name)

@@ -1,8 +1,11 @@
-"""A relation between numbers as a small stack program, which C runs; None for one that only Python can evaluate.
+"""A relation between numbers as a small stack program, which C runs; None for one that only Python
+can evaluate.
 
-In: Python text over symbols, as torch prints it. Out: (operation, argument) pairs; native/relation.c has the same table.
-Ints and truth values only: what makes a float, or takes an int for a truth value, stays Python's.
+In: Python text over symbols, as torch prints it. Out: (operation, argument) pairs;
+native/relation.c has the same table. Ints and truth values only: what makes a float, or takes an
+int for a truth value, stays Python's.
 """
+
 from __future__ import annotations
 
 import ast
@@ -10,8 +13,21 @@ from collections.abc import Callable, Sequence
 
 Code = list[tuple[str, int]]
 
-BINARY: dict[type, str] = {ast.Add: "ADD", ast.Sub: "SUBTRACT", ast.Mult: "MULTIPLY", ast.FloorDiv: "FLOORDIV", ast.Mod: "MODULO"}
-COMPARISONS: dict[type, str] = {ast.Eq: "EQ", ast.NotEq: "NE", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE"}
+BINARY: dict[type, str] = {
+    ast.Add: "ADD",
+    ast.Sub: "SUBTRACT",
+    ast.Mult: "MULTIPLY",
+    ast.FloorDiv: "FLOORDIV",
+    ast.Mod: "MODULO",
+}
+COMPARISONS: dict[type, str] = {
+    ast.Eq: "EQ",
+    ast.NotEq: "NE",
+    ast.Lt: "LT",
+    ast.LtE: "LE",
+    ast.Gt: "GT",
+    ast.GtE: "GE",
+}
 # Functions of two arguments that are one operation; the names are those of kinds/shape.py.
 CALLS = {
     "Min": "MIN", "Max": "MAX", "Mod": "MODULO", "PythonMod": "MODULO", "FloorDiv": "FLOORDIV", "CleanDiv": "FLOORDIV",
@@ -132,7 +148,8 @@ def both_or_either(writer: RelationWriter, node: ast.BoolOp) -> bool:
 
 
 def skip(writer: RelationWriter, operation: str) -> int:
-    """If the item on top is so, it stays and what follows is skipped; else it goes. `land` says how far."""
+    """If the item on top is so, it stays and what follows is skipped; else it goes. `land` says how
+    far."""
     writer.code.append((operation, 0))
     return len(writer.code) - 1
 

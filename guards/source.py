@@ -1,7 +1,9 @@
-"""Sources: paths from a frame to an object. A guard checks what lies at the end of one, a load walks it.
+"""Sources: paths from a frame to an object. A guard checks what lies at the end of one, a load
+walks it.
 
 Frozen and hashable, so equal paths are one path (CSE is a dictionary). They know no bytecode.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -25,7 +27,11 @@ def path(cls: type) -> type:
 
 
 KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(None)})
-MODULE_TABLES = ("_modules", "_parameters", "_buffers")  # where torch.nn.Module keeps what reads as an attribute
+MODULE_TABLES = (
+    "_modules",
+    "_parameters",
+    "_buffers",
+)  # where torch.nn.Module keeps what reads as an attribute
 
 
 def safe_repr(value: Any) -> str:
@@ -52,7 +58,8 @@ class Source:
 
 @path
 class SlotSource(Source):
-    """Root: the object in an argument slot of the frame (a continuation's only slot, 0, holds its state tuple)."""
+    """Root: the object in an argument slot of the frame (a continuation's only slot, 0, holds its
+    state tuple)."""
 
     index: int
     label: str
@@ -105,7 +112,8 @@ class ModuleSource(Source):
 
 @path
 class TorchStateSource(Source):
-    """Root: torch's thread-local and global modes, for guards of kind TORCH_STATE; it has no object."""
+    """Root: torch's thread-local and global modes, for guards of kind TORCH_STATE; it has no
+    object."""
 
     @property
     def name(self) -> str:
@@ -120,7 +128,9 @@ class CellContents(Source):
 
     @property
     def name(self) -> str:
-        return self.of.label if isinstance(self.of, ClosureSource) else f"{self.of.name}.cell_contents"
+        return (
+            self.of.label if isinstance(self.of, ClosureSource) else f"{self.of.name}.cell_contents"
+        )
 
 
 @path
@@ -175,8 +185,8 @@ class ClassDict(Source):
 
 @path
 class ClassAttribute(Source):
-    """What the class `of` or, in the order of their resolution, one of its bases has in its dictionary under this name;
-    UNBOUND if none of them has it."""
+    """What the class `of` or, in the order of their resolution, one of its bases has in its
+    dictionary under this name; UNBOUND if none of them has it."""
 
     of: Source
     attr: str
@@ -200,7 +210,8 @@ class MroItem(Source):
 
 @path
 class DictItem(Source):
-    """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a tuple of such), or an object as itself."""
+    """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a
+    tuple of such), or an object as itself."""
 
     of: Source
     key: Any
@@ -209,7 +220,11 @@ class DictItem(Source):
     def name(self) -> str:
         if isinstance(self.of, InstanceDict):
             return f"{self.of.of.name}.{self.key}"
-        if isinstance(self.of, DictItem) and isinstance(self.of.of, InstanceDict) and self.of.key in MODULE_TABLES:
+        if (
+            isinstance(self.of, DictItem)
+            and isinstance(self.of.of, InstanceDict)
+            and self.of.key in MODULE_TABLES
+        ):
             owner = self.of.of.of.name
             return f"{owner}[{self.key}]" if str(self.key).isdigit() else f"{owner}.{self.key}"
         if isinstance(self.of, GlobalsSource | BuiltinsSource):
@@ -223,7 +238,9 @@ class DictItem(Source):
         return (
             isinstance(other, DictItem)
             and type(self.key) is type(other.key)
-            and (self.key is other.key or (type(self.key) in KEYS_BY_VALUE and self.key == other.key))
+            and (
+                self.key is other.key or (type(self.key) in KEYS_BY_VALUE and self.key == other.key)
+            )
             and self.of == other.of
         )
 
@@ -242,7 +259,8 @@ class DictKey(Source):
 
 @path
 class SequenceItem(Source):
-    """list.__getitem__ or tuple.__getitem__(of, index); subclasses allowed, their own __getitem__ ignored."""
+    """list.__getitem__ or tuple.__getitem__(of, index); subclasses allowed, their own __getitem__
+    ignored."""
 
     of: Source
     index: int
@@ -254,21 +272,26 @@ class SequenceItem(Source):
 
 @path
 class IteratorItem(Source):
-    """The index-th item that the range, list or tuple iterator `of` would still give, or that the deque, set or dictionary (of its
-    values) `of` holds."""
+    """The index-th item that the range, list or tuple iterator `of` would still give, or that the
+    deque, set or dictionary (of its values) `of` holds."""
 
     of: Source
     index: int
 
     @property
     def name(self) -> str:
-        return f"next({self.of.name})" if self.index == 0 else f"next({self.of.name}, after {self.index})"
+        return (
+            f"next({self.of.name})"
+            if self.index == 0
+            else f"next({self.of.name}, after {self.index})"
+        )
 
 
 @path
 class IteratorPart(Source):
-    """What the iterator `of` is made of: the place-th of its inner iterators, function and number, the number with `ahead` added;
-    at place WALKED the container that it walks, itself if it walks none."""
+    """What the iterator `of` is made of: the place-th of its inner iterators, function and number,
+    the number with `ahead` added; at place WALKED the container that it walks, itself if it walks
+    none."""
 
     of: Source
     place: int
@@ -307,7 +330,8 @@ class ProxiedMapping(Source):
 
 @path
 class CachedResult(Source):
-    """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as 1 and 1.0 may differ."""
+    """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as
+    1 and 1.0 may differ."""
 
     of: Source
     args: tuple[Any, ...]
@@ -321,7 +345,8 @@ class CachedResult(Source):
 
 @path
 class AddressOf(Source):
-    """The id() of the object `of`: a number that says nothing of the object itself, which may be gone."""
+    """The id() of the object `of`: a number that says nothing of the object itself, which may be
+    gone."""
 
     of: Source
 
@@ -365,7 +390,8 @@ class PlainTensor(Source):
 
 @path
 class TensorProperty(Source):
-    """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or "storage_offset"."""
+    """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or
+    "storage_offset"."""
 
     of: Source
     what: str

@@ -1,7 +1,9 @@
-"""TorchState: a frozen snapshot of torch's thread-local and global modes, for guards of kind TORCH_STATE.
+"""TorchState: a frozen snapshot of torch's thread-local and global modes, for guards of kind
+TORCH_STATE.
 
 `now()` is the meaning; native/torch_state.c remembers cheap fingerprints under which it held.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
@@ -20,23 +22,34 @@ class TorchState:
 
     grad: bool
     inference: bool
-    functions_enabled: tuple[bool, bool]  # subclasses' (False under DisableTorchFunction(Subclass)), modes' if any
-    function_modes: tuple[tuple[type, Any], ...]  # (type, device of a DeviceContext or None), outermost first
+    functions_enabled: tuple[
+        bool, bool
+    ]  # subclasses' (False under DisableTorchFunction(Subclass)), modes' if any
+    function_modes: tuple[
+        tuple[type, Any], ...
+    ]  # (type, device of a DeviceContext or None), outermost first
     dispatch_modes: tuple[type, ...]  # outermost first
     autocast: tuple[tuple[bool, torch.dtype], ...]  # one a device of AUTOCAST_DEVICES
     autocast_cache: bool
     default_dtype: torch.dtype
     deterministic: tuple[bool, bool, bool]  # algorithms, warn only, fill uninitialized memory
-    included_keys: int  # the thread's dispatch keys: functorch levels, tracing, functionalization ...
+    included_keys: (
+        int  # the thread's dispatch keys: functorch levels, tracing, functionalization ...
+    )
     excluded_keys: int
-    saved_tensor_hooks: bool  # the program's own; torch's (checkpoints, save_on_cpu) give back what they were given
+    saved_tensor_hooks: (
+        bool  # the program's own; torch's (checkpoints, save_on_cpu) give back what they were given
+    )
 
     @classmethod
     def now(cls) -> TorchState:
         return cls(
             grad=torch.is_grad_enabled(),
             inference=torch.is_inference_mode_enabled(),
-            functions_enabled=(_C._is_torch_function_enabled(), _C._is_torch_function_mode_enabled()),
+            functions_enabled=(
+                _C._is_torch_function_enabled(),
+                _C._is_torch_function_mode_enabled(),
+            ),
             function_modes=function_modes(),
             dispatch_modes=dispatch_modes(),
             autocast=tuple(map(autocast_of, AUTOCAST_DEVICES)),
@@ -70,11 +83,15 @@ def autocast_of(device: str) -> tuple[bool, torch.dtype]:
 
 def function_modes() -> tuple[tuple[type, Any], ...]:
     modes = map(_C._get_function_stack_at, range(_C._len_torch_function_stack()))
-    return tuple((type(mode), mode.device if type(mode) is DeviceContext else None) for mode in modes)
+    return tuple(
+        (type(mode), mode.device if type(mode) is DeviceContext else None) for mode in modes
+    )
 
 
 def dispatch_modes() -> tuple[type, ...]:
-    return tuple(type(_C._get_dispatch_stack_at(at)) for at in range(_C._len_torch_dispatch_stack()))
+    return tuple(
+        type(_C._get_dispatch_stack_at(at)) for at in range(_C._len_torch_dispatch_stack())
+    )
 
 
 def saved_tensor_hooks() -> bool:

@@ -10,7 +10,13 @@ from framejit.backends import registry
 from framejit.frontend.values import models as model_files
 from framejit.frontend.values import registry as value_registry
 from framejit.frontend.values.containers.sequence import TupleValue
-from framejit.torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF, backend_feature, probe_function_apply
+from framejit.torch_compat import (
+    AUTOGRAD_FUNCTION,
+    FUNCTION_APPLY,
+    SWITCHED_OFF,
+    backend_feature,
+    probe_function_apply,
+)
 
 
 class InPython:

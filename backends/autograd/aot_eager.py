@@ -1,5 +1,6 @@
-"""`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels; and aot_autograd, the way there for graphs
-that cannot be put together operator by operator."""
+"""`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels; and
+aot_autograd, the way there for graphs that cannot be put together operator by operator."""
+
 from __future__ import annotations
 
 import os
@@ -29,20 +30,26 @@ def through_aot(
     """As compile_forward_and_backward."""
     results: list[int] = []
 
-    def partition(joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Any:
+    def partition(
+        joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any
+    ) -> Any:
         results.append(num_fwd_outputs)
         for split in (min_cut_rematerialization_partition, default_partition):
             try:
                 parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
                 keep_old_content(gm, parts[0], num_fwd_outputs)
                 return parts
-            except AssertionError:  # a float that varies, say, which backward needs and forward cannot keep
+            except (
+                AssertionError
+            ):  # a float that varies, say, which backward needs and forward cannot keep
                 continue
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
     def forward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         leave_results_unmarked()
-        compiled = compile_part(GraphPart(gm, part, examples, False, results[-1] if results else None))
+        compiled = compile_part(
+            GraphPart(gm, part, examples, False, results[-1] if results else None)
+        )
         return make_boxed_func(with_whole_results(compiled, results[-1]) if results else compiled)
 
     def backward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
@@ -57,8 +64,8 @@ def through_aot(
 
 
 def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """A compiled forward part of `count` results, none of which is a view to autograd: into those of a compiled function nobody may
-    write."""
+    """A compiled forward part of `count` results, none of which is a view to autograd: into those
+    of a compiled function nobody may write."""
 
     def call(*args: Any) -> Any:
         made = compiled(*args)
@@ -68,7 +75,8 @@ def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[...
 
 
 def leave_results_unmarked() -> None:
-    """aot_autograd writes on tensors which of their sizes vary, for torch's own capture; eager's carry no such attribute."""
+    """aot_autograd writes on tensors which of their sizes vary, for torch's own capture; eager's
+    carry no such attribute."""
     context = TracingContext.try_get()
     about = context.fw_metadata if context is not None else None
     if about is not None and hasattr(about, "dynamic_saved_tensors_idxs"):
@@ -77,8 +85,8 @@ def leave_results_unmarked() -> None:
 
 
 def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, results: int) -> None:
-    """Inputs that a forward part hands on to the backward one, behind its `results`, become copies where they are written to when it
-    has run."""
+    """Inputs that a forward part hands on to the backward one, behind its `results`, become copies
+    where they are written to when it has run."""
     captured, inputs = (graph.find_nodes(op="placeholder") for graph in (gm.graph, forward.graph))
     if len(captured) != len(inputs):
         return
@@ -91,14 +99,16 @@ def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, re
             copies[node] = forward.graph.call_function(torch.ops.aten.clone.default, (node,))
             copies[node].meta = {**node.meta, "val": node.meta["val"].clone()}
     if copies:
-        output.args = ((*handed_on[:results], *(copies.get(node, node) for node in handed_on[results:])),)
+        output.args = (
+            (*handed_on[:results], *(copies.get(node, node) for node in handed_on[results:])),
+        )
         forward.recompile()
 
 
 class KeepNumbers:
-    """While any thread is inside, floats that vary stay arguments of operators. Left to itself, aot_autograd puts some into tensors,
-    which rounds otherwise than eager, and relies on the value of the others, so that a learning rate on a schedule would be compiled
-    anew at every step."""
+    """While any thread is inside, floats that vary stay arguments of operators. Left to itself,
+    aot_autograd puts some into tensors, which rounds otherwise than eager, and relies on the value
+    of the others, so that a learning rate on a schedule would be compiled anew at every step."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a collection inside may run a finalizer that compiles
@@ -126,11 +136,15 @@ numbers_kept = KeepNumbers()
 def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
     """A function of captured graphs for a backend of ATen graphs."""
 
-    def compile_whole(gm: torch.fx.GraphModule, example_inputs: list[Any], **extra: Any) -> Callable[..., Any]:
+    def compile_whole(
+        gm: torch.fx.GraphModule, example_inputs: list[Any], **extra: Any
+    ) -> Callable[..., Any]:
         def compile_part(part: GraphPart) -> Callable[..., Any]:
             return backend.function(part.module(), part.examples, **extra)
 
-        return compile_forward_and_backward(gm, example_inputs, compile_part, random_like_eager=False)
+        return compile_forward_and_backward(
+            gm, example_inputs, compile_part, random_like_eager=False
+        )
 
     return compile_whole
 
@@ -138,4 +152,6 @@ def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
 @register_backend("aot_eager")
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Forward and backward as ATen graphs, with a compiler that compiles nothing."""
-    return compile_forward_and_backward(gm, example_inputs, lambda part: part.module().forward, random_like_eager=True)
+    return compile_forward_and_backward(
+        gm, example_inputs, lambda part: part.module().forward, random_like_eager=True
+    )

@@ -1,4 +1,5 @@
 """Runs a forward and a backward function as one node of autograd's graph."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -12,18 +13,30 @@ from .partitioner import Partition
 
 
 class TwoParts:
-    """A function of a captured graph's inputs. forward, backward: what was compiled of the two parts; the second with the mark
-    `_boxed_call` where it takes a list that it empties."""
+    """A function of a captured graph's inputs. forward, backward: what was compiled of the two
+    parts; the second with the mark `_boxed_call` where it takes a list that it empties."""
 
-    def __init__(self, divided: Partition, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+    def __init__(
+        self, divided: Partition, forward: Callable[..., Any], backward: Callable[..., Any]
+    ) -> None:
         self.forward, self.backward = forward, backward
-        self.results, self.kept_inputs, self.fixed = divided.results, divided.kept_inputs, divided.fixed
+        self.results, self.kept_inputs, self.fixed = (
+            divided.results,
+            divided.kept_inputs,
+            divided.fixed,
+        )
         self.tangents = divided.tangents
         placeholders = divided.backward.graph.find_nodes(op="placeholder")
-        self.expected = [GradientLayout(node.meta["val"]) for node in placeholders[len(placeholders) - len(divided.tangents) :]]
+        self.expected = [
+            GradientLayout(node.meta["val"])
+            for node in placeholders[len(placeholders) - len(divided.tangents) :]
+        ]
         self.boxed = getattr(backward, "_boxed_call", False)
         inputs = len(divided.forward.graph.find_nodes(op="placeholder"))
-        self.slots = [divided.wanted.index(position) if position in divided.wanted else None for position in range(inputs)]
+        self.slots = [
+            divided.wanted.index(position) if position in divided.wanted else None
+            for position in range(inputs)
+        ]
 
     def __call__(self, *args: Any) -> Any:
         return CompiledFunction.apply(self, *args)
@@ -33,13 +46,24 @@ class GradientLayout:
     """How a gradient lies in memory."""
 
     def __init__(self, like: torch.Tensor) -> None:
-        self.shape, self.strides, self.dtype, self.device = like.shape, like.stride(), like.dtype, like.device
+        self.shape, self.strides, self.dtype, self.device = (
+            like.shape,
+            like.stride(),
+            like.dtype,
+            like.device,
+        )
 
     def fit_to_input(self, gradient: torch.Tensor | None) -> torch.Tensor:
         """The gradient, laid like this; zeros where none came."""
-        if gradient is not None and gradient.stride() == self.strides and type(gradient) is torch.Tensor:
+        if (
+            gradient is not None
+            and gradient.stride() == self.strides
+            and type(gradient) is torch.Tensor
+        ):
             return gradient
-        if gradient is not None and is_batched(gradient):  # into memory that is not its vmap's nothing can be copied
+        if gradient is not None and is_batched(
+            gradient
+        ):  # into memory that is not its vmap's nothing can be copied
             return gradient.contiguous()
         made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         return made.zero_() if gradient is None else made.copy_(gradient)
@@ -67,7 +91,10 @@ class CompiledFunction(torch.autograd.Function):
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             ctx.maybe_clear_saved_tensors()
         with torch.no_grad(), torch._C._DisableAutocast():
-            given += (laid.fit_to_input(gradients[position]) for laid, position in zip(parts.expected, parts.tangents, strict=True))
+            given += (
+                laid.fit_to_input(gradients[position])
+                for laid, position in zip(parts.expected, parts.tangents, strict=True)
+            )
             made: Sequence[Any] = parts.backward(given) if parts.boxed else parts.backward(*given)
         return None, *(None if slot is None else made[slot] for slot in parts.slots)
 

@@ -1,5 +1,7 @@
-"""Backward graphs under vmap. `autograd.grad(..., is_grads_batched=True)` and `jacobian(vectorize=True)` give gradients with a
-hidden dimension, whose memory compiled code cannot take; torch's operators can, one by one as the graph says."""
+"""Backward graphs under vmap. `autograd.grad(..., is_grads_batched=True)` and
+`jacobian(vectorize=True)` give gradients with a hidden dimension, whose memory compiled code cannot
+take; torch's operators can, one by one as the graph says."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -14,13 +16,16 @@ from .partitioner import runnable
 
 
 def is_batched(item: Any) -> bool:
-    """Whether something is a tensor with a hidden dimension of autograd's vmap. That of torch.func refuses compiled functions."""
+    """Whether something is a tensor with a hidden dimension of autograd's vmap. That of torch.func
+    refuses compiled functions."""
     return isinstance(item, torch.Tensor) and torch._C._functorch.is_legacy_batchedtensor(item)
 
 
 def any_batched(items: Iterable[Any]) -> bool:
     """The same of one among several, where this thread is inside of that vmap at all."""
-    return bool(torch._C._dispatch_tls_local_include_set().raw_repr() & inside_vmap()) and any(map(is_batched, items))
+    return bool(torch._C._dispatch_tls_local_include_set().raw_repr() & inside_vmap()) and any(
+        map(is_batched, items)
+    )
 
 
 @cache
@@ -37,8 +42,11 @@ def inside_vmap() -> int:
 inside_vmap()  # found out before any vmap runs
 
 
-def with_batches(compile_part: Callable[[Any], Callable[..., Any]], part: Any) -> Callable[..., Any]:
-    """What was compiled of a backward part, which runs the part's graph itself where gradients are batched."""
+def with_batches(
+    compile_part: Callable[[Any], Callable[..., Any]], part: Any
+) -> Callable[..., Any]:
+    """What was compiled of a backward part, which runs the part's graph itself where gradients are
+    batched."""
     graph: torch.fx.GraphModule | Copies = part.graph
     if not isinstance(graph, Copies):  # the compiler may change its nodes
         graph = torch.fx.GraphModule(graph, copy_graph(graph.graph))

@@ -1,9 +1,11 @@
-"""Restores what eager's autograd does and a single autograd node for a whole graph does not: an input that no output with a
-gradient depends on keeps None, and a backward pass can itself be differentiated.
+"""Restores what eager's autograd does and a single autograd node for a whole graph does not: an
+input that no output with a gradient depends on keeps None, and a backward pass can itself be
+differentiated.
 
-In: a captured graph and what an ahead-of-time compiler made of it, which runs as one node named CompiledFunctionBackward.
-Out: a callable that leaves the same gradients as eager.
+In: a captured graph and what an ahead-of-time compiler made of it, which runs as one node named
+CompiledFunctionBackward. Out: a callable that leaves the same gradients as eager.
 """
+
 from __future__ import annotations
 
 import warnings
@@ -28,37 +30,64 @@ from .split_graph import AUTOGRAD, CannotSplit, Subgraph, SubgraphSequence, spli
 
 # aot_autograd traces in anomaly mode, which warns of an error before it is raised.
 ANOMALY = r"Error detected in |\s*Previous calculation was induced by "
-Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]  # compiles a graph, as one node of autograd's
+Build = Callable[
+    [torch.fx.GraphModule, list[Any]], Callable[..., Any]
+]  # compiles a graph, as one node of autograd's
 NODE = "CompiledFunctionBackward"
 
 
 MOST_FLOATS = 32  # that one graph has to find out about one by one
-# What a compiler may raise for a backward pass that depends on values, or that has no functional form. torch.fx writes no valid Python
-# for operators with an overload called "from" (random_).
-UNTRACEABLE = (DynamicOutputShapeException, DataDependentOutputException, NotImplementedError, SyntaxError)
-# Parts of error messages with which autograd or aot_autograd refuses a graph. Such a graph runs as captured.
+# What a compiler may raise for a backward pass that depends on values, or that has no functional
+# form. torch.fx writes no valid Python for operators with an overload called "from" (random_).
+UNTRACEABLE = (
+    DynamicOutputShapeException,
+    DataDependentOutputException,
+    NotImplementedError,
+    SyntaxError,
+)
+# Parts of error messages with which autograd or aot_autograd refuses a graph. Such a graph runs as
+# captured.
 REFUSALS = (
     "modified by an inplace operation",  # a tensor that the backward pass needs was overwritten
-    "is not tracked with proxy",  # two inputs on one memory, one of them written, with sizes that vary
-    "does not yet handle non-differentiable view input mutations",  # the same, where one of them has no gradient
+    # two inputs on one memory, one of them written, with sizes that vary
+    "is not tracked with proxy",
+    # the same, where one of them has no gradient
+    "does not yet handle non-differentiable view input mutations",
     "dispatch_on_subclass called with NO overloaded args",  # resize_as_ with sizes that vary
-    "a tensor being mutated that has internal overlap",  # a write into a tensor of which several elements share memory
+    # a write into a tensor of which several elements share memory
+    "a tensor being mutated that has internal overlap",
 )
 
 
-def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool) -> Callable[..., Any]:
-    """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it is where nobody can say beforehand
-    what eager's autograd would do. random_like_eager: the compiled graph draws the numbers that gm itself would draw."""
+def ahead_of_time(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool
+) -> Callable[..., Any]:
+    """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it
+    is where nobody can say beforehand what eager's autograd would do. random_like_eager: the
+    compiled graph draws the numbers that gm itself would draw."""
     if wants_gradients(gm) and not is_on_at_both_ends(gm):
         found_inside = without_switches_at_the_ends(gm)
         if found_inside is None:
             return gm.forward
         inside, behind = found_inside
         with torch.enable_grad():
-            return switching(ahead_of_time(inside, example_inputs, build, random_like_eager=random_like_eager), behind)
-    lost = any(lost_its_history(node) or is_view_of_a_function(node) for node in gm.graph.output_node().all_input_nodes)
+            return switching(
+                ahead_of_time(inside, example_inputs, build, random_like_eager=random_like_eager),
+                behind,
+            )
+    lost = any(
+        lost_its_history(node) or is_view_of_a_function(node)
+        for node in gm.graph.output_node().all_input_nodes
+    )
     lost = lost or any(map(lost_its_history, gm.graph.find_nodes(op="placeholder")))
-    if lost or hides_writes(gm) or checks_in_backward(gm) or changes_leaves(gm) or spreads_out(gm) or any(map(is_its_own, gm.graph.nodes)):
+    if (
+        lost
+        or hides_writes(gm)
+        or checks_in_backward(gm)
+        or changes_leaves(gm)
+        or spreads_out(gm)
+        or any(map(is_its_own, gm.graph.nodes))
+    ):
         return gm.forward
     try:
         found = split_graph(gm)
@@ -71,12 +100,17 @@ def ahead_of_time(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Bu
     pieces, results = found
 
     def compile_piece(piece: Subgraph) -> Callable[..., Any]:
-        return piece.gm.forward if piece.is_small else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
+        return (
+            piece.gm.forward
+            if piece.is_small
+            else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
+        )
 
     return SubgraphSequence(pieces, [compile_piece(piece) for piece in pieces], results)
 
 
-# Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these alone.
+# Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these
+# alone.
 SIZES_IN_BACKWARD = frozenset(
     """cumprod cumprod_ vander linalg_vander sgn sgn_ linalg_householder_product orgqr ormqr fractional_max_pool2d
     fractional_max_pool2d_with_indices""".split()
@@ -86,41 +120,65 @@ RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 def is_its_own(node: torch.fx.Node) -> bool:
     """Whether torch's operators do of a node what a compiled graph would not."""
-    return runs_as_captured(node) or pins_sizes(node) or (isinstance(node.target, Checkpointed) and node.target.writes)
+    return (
+        runs_as_captured(node)
+        or pins_sizes(node)
+        or (isinstance(node.target, Checkpointed) and node.target.writes)
+    )
 
 
 def runs_as_captured(node: torch.fx.Node) -> bool:
-    """Whether torch's operators do of a node what no compiled graph would: what is made in inference mode stays marked as such."""
-    return name_of(node) == ENTER_INFERENCE_MODE or decomposes_badly(node) or keeps_wider_statistics(node)
+    """Whether torch's operators do of a node what no compiled graph would: what is made in
+    inference mode stays marked as such."""
+    return (
+        name_of(node) == ENTER_INFERENCE_MODE
+        or decomposes_badly(node)
+        or keeps_wider_statistics(node)
+    )
 
 
 def keeps_wider_statistics(node: torch.fx.Node) -> bool:
-    """Whether a normalisation on the CPU keeps its statistics for the backward pass in the parameters' dtype, which is wider than the
-    input's: FakeTensor promises them in the input's, and a compiled backward pass would read them as such."""
+    """Whether a normalisation on the CPU keeps its statistics for the backward pass in the
+    parameters' dtype, which is wider than the input's: FakeTensor promises them in the input's, and
+    a compiled backward pass would read them as such."""
     if not is_norm(node) or not needs_gradient(node):
         return False
     given = [fake for fake in map(_fake, node.all_input_nodes) if isinstance(fake, torch.Tensor)]
-    return given[0].device.type == "cpu" and any(other.dtype != given[0].dtype for other in given[1:])
+    return given[0].device.type == "cpu" and any(
+        other.dtype != given[0].dtype for other in given[1:]
+    )
 
 
 def pins_sizes(node: torch.fx.Node) -> bool:
     """Whether a trace of a node's backward pass would rely on a size that varies."""
     if name_of(node) not in SIZES_IN_BACKWARD or not any(map(needs_gradient, node.all_input_nodes)):
         return False
-    return any(isinstance(size, torch.SymInt) for other in node.all_input_nodes for size in getattr(_fake(other), "shape", ()))
+    return any(
+        isinstance(size, torch.SymInt)
+        for other in node.all_input_nodes
+        for size in getattr(_fake(other), "shape", ())
+    )
 
 
 def decomposes_badly(node: torch.fx.Node) -> bool:
-    """Whether torch's own decomposition of a recurrent network on the CPU does something else: dropout draws other numbers, and the
-    backward pass of an LSTM lacks its workspace."""
-    if node.op != "call_function" or name_of(node) not in RECURRENT or _fake(node.args[0]).device.type != "cpu":
+    """Whether torch's own decomposition of a recurrent network on the CPU does something else:
+    dropout draws other numbers, and the backward pass of an LSTM lacks its workspace."""
+    if (
+        node.op != "call_function"
+        or name_of(node) not in RECURRENT
+        or _fake(node.args[0]).device.type != "cpu"
+    ):
         return False
-    first = next((index for index, arg in enumerate(node.args) if isinstance(arg, bool)), 0)  # has_biases, num_layers, dropout, train
+    first = next(
+        (index for index, arg in enumerate(node.args) if isinstance(arg, bool)), 0
+    )  # has_biases, num_layers, dropout, train
     drops = node.args[first + 2 : first + 4]
     return all(drops) or (name_of(node) == "lstm" and any(map(needs_gradient, node.users)))
 
 
-def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool) -> Callable[..., Any]:
+def one_node(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
+) -> Callable[..., Any]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ANOMALY)
@@ -128,15 +186,19 @@ def one_node(gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, 
     except UNTRACEABLE:
         return gm.forward
     except Exception as error:
-        if any(said in str(error) for said in REFUSALS) or any(node.target is torch.autograd.grad for node in gm.graph.nodes):
-            return gm.forward  # a backward pass may lack what it needs, or that was freed; then it raises, later
+        if any(said in str(error) for said in REFUSALS) or any(
+            node.target is torch.autograd.grad for node in gm.graph.nodes
+        ):
+            return (
+                gm.forward
+            )  # a backward pass may lack what it needs, or that was freed; then it raises, later
         raise
     return like_eager(gm, compiled, random_like_eager)
 
 
 def build_again(build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """What `build` compiles. aot_autograd gives up where it finds a float that varied and is relied on after all, and gets by the next
-    time, since it has written the float down."""
+    """What `build` compiles. aot_autograd gives up where it finds a float that varied and is relied
+    on after all, and gets by the next time, since it has written the float down."""
     for _ in range(MOST_FLOATS):
         try:
             return build()
@@ -146,28 +208,40 @@ def build_again(build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     return build()
 
 
-def like_eager(gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool) -> Callable[..., Any]:
+def like_eager(
+    gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool
+) -> Callable[..., Any]:
     """Wraps `compiled` where gradients are taken."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     results: Any = gm.graph.output_node().args[0]
     outputs = list(results)
     wanted = [index for index, node in enumerate(placeholders) if comes_with_gradient(node)]
     memory = {memory_at(placeholders[index]) for index in wanted} - {None}
-    made = [(number, node) for number, node in enumerate(outputs) if isinstance(node, torch.fx.Node) and node.op != "placeholder"]
-    windows = [number for number, node in made if not needs_gradient(node) and memory_at(node) in memory]
+    made = [
+        (number, node)
+        for number, node in enumerate(outputs)
+        if isinstance(node, torch.fx.Node) and node.op != "placeholder"
+    ]
+    windows = [
+        number for number, node in made if not needs_gradient(node) and memory_at(node) in memory
+    ]
     if windows:
         compiled = detaching(compiled, windows)
     if not wanted or not wants_gradients(gm):
         return compiled
     starts = GradientStarts({index: placeholders[index] for index in wanted})
-    reached = [starts.inputs_reached_from(_fake(node)) if needs_gradient(node) else None for node in (*outputs, *placeholders)]
+    reached = [
+        starts.inputs_reached_from(_fake(node)) if needs_gradient(node) else None
+        for node in (*outputs, *placeholders)
+    ]
     random = draws_random_numbers(list(gm.graph.nodes))
     again = None if random and not random_like_eager else _replay(gm, placeholders)
     return CompiledNode(compiled, reached, len(outputs), wanted, again, random)
 
 
 def lost_its_history(node: torch.fx.Node) -> bool:
-    """Whether autograd refuses to say how a tensor came about: a view of which its operator gave several, on memory written to since."""
+    """Whether autograd refuses to say how a tensor came about: a view of which its operator gave
+    several, on memory written to since."""
     if not needs_gradient(node):
         return False
     try:
@@ -178,40 +252,62 @@ def lost_its_history(node: torch.fx.Node) -> bool:
 
 
 def is_view_of_a_function(node: torch.fx.Node) -> bool:
-    """Whether a tensor is an input, or a view of one, that a custom autograd.Function returned: autograd lets nobody write to it."""
+    """Whether a tensor is an input, or a view of one, that a custom autograd.Function returned:
+    autograd lets nobody write to it."""
     fake = _fake(node)
     view = needs_gradient(node) and fake._is_view()
     return view and _get_creation_meta(fake) == CreationMeta.IN_CUSTOM_FUNCTION
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:
-    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing made inside is a leaf. A view that
-    no history was kept of is one, too."""
-    leaves = [node for node in gm.graph.output_node().all_input_nodes if needs_gradient(node) and _fake(node).is_leaf]
+    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing
+    made inside is a leaf. A view that no history was kept of is one, too."""
+    leaves = [
+        node
+        for node in gm.graph.output_node().all_input_nodes
+        if needs_gradient(node) and _fake(node).is_leaf
+    ]
     made = any(node.op != "placeholder" for node in leaves)
     marks = gm.graph.find_nodes(op="call_method", target="requires_grad_")
     return made or bool(marks and (leaves or starts_inside(gm)))
 
 
 def starts_inside(gm: torch.fx.GraphModule) -> bool:
-    """Whether a result has a gradient though no input leads to it: a leaf was made inside the graph."""
+    """Whether a result has a gradient though no input leads to it: a leaf was made inside the
+    graph."""
     placeholders = gm.graph.find_nodes(op="placeholder")
-    starts = GradientStarts({index: node for index, node in enumerate(placeholders) if comes_with_gradient(node)})
-    made = (node for node in gm.graph.output_node().all_input_nodes if node.op != "placeholder" and needs_gradient(node))
+    starts = GradientStarts(
+        {index: node for index, node in enumerate(placeholders) if comes_with_gradient(node)}
+    )
+    made = (
+        node
+        for node in gm.graph.output_node().all_input_nodes
+        if node.op != "placeholder" and needs_gradient(node)
+    )
     return not all(starts.inputs_reached_from(_fake(node)) for node in made)
 
 
 def spreads_out(gm: torch.fx.GraphModule) -> bool:
-    """Whether a result with a gradient has elements that share memory: aot_autograd would write its gradient into such memory."""
-    results = (_fake(node) for node in gm.graph.output_node().all_input_nodes if needs_gradient(node))
+    """Whether a result with a gradient has elements that share memory: aot_autograd would write its
+    gradient into such memory."""
+    results = (
+        _fake(node) for node in gm.graph.output_node().all_input_nodes if needs_gradient(node)
+    )
     strided = (fake for fake in results if fake.layout == torch.strided)
-    return any(stride == 0 and size != 1 for fake in strided for size, stride in zip(fake.shape, fake.stride(), strict=True))
+    return any(
+        stride == 0 and size != 1
+        for fake in strided
+        for size, stride in zip(fake.shape, fake.stride(), strict=True)
+    )
 
 
 def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
-    """Whether eager's backward pass may raise because of numbers: complex eigenvectors and singular vectors are unique only
-    up to a phase, and eager refuses losses that depend on it. A traced backward pass would not."""
-    vectors = (node for node in gm.graph.nodes if any(word in name_of(node) for word in ("eig", "svd")))
+    """Whether eager's backward pass may raise because of numbers: complex eigenvectors and singular
+    vectors are unique only up to a phase, and eager refuses losses that depend on it. A traced
+    backward pass would not."""
+    vectors = (
+        node for node in gm.graph.nodes if any(word in name_of(node) for word in ("eig", "svd"))
+    )
     around = (other for node in vectors for other in (*node.all_input_nodes, *node.users))
     return any(needs_gradient(node) and _fake(node).is_complex() for node in around)
 
@@ -221,7 +317,8 @@ def _fake(node: Any) -> Any:
 
 
 def detaching(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:
-    """A compiled graph, some of its results without a history: a view made while none was kept, say, which aot_autograd makes anew."""
+    """A compiled graph, some of its results without a history: a view made while none was kept,
+    say, which aot_autograd makes anew."""
 
     def call(*args: Any) -> Any:
         results = list(compiled(*args))
@@ -240,33 +337,48 @@ def needs_gradient(node: Any) -> bool:
 
 
 def wants_gradients(gm: torch.fx.GraphModule) -> bool:
-    """Whether gradients flow back through a captured graph: from a result, or from an input whose new content has a history."""
+    """Whether gradients flow back through a captured graph: from a result, or from an input whose
+    new content has a history."""
     written = map(gains_history, gm.graph.find_nodes(op="placeholder"))
     return any(map(needs_gradient, gm.graph.output_node().all_input_nodes)) or any(written)
 
 
 def note_history(node: torch.fx.Node, fake: torch.Tensor) -> None:
-    """Writes into an input's meta what autograd knows of it before the graph runs; writing into a view gives its base a history."""
+    """Writes into an input's meta what autograd knows of it before the graph runs; writing into a
+    view gives its base a history."""
     node.meta["grad_fn"] = fake.grad_fn
-    node.meta["base_grad_fn"] = fake._base.grad_fn if fake.requires_grad and fake._is_view() and fake._base is not None else None
+    node.meta["base_grad_fn"] = (
+        fake._base.grad_fn
+        if fake.requires_grad and fake._is_view() and fake._base is not None
+        else None
+    )
 
 
 def gains_history(node: torch.fx.Node) -> bool:
     """Whether autograd has seen the graph write into an input."""
-    return needs_gradient(node) and (lost_its_history(node) or _fake(node).grad_fn is not node.meta.get("grad_fn"))
+    return needs_gradient(node) and (
+        lost_its_history(node) or _fake(node).grad_fn is not node.meta.get("grad_fn")
+    )
 
 
 def comes_with_gradient(node: torch.fx.Node) -> bool:
-    """Whether an input requires a gradient before the graph runs: a leaf that does so may not be written to where autograd looks."""
-    return needs_gradient(node) and (node.meta.get("grad_fn") is not None or not gains_history(node))
+    """Whether an input requires a gradient before the graph runs: a leaf that does so may not be
+    written to where autograd looks."""
+    return needs_gradient(node) and (
+        node.meta.get("grad_fn") is not None or not gains_history(node)
+    )
 
 
 class GradientStarts:
-    """Where gradients by inputs leave a graph: at a leaf, or at the autograd node that made the input; writing into the input has not
-    moved that. placeholders: by position of the input."""
+    """Where gradients by inputs leave a graph: at a leaf, or at the autograd node that made the
+    input; writing into the input has not moved that. placeholders: by position of the input."""
 
     def __init__(self, placeholders: Mapping[int, torch.fx.Node]) -> None:
-        self.leaves = {id(_fake(node)): index for index, node in placeholders.items() if not node.meta.get("grad_fn")}
+        self.leaves = {
+            id(_fake(node)): index
+            for index, node in placeholders.items()
+            if not node.meta.get("grad_fn")
+        }
         self.made: dict[Any, set[int]] = {}  # one node may have made several inputs
         for index, node in placeholders.items():
             if node.meta.get("grad_fn"):
@@ -294,23 +406,37 @@ class GradientStarts:
         return frozenset(found)
 
 
-def _replay(gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]) -> tuple[Callable[..., Any], frozenset[int]] | None:
-    """How to run the graph a second time: its function, and positions of inputs that it gets copies of: running statistics
-    and counters, which training only writes. None where the graph overwrites something that it may also read."""
-    copied = {node for node in placeholders if node.users and all(may_write(user) and not user.users for user in node.users)}
+def _replay(
+    gm: torch.fx.GraphModule, placeholders: Sequence[torch.fx.Node]
+) -> tuple[Callable[..., Any], frozenset[int]] | None:
+    """How to run the graph a second time: its function, and positions of inputs that it gets copies
+    of: running statistics and counters, which training only writes. None where the graph overwrites
+    something that it may also read."""
+    copied = {
+        node
+        for node in placeholders
+        if node.users and all(may_write(user) and not user.users for user in node.users)
+    }
     for node in gm.graph.nodes:
         if is_norm(node):  # it writes running statistics, and reads none of them while training
-            copied |= {other for other in node.all_input_nodes[1:] if isinstance(_fake(other), torch.Tensor) and not needs_gradient(other)}
-    if any(node not in copied for node in placeholders if node.meta.get("mutated")) or not copied <= set(placeholders):
+            copied |= {
+                other
+                for other in node.all_input_nodes[1:]
+                if isinstance(_fake(other), torch.Tensor) and not needs_gradient(other)
+            }
+    if any(
+        node not in copied for node in placeholders if node.meta.get("mutated")
+    ) or not copied <= set(placeholders):
         return None
     return gm.forward, frozenset(placeholders.index(node) for node in copied)
 
 
 @dataclass
 class NodeWiring:
-    """Where a compiled graph's node sits, learnt from its first call. `end`: the output that leads to it, in `steps` steps.
-    `rows`: by output of the node, the inputs reached from it. `inputs`: by next function, the input (None: unknown).
-    `direct`: by output of the node, the graph's output that it is; None where some are rebuilt outside it."""
+    """Where a compiled graph's node sits, learnt from its first call. `end`: the output that leads
+    to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it. `inputs`: by
+    next function, the input (None: unknown). `direct`: by output of the node, the graph's output
+    that it is; None where some are rebuilt outside it."""
 
     end: int
     steps: int
@@ -326,11 +452,20 @@ class CompiledNode:
         self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int, wanted: Sequence[int],
         again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool,
     ) -> None:  # fmt: skip
-        self.compiled, self.reached, self.outputs, self.wanted, self.again, self.random = compiled, reached, outputs, wanted, again, random
+        self.compiled, self.reached, self.outputs, self.wanted, self.again, self.random = (
+            compiled,
+            reached,
+            outputs,
+            wanted,
+            again,
+            random,
+        )
         self.wiring: NodeWiring | None = None
 
     def __call__(self, *args: Any) -> Any:
-        edges = [get_gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
+        edges = (
+            [get_gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
+        )
         older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
         state = torch.get_rng_state() if self.random and self.again is not None else None
         results = self.compiled(*args)
@@ -346,14 +481,29 @@ class CompiledNode:
             node.register_hook(Backward(self, wiring, args, state))
         return results
 
-    def learn(self, results: Sequence[Any], args: Sequence[Any], edges: Sequence[GradientEdge], older: Collection[Node]) -> NodeWiring:
-        """older: nodes that there were before the call; another compiled graph's may be among those behind them."""
+    def learn(
+        self,
+        results: Sequence[Any],
+        args: Sequence[Any],
+        edges: Sequence[GradientEdge],
+        older: Collection[Node],
+    ) -> NodeWiring:
+        """older: nodes that there were before the call; another compiled graph's may be among those
+        behind them."""
         end, steps, found = -1, 0, None
         rows: dict[int, frozenset[int]] = {}
         direct: dict[int, int] | None = {}
-        as_before = {self.outputs + index: edge.node for edge, index in zip(edges, self.wanted, strict=True)}
-        for position, (tensor, reached) in enumerate(zip((*results, *args), self.reached, strict=True)):
-            if reached is None or not isinstance(tensor, torch.Tensor) or tensor.grad_fn in (None, as_before.get(position)):
+        as_before = {
+            self.outputs + index: edge.node for edge, index in zip(edges, self.wanted, strict=True)
+        }
+        for position, (tensor, reached) in enumerate(
+            zip((*results, *args), self.reached, strict=True)
+        ):
+            if (
+                reached is None
+                or not isinstance(tensor, torch.Tensor)
+                or tensor.grad_fn in (None, as_before.get(position))
+            ):
                 continue
             depth, node, number = chain(tensor, older)
             if node is None:
@@ -368,7 +518,9 @@ class CompiledNode:
         by_edge: dict[tuple[Node | None, int], int] = {}
         for edge, index in zip(edges, self.wanted, strict=True):
             by_edge[edge.node, edge.output_nr] = index
-        inputs = tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
+        inputs = (
+            tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
+        )
         return NodeWiring(end, steps, rows, inputs, direct)
 
 
@@ -381,8 +533,8 @@ def histories(arg: Any) -> list[Node]:
 
 
 def chain(tensor: torch.Tensor, older: Collection[Node]) -> tuple[int, Node | None, int]:
-    """Follows a tensor's history down to the compiled node: steps, the node (None: not found), which output of it. Of a write, the last
-    of the next nodes is that of what was written."""
+    """Follows a tensor's history down to the compiled node: steps, the node (None: not found),
+    which output of it. Of a write, the last of the next nodes is that of what was written."""
     node, number = tensor.grad_fn, tensor.output_nr
     for depth in range(8):
         if node is None or node in older:
@@ -396,31 +548,58 @@ def chain(tensor: torch.Tensor, older: Collection[Node]) -> tuple[int, Node | No
 class Backward:
     """The node's hook: sees the gradients that came and went, and sets right those that went."""
 
-    def __init__(self, graph: CompiledNode, wiring: NodeWiring, args: Sequence[Any], state: torch.Tensor | None) -> None:
+    def __init__(
+        self,
+        graph: CompiledNode,
+        wiring: NodeWiring,
+        args: Sequence[Any],
+        state: torch.Tensor | None,
+    ) -> None:
         self.graph, self.wiring, self.args, self.state = graph, wiring, args, state
         self.versions = versions(args)
 
-    def __call__(self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...] | None:
-        given = {number: grad for number, grad in enumerate(came) if grad is not None and number in self.wiring.rows}
+    def __call__(
+        self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]
+    ) -> tuple[torch.Tensor | None, ...] | None:
+        given = {
+            number: grad
+            for number, grad in enumerate(came)
+            if grad is not None and number in self.wiring.rows
+        }
         reached = frozenset[int]().union(*(self.wiring.rows[number] for number in given))
         places = zip(self.wiring.inputs, left, strict=True)
-        grads = tuple(None if index is not None and index not in reached else grad for index, grad in places)
-        if torch.is_grad_enabled() and self.graph.again is not None and self.wiring.direct is not None:
+        grads = tuple(
+            None if index is not None and index not in reached else grad for index, grad in places
+        )
+        if (
+            torch.is_grad_enabled()
+            and self.graph.again is not None
+            and self.wiring.direct is not None
+        ):
             return self.differentiable(given, grads)
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self.args = ()  # nothing comes again: what eager would have freed must not stay alive
         return grads
 
-    def differentiable(self, given: dict[int, torch.Tensor], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    def differentiable(
+        self, given: dict[int, torch.Tensor], grads: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
         """The same gradients with a history: the graph runs again under eager's autograd."""
         assert self.graph.again is not None and self.wiring.direct is not None
         forward, copied = self.graph.again
         now_at = enumerate(zip(self.versions, versions(self.args), strict=True))
         if any(before != now for position, (before, now) in now_at if position not in copied):
-            raise RuntimeError("an input of a compiled function was modified in place before its backward pass was differentiated")
-        args = [arg.detach().clone() if position in copied else arg for position, arg in enumerate(self.args)]
+            raise RuntimeError(
+                "an input of a compiled function was modified in place before its backward pass was differentiated"
+            )
+        args = [
+            arg.detach().clone() if position in copied else arg
+            for position, arg in enumerate(self.args)
+        ]
         for index in self.graph.wanted:
-            args[index] = args[index].view_as(args[index])  # one may be made of another: each keeps its own share
+            args[index] = args[index].view_as(
+                args[index]
+            )  # one may be made of another: each keeps its own share
         now = torch.get_rng_state() if self.state is not None else None
         if self.state is not None:
             torch.set_rng_state(self.state)
@@ -429,13 +608,29 @@ class Backward:
         finally:
             if now is not None:
                 torch.set_rng_state(now)
-        wanted = [index for index, grad in zip(self.wiring.inputs, grads, strict=True) if index is not None and grad is not None]
+        wanted = [
+            index
+            for index, grad in zip(self.wiring.inputs, grads, strict=True)
+            if index is not None and grad is not None
+        ]
         outputs = [results[self.wiring.direct[number]] for number in given]
-        made = torch.autograd.grad(outputs, [args[index] for index in wanted], list(given.values()), create_graph=True, allow_unused=True)
+        made = torch.autograd.grad(
+            outputs,
+            [args[index] for index in wanted],
+            list(given.values()),
+            create_graph=True,
+            allow_unused=True,
+        )
         fresh = dict(zip(wanted, made, strict=True))
-        return tuple(grad if index not in fresh else fresh[index] for index, grad in zip(self.wiring.inputs, grads, strict=True))
+        return tuple(
+            grad if index not in fresh else fresh[index]
+            for index, grad in zip(self.wiring.inputs, grads, strict=True)
+        )
 
 
 def versions(args: Sequence[Any]) -> list[int]:
     """How often each was written to."""
-    return [arg._version if isinstance(arg, torch.Tensor) and not arg.is_inference() else 0 for arg in args]
+    return [
+        arg._version if isinstance(arg, torch.Tensor) and not arg.is_inference() else 0
+        for arg in args
+    ]

@@ -1,4 +1,6 @@
-"""Compiles a captured graph with gradients: its forward and its backward ATen graph, each by itself."""
+"""Compiles a captured graph with gradients: its forward and its backward ATen graph, each by
+itself."""
+
 from __future__ import annotations
 
 import importlib
@@ -21,8 +23,9 @@ from .shared_partition import partition_once
 
 @dataclass(frozen=True)
 class GraphPart:
-    """A functional ATen graph and which part of the work of a captured one it is. `results`: how many outputs of a forward graph are the
-    program's, what comes behind them is kept for the backward graph; None where there is none."""
+    """A functional ATen graph and which part of the work of a captured one it is. `results`: how
+    many outputs of a forward graph are the program's, what comes behind them is kept for the
+    backward graph; None where there is none."""
 
     captured: torch.fx.GraphModule
     graph: torch.fx.GraphModule | Copies
@@ -47,10 +50,11 @@ def compile_forward_and_backward(
     gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A captured graph, its forward and its backward graph compiled by `compile_part`. What that returns takes
-    the graph's inputs one by one; for the backward graph, with the mark `_boxed_call`, as a list that it empties.
-    random_like_eager: the parts draw the numbers that gm itself would draw.
-    keep_writes: writing into inputs is the parts' last work, instead of being done after them."""
+    """A captured graph, its forward and its backward graph compiled by `compile_part`. What that
+    returns takes the graph's inputs one by one; for the backward graph, with the mark
+    `_boxed_call`, as a list that it empties. random_like_eager: the parts draw the numbers that gm
+    itself would draw. keep_writes: writing into inputs is the parts' last work, instead of being
+    done after them."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         gm = prepare_for_tracing(gm)
@@ -59,16 +63,26 @@ def compile_forward_and_backward(
             return compile_partition(gm, two, compile_part)
         if draws_unread(gm.graph):
             raise NotImplementedError("aot_autograd would drop random numbers that nobody reads")
-        training = importlib.import_module(".aot_eager", __package__)  # it loads aot_autograd, which takes a second or more
-        made: Callable[..., Any] = training.through_aot(gm, example_inputs, compile_part, keep_writes, decompositions or {})
+        training = importlib.import_module(
+            ".aot_eager", __package__
+        )  # it loads aot_autograd, which takes a second or more
+        made: Callable[..., Any] = training.through_aot(
+            gm, example_inputs, compile_part, keep_writes, decompositions or {}
+        )
         return made
 
     return ahead_of_time(gm, example_inputs, build, random_like_eager=random_like_eager)
 
 
-def compile_partition(gm: torch.fx.GraphModule, two: Partition, compile_part: Compile) -> Callable[..., Any]:
+def compile_partition(
+    gm: torch.fx.GraphModule, two: Partition, compile_part: Compile
+) -> Callable[..., Any]:
     forward = compile_part(GraphPart(gm, two.forward, examples(two.forward), False, two.results))
-    return TwoParts(two, forward, with_batches(compile_part, GraphPart(gm, two.backward, examples(two.backward), True)))
+    return TwoParts(
+        two,
+        forward,
+        with_batches(compile_part, GraphPart(gm, two.backward, examples(two.backward), True)),
+    )
 
 
 def examples(graph: Copies) -> list[Any]:

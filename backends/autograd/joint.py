@@ -1,5 +1,6 @@
-"""The joint graph: a captured graph's ATen operators, and behind them those of its backward pass, put together from copies of what
-each different operator became."""
+"""The joint graph: a captured graph's ATen operators, and behind them those of its backward pass,
+put together from copies of what each different operator became."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,9 @@ from .traced_operators import ATEN, Differentiable, Differentiables
 
 
 class Joint(Assembled):
-    """`forward`: nodes of the forward pass, inputs first. `writes`: by input, its new value. `tangents`: by number of a result, the
-    node that stands for its gradient. `gradients`: by input, its gradient."""
+    """`forward`: nodes of the forward pass, inputs first. `writes`: by input, its new value.
+    `tangents`: by number of a result, the node that stands for its gradient. `gradients`: by input,
+    its gradient."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Differentiables) -> None:
         self.operators = operators
@@ -26,11 +28,15 @@ class Joint(Assembled):
         super().__init__(captured, operators)
         self.close(captured, self.inputs)
 
-    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, Copy]:
+    def copy(
+        self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]
+    ) -> dict[torch.fx.Node, Copy]:
         copies = super().copy(node, found, tensors)
         assert isinstance(found, Differentiable)
         for number in set(found.written).difference(found.wanted):
-            if any(example(other).requires_grad for other in self.shown[memory_of(tensors[number])]):
+            if any(
+                example(other).requires_grad for other in self.shown[memory_of(tensors[number])]
+            ):
                 raise NeedsWholeTrace  # written behind autograd's back: gradients go past the write
         if found.wanted:
             self.calls.append((found, copies))
@@ -38,32 +44,59 @@ class Joint(Assembled):
 
     def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, Copy]) -> None:
         """Ends the forward pass, and puts the backward pass behind it."""
-        self.writes = {made: self.values[node] for node, made in inputs.items() if self.values[node] is not made}
+        self.writes = {
+            made: self.values[node]
+            for node, made in inputs.items()
+            if self.values[node] is not made
+        }
         written = {node for node, made in inputs.items() if made in self.writes}
-        if any((node.meta.get("mutated", False) or node in written) != (node in written) for node in inputs):
+        if any(
+            (node.meta.get("mutated", False) or node in written) != (node in written)
+            for node in inputs
+        ):
             raise NeedsWholeTrace
-        if any(isinstance(example(node), torch.Tensor) and example(node).requires_grad for node in written):
+        if any(
+            isinstance(example(node), torch.Tensor) and example(node).requires_grad
+            for node in written
+        ):
             raise NeedsWholeTrace
         ends: Any = captured.output_node().args[0]
-        if not all(isinstance(end, torch.fx.Node) and isinstance(example(end), torch.Tensor) for end in ends):
+        if not all(
+            isinstance(end, torch.fx.Node) and isinstance(example(end), torch.Tensor)
+            for end in ends
+        ):
             raise NeedsWholeTrace
         whose = [memory_of(example(node)) for node in (*inputs, *ends)]
-        if len({*whose[len(inputs) :]}) != len(ends) or not {*whose[: len(inputs)]}.isdisjoint(whose[len(inputs) :]):
-            raise NeedsWholeTrace  # a result that shares memory stays what it is only by a view made again outside
+        if len({*whose[len(inputs) :]}) != len(ends) or not {*whose[: len(inputs)]}.isdisjoint(
+            whose[len(inputs) :]
+        ):
+            # a result that shares memory stays what it is only by a view made again outside
+            raise NeedsWholeTrace
         self.results = [self.values[end] for end in ends]
         self.forward = list(self.nodes)
         self.trains = [example(end).requires_grad for end in ends]
-        self.tangents = {number: self.tangent(example(end)) for number, end in enumerate(ends) if example(end).requires_grad}
+        self.tangents = {
+            number: self.tangent(example(end))
+            for number, end in enumerate(ends)
+            if example(end).requires_grad
+        }
         self.backward({self.results[number]: tangent for number, tangent in self.tangents.items()})
-        wanting = [(node, made) for node, made in inputs.items() if isinstance(example(node), torch.Tensor) and example(node).requires_grad]
+        wanting = [
+            (node, made)
+            for node, made in inputs.items()
+            if isinstance(example(node), torch.Tensor) and example(node).requires_grad
+        ]
         self.gradients = {made: self.flowing.get(made) for _, made in wanting}
 
     def tangent(self, like: torch.Tensor) -> Copy:
         with self.operators.tracing_on_fakes(), torch.no_grad():
-            return self.add(INPUT, (), {"val": torch.empty_like(like)}, f"gradient{len(self.nodes)}")
+            return self.add(
+                INPUT, (), {"val": torch.empty_like(like)}, f"gradient{len(self.nodes)}"
+            )
 
     def backward(self, flowing: dict[Copy, Copy]) -> None:
-        """Adds the backward passes of all calls, the last first, as eager does. flowing: gradients by the value that they are of."""
+        """Adds the backward passes of all calls, the last first, as eager does. flowing: gradients
+        by the value that they are of."""
         self.flowing = flowing
         for found, copies in reversed(self.calls):
             given: dict[int, Copy] = {}
@@ -74,11 +107,17 @@ class Joint(Assembled):
             if given:
                 self.through(found, copies, given)
 
-    def through(self, found: Differentiable, copies: dict[torch.fx.Node, Copy], given: Mapping[int, Copy]) -> None:
+    def through(
+        self, found: Differentiable, copies: dict[torch.fx.Node, Copy], given: Mapping[int, Copy]
+    ) -> None:
         """Adds one call's backward pass."""
         places = tuple((number, window(node.meta["val"])) for number, node in sorted(given.items()))
         derived = self.operators.backward(found, places)
-        own = {old: copies[first] for old, first in derived.same.items()} if derived.same else dict(copies)
+        own = (
+            {old: copies[first] for old, first in derived.same.items()}
+            if derived.same
+            else dict(copies)
+        )
         own |= {tangent: given[number] for number, tangent in derived.tangents.items()}
         self.graft(derived.nodes, own)
         for number, gradient in derived.gradients.items():

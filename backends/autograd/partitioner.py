@@ -1,5 +1,7 @@
-"""A joint graph in two: what the forward pass keeps for the backward pass is found by a minimum cut, by bytes. What is not kept is
-computed again, which is only allowed to operators that are cheap and stay next to what uses them."""
+"""A joint graph in two: what the forward pass keeps for the backward pass is found by a minimum
+cut, by bytes. What is not kept is computed again, which is only allowed to operators that are cheap
+and stay next to what uses them."""
+
 from __future__ import annotations
 
 import heapq
@@ -27,21 +29,29 @@ CHEAP = frozenset(
     arange scalar_tensor lift_fresh_copy empty empty_like triu tril index gather copy logical_not where masked_fill isinf isnan
     constant_pad_nd broadcast_tensors _unsafe_view""".split()
 )
-Place = tuple[float, bool, bool, tuple[int, ...]]  # price, whether it is not computed again, needed behind, who is made of it
+Place = tuple[
+    float, bool, bool, tuple[int, ...]
+]  # price, whether it is not computed again, needed behind, who is made of it
 WIDE = "cat"  # takes what is fused into it, and is fused into nothing
 FAR = 100  # nodes that one chain of cheap operators may be long
 DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
-NORM = "batch_norm"  # only writes running statistics while training; its backward pass is given them and reads nothing
+# only writes running statistics while training; its backward pass is given them and reads nothing
+NORM = "batch_norm"
 CLONE = template(ATEN.clone.default, "old")
-FAST = frozenset({"cuda"})  # devices that compute a value once more in the time that reading it takes,
-LARGE = 4 << 20  # and do so from this many bytes on, rather than that they lie there until the backward pass
+FAST = frozenset(
+    {"cuda"}
+)  # devices that compute a value once more in the time that reading it takes,
+LARGE = (
+    4 << 20
+)  # and do so from this many bytes on, rather than that they lie there until the backward pass
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Two functional graphs. The forward one returns `results` results and then what it keeps; the backward one takes inputs of the
-    forward one, at the positions `kept_inputs`, what was kept, and gradients of the results at `tangents`, and returns the gradient
-    of the inputs at `wanted`, None for some. `fixed`: positions of results without a gradient."""
+    """Two functional graphs. The forward one returns `results` results and then what it keeps; the
+    backward one takes inputs of the forward one, at the positions `kept_inputs`, what was kept, and
+    gradients of the results at `tangents`, and returns the gradient of the inputs at `wanted`, None
+    for some. `fixed`: positions of results without a gradient."""
 
     forward: Copies
     backward: Copies
@@ -63,13 +73,21 @@ def partition(joint: Joint) -> Partition:
     kept = MinCut(joint, first, behind, old).saved_nodes()
     order = {node: place for place, node in enumerate(joint.nodes)}
     inputs = list(joint.inputs.values())
-    again = [node for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__) if node.op != "placeholder"]
+    again = [
+        node
+        for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__)
+        if node.op != "placeholder"
+    ]
     inside = {*again, *joint.tangents.values()}
     entering = {*(other for node in again for other in node.inputs), *needed} - inside
     kept_inputs = [node for node in inputs if node in entering - old]
     kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
     forward = forward_graph(joint, kept, order, old)
-    backward = backward_graph(joint, [*kept_inputs, *kept, *joint.tangents.values()], recomputed_nodes(again, set(joint.forward)))
+    backward = backward_graph(
+        joint,
+        [*kept_inputs, *kept, *joint.tangents.values()],
+        recomputed_nodes(again, set(joint.forward)),
+    )
     places = {node: place for place, node in enumerate(inputs)}
     return Partition(
         forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
@@ -78,27 +96,34 @@ def partition(joint: Joint) -> Partition:
 
 
 def old_content(joint: Joint) -> set[Node]:
-    """Inputs that are written to when the forward pass has run, and what shares their memory: the backward pass gets copies of them.
-    Statistics of norms are left out."""
+    """Inputs that are written to when the forward pass has run, and what shares their memory: the
+    backward pass gets copies of them. Statistics of norms are left out."""
     written = (node for node in joint.writes if not all(NORM in name(user) for user in node.users))
     memory = {own for node in written for own in memories(node)}
     return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
 
 
 def roots(joint: Joint) -> list[Node]:
-    """What the forward pass is for: results, new values of inputs, and that numbers are drawn, read or not."""
-    return [*joint.results, *joint.writes.values(), *(node for node in joint.forward if draws(node))]
+    """What the forward pass is for: results, new values of inputs, and that numbers are drawn, read
+    or not."""
+    return [
+        *joint.results,
+        *joint.writes.values(),
+        *(node for node in joint.forward if draws(node)),
+    ]
 
 
 def recomputed_nodes(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
-    """The nodes of a backward pass, what is computed again of the forward one right in front of what needs it: done early it would
-    take up memory."""
+    """The nodes of a backward pass, what is computed again of the forward one right in front of
+    what needs it: done early it would take up memory."""
     ordered: dict[Node, None] = {}
     inside = set(again)
     for node in (*(node for node in again if node not in forward), *again):
         todo = [node]
         while todo:
-            missing = [other for other in todo[-1].inputs if other in inside and other not in ordered]
+            missing = [
+                other for other in todo[-1].inputs if other in inside and other not in ordered
+            ]
             if missing:
                 todo.append(missing[0])
             else:
@@ -106,7 +131,9 @@ def recomputed_nodes(again: Sequence[Node], forward: set[Node]) -> Iterable[Node
     return ordered
 
 
-def forward_graph(joint: Joint, kept: Sequence[Node], order: dict[Node, int], old: set[Node]) -> Copies:
+def forward_graph(
+    joint: Joint, kept: Sequence[Node], order: dict[Node, int], old: set[Node]
+) -> Copies:
     graph = Copies(joint.operators.constants, "Forward")
     inputs = list(joint.inputs.values())
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
@@ -133,7 +160,9 @@ def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) 
     copies = {node: graph.placeholder(node.name or node.source.name, node.meta) for node in inputs}
     for node in nodes:
         copies[node] = graph.again(node, copies)
-    graph.output([None if gradient is None else copies[gradient] for gradient in joint.gradients.values()])
+    graph.output(
+        [None if gradient is None else copies[gradient] for gradient in joint.gradients.values()]
+    )
     return graph
 
 
@@ -157,7 +186,8 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
 
 
 class MinCut:
-    """first: nodes of the forward pass that its results need. behind: nodes that gradients need. old: what is copied to be kept."""
+    """first: nodes of the forward pass that its results need. behind: nodes that gradients need.
+    old: what is copied to be kept."""
 
     def __init__(self, joint: Joint, first: set[Node], behind: set[Node], old: set[Node]) -> None:
         self.joint, self.first = joint, first
@@ -176,7 +206,9 @@ class MinCut:
         """How many steps there are from a node to the backward pass."""
         steps: dict[Node, int] = {}
         for node in reversed(self.forward):
-            away = [0 if user in self.backward else steps.get(user, 1 << 30) + 1 for user in node.users]
+            away = [
+                0 if user in self.backward else steps.get(user, 1 << 30) + 1 for user in node.users
+            ]
             steps[node] = min(away, default=1 << 30)
         return steps
 
@@ -188,15 +220,22 @@ class MinCut:
             return False
         if not cheap(node) or (self.laid_down(node) and not self.large(node)):
             return True
-        return 4 * self.size(node) < sum(map(self.size, node.all_input_nodes))  # of a reduction the result is small
+        return 4 * self.size(node) < sum(
+            map(self.size, node.all_input_nodes)
+        )  # of a reduction the result is small
 
     def large(self, node: Node) -> bool:
         """Whether a value takes up so much memory that it is rather written twice."""
         value = node.meta.get("val")
-        return isinstance(value, torch.Tensor) and value.device.type in FAST and self.size(node) >= LARGE
+        return (
+            isinstance(value, torch.Tensor)
+            and value.device.type in FAST
+            and self.size(node) >= LARGE
+        )
 
     def laid_down(self, node: Node) -> bool:
-        """Whether something in the backward pass wants a node's value in memory, itself or seen through views."""
+        """Whether something in the backward pass wants a node's value in memory, itself or seen
+        through views."""
         if view(node):
             return False
         todo = [node]
@@ -214,7 +253,8 @@ class MinCut:
             self.fixed.add(node)
 
     def keep_apart(self) -> None:
-        """Users of one value, some of them behind what cannot be fused with it, would not be fused when computed again: they stay."""
+        """Users of one value, some of them behind what cannot be fused with it, would not be fused
+        when computed again: they stay."""
         for node in self.forward:
             users = [user for user in node.users if user in self.first]
             if len(users) > 1:
@@ -260,7 +300,9 @@ class MinCut:
 
     def saved_nodes(self) -> list[Node]:
         """What the forward pass keeps, inputs among it."""
-        solved: dict[tuple[Place, ...], list[int]] = {}  # blocks that are repeated ask the same question
+        solved: dict[
+            tuple[Place, ...], list[int]
+        ] = {}  # blocks that are repeated ask the same question
         kept = []
         for group in self.groups():
             local = {node: number for number, node in enumerate(group)}
@@ -283,7 +325,12 @@ class MinCut:
 
     def place(self, node: Node, local: dict[Node, int]) -> Place:
         needed = any(user in self.backward for user in node.users)
-        return self.price(node), node in self.fixed, needed, tuple(local[user] for user in self.followers(node))
+        return (
+            self.price(node),
+            node in self.fixed,
+            needed,
+            tuple(local[user] for user in self.followers(node)),
+        )
 
     def size(self, node: Node) -> int:
         """As size; copies of one node share their fake results."""
@@ -303,7 +350,8 @@ class MinCut:
 
 
 def minimum_cut(places: Sequence[Place]) -> list[int]:
-    """Which of some values to keep, by a minimum cut between what is not computed again and what the backward pass needs."""
+    """Which of some values to keep, by a minimum cut between what is not computed again and what
+    the backward pass needs."""
     if not any(needed for _, _, needed, _ in places):
         return []
     flow = networkx.DiGraph()
@@ -317,13 +365,17 @@ def minimum_cut(places: Sequence[Place]) -> list[int]:
     if "source" not in flow:
         return []
     _, (near, _) = networkx.minimum_cut(flow, "source", "sink")
-    return [number for number in range(len(places)) if (number, False) in near and (number, True) not in near]
+    return [
+        number
+        for number in range(len(places))
+        if (number, False) in near and (number, True) not in near
+    ]
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """What is known of a node by its operator. `view`: its result is a window on its input. `cheap`: to compute it again costs little
-    more than to read its inputs."""
+    """What is known of a node by its operator. `view`: its result is a window on its input.
+    `cheap`: to compute it again costs little more than to read its inputs."""
 
     name: str
     view: bool
@@ -336,8 +388,12 @@ def operator_facts(target: Any) -> OperatorFacts:
         return OperatorFacts("", False, target is operator.getitem)
     schema = target._schema
     name = schema.name.rpartition("::")[2]
-    view = not schema.is_mutable and any(argument.alias_info is not None for argument in schema.arguments)
-    cheap = SEEDED not in target.tags and (torch.Tag.pointwise in target.tags or view or name in CHEAP)
+    view = not schema.is_mutable and any(
+        argument.alias_info is not None for argument in schema.arguments
+    )
+    cheap = SEEDED not in target.tags and (
+        torch.Tag.pointwise in target.tags or view or name in CHEAP
+    )
     return OperatorFacts(name, view, cheap)
 
 
@@ -359,8 +415,14 @@ def fusible(one: Node, other: Node) -> bool:
 
 
 def is_light(node: Node) -> bool:
-    return cheap(node) or (draws(node) and isinstance(node.meta.get("val"), torch.Tensor) and not node.inputs)
+    return cheap(node) or (
+        draws(node) and isinstance(node.meta.get("val"), torch.Tensor) and not node.inputs
+    )
 
 
 def size(node: Node) -> int:
-    return sum(item.numel() * item.element_size() for item in results_of(node) if isinstance(item, torch.Tensor))
+    return sum(
+        item.numel() * item.element_size()
+        for item in results_of(node)
+        if isinstance(item, torch.Tensor)
+    )

@@ -1,4 +1,6 @@
-"""The forward and backward graphs of a captured graph, made once for all backends that are tried on it."""
+"""The forward and backward graphs of a captured graph, made once for all backends that are tried on
+it."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -13,7 +15,9 @@ from .joint import Joint
 from .partitioner import Partition, partition
 from .traced_operators import Differentiables
 
-SHARED = "shared"  # in the meta of a graph module whose copies are compiled, too: what was made of it, by decompositions
+# in the meta of a graph module whose copies are compiled, too: what was made of it, by
+# decompositions
+SHARED = "shared"
 
 Decompositions = Mapping[Any, Callable[..., Any]]
 
@@ -30,10 +34,14 @@ def partition_once(gm: torch.fx.GraphModule, decompositions: Decompositions) -> 
     return two
 
 
-def trace_and_partition(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Partition | None:
+def trace_and_partition(
+    gm: torch.fx.GraphModule, decompositions: Decompositions
+) -> Partition | None:
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
     mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
-    if mode is None or not torch.is_grad_enabled():  # a graph that begins without gradients is called where there are none
+    if (
+        mode is None or not torch.is_grad_enabled()
+    ):  # a graph that begins without gradients is called where there are none
         return None
     try:
         return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))

@@ -1,10 +1,12 @@
 """Splits a captured graph where its results may be differentiated one by one.
 
-In eager a backward pass from one result goes through what leads to that one only, frees that, and passes through other results on its
-way, where hooks see the gradient and autograd.grad can end. A compiled graph is one node: all results lead to all of it. So a graph is
-cut such that a backward pass from any choice of its results goes through the whole of a piece or past all of it; a result that others are
-made of is where one piece ends.
+In eager a backward pass from one result goes through what leads to that one only, frees that, and
+passes through other results on its way, where hooks see the gradient and autograd.grad can end. A
+compiled graph is one node: all results lead to all of it. So a graph is cut such that a backward
+pass from any choice of its results goes through the whole of a piece or past all of it; a result
+that others are made of is where one piece ends.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,13 +22,25 @@ from torch.amp import autocast_mode
 from ..graph.mutations import is_norm, may_write
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.passes.memory import memory_of
-from ..graph.runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, may_draw, switches_modes
+from ..graph.runtime_errors import (
+    ENTER_AUTOCAST,
+    EXIT_AUTOCAST,
+    GRAD_MODE,
+    may_draw,
+    switches_modes,
+)
 
 Node = torch.fx.Node
-Kind = frozenset[Node]  # the results whose backward pass goes through a node; none for one without gradients
+Kind = frozenset[
+    Node
+]  # the results whose backward pass goes through a node; none for one without gradients
 MOST = 128  # pieces
 FEW = 3  # operations that a piece is not worth compiling for
-AUTOGRAD = ("grad", "backward", "retain_grad")  # what differentiates, or marks, between the nodes around it
+AUTOGRAD = (
+    "grad",
+    "backward",
+    "retain_grad",
+)  # what differentiates, or marks, between the nodes around it
 
 
 class CannotSplit(Exception):
@@ -44,7 +58,10 @@ class Subgraph:
     def examples(self, inputs: Sequence[Any]) -> list[Any]:
         """Of what it takes: the graph's inputs, and fake tensors for what other pieces give."""
         placeholders = self.gm.graph.find_nodes(op="placeholder")
-        return [inputs[number] if number < len(inputs) else example(node) for number, node in zip(self.takes, placeholders, strict=True)]
+        return [
+            inputs[number] if number < len(inputs) else example(node)
+            for number, node in zip(self.takes, placeholders, strict=True)
+        ]
 
     @property
     def is_small(self) -> bool:
@@ -54,8 +71,15 @@ class Subgraph:
 class SubgraphSequence:
     """Calls pieces, one behind the other, as one function of the graph's inputs."""
 
-    def __init__(self, pieces: Sequence[Subgraph], calls: Sequence[Callable[..., Any]], results: Sequence[int]) -> None:
-        self.steps = [(call, piece.takes, piece.gives) for call, piece in zip(calls, pieces, strict=True)]
+    def __init__(
+        self,
+        pieces: Sequence[Subgraph],
+        calls: Sequence[Callable[..., Any]],
+        results: Sequence[int],
+    ) -> None:
+        self.steps = [
+            (call, piece.takes, piece.gives) for call, piece in zip(calls, pieces, strict=True)
+        ]
         self.results = results
 
     def __call__(self, *args: Any) -> Any:
@@ -66,14 +90,25 @@ class SubgraphSequence:
 
 
 def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:
-    """A graph's pieces in the order to be called, and the numbers of its results; None where it is one piece. Raises Whole."""
+    """A graph's pieces in the order to be called, and the numbers of its results; None where it is
+    one piece. Raises Whole."""
     results: Any = gm.graph.output_node().args[0]
-    ends = {result for result in results if isinstance(result, Node) and has_gradient(result) and result.op != "placeholder"}
+    ends = {
+        result
+        for result in results
+        if isinstance(result, Node) and has_gradient(result) and result.op != "placeholder"
+    }
     if len(ends) < 2:
         return None
-    nodes, modes = by_modes(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
+    nodes, modes = by_modes(
+        node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
+    )
     calls = all(node.op in ("call_function", "call_method") for node in nodes)
-    if not all(isinstance(result, Node) for result in results) or not calls or any(name_of(node) in AUTOGRAD[1:] for node in nodes):
+    if (
+        not all(isinstance(result, Node) for result in results)
+        or not calls
+        or any(name_of(node) in AUTOGRAD[1:] for node in nodes)
+    ):
         raise CannotSplit
     touched = memories_by_node(nodes)
     before = earlier(nodes, touched)
@@ -91,7 +126,8 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
 
 @dataclass(frozen=True)
 class Modes:
-    """What is switched on where a node runs. autocasts: the nodes that entered those that are open, the outermost first."""
+    """What is switched on where a node runs. autocasts: the nodes that entered those that are open,
+    the outermost first."""
 
     grad: bool = True
     autocasts: tuple[Node, ...] = ()
@@ -146,7 +182,11 @@ def example(node: Node) -> Any:
 
 def tensors_of(node: Node) -> list[torch.Tensor]:
     value = example(node)
-    return [item for item in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(item, torch.Tensor)]
+    return [
+        item
+        for item in (value if isinstance(value, (tuple, list)) else (value,))
+        if isinstance(item, torch.Tensor)
+    ]
 
 
 def has_gradient(node: Node) -> bool:
@@ -162,25 +202,42 @@ def memories_by_node(nodes: Iterable[Node]) -> dict[Node, set[int]]:
 
 
 def memories_of(*nodes: Node) -> set[int]:
-    return {memory_of(tensor) for node in nodes for tensor in tensors_of(node) if tensor.layout == torch.strided}
+    return {
+        memory_of(tensor)
+        for node in nodes
+        for tensor in tensors_of(node)
+        if tensor.layout == torch.strided
+    }
 
 
 def written_memories(nodes: Iterable[Node]) -> set[int]:
-    """What is written to, statistics left out; all that a writer is given, as names do not say which."""
+    """What is written to, statistics left out; all that a writer is given, as names do not say
+    which."""
     writers = [node for node in nodes if may_write(node) and not is_norm(node)]
     return memories_of(*(other for node in writers for other in node.all_input_nodes))
 
 
-def tied_nodes(nodes: Sequence[Node], touched: dict[Node, set[int]], before: dict[Node, set[Node]]) -> list[list[Node]]:
-    """Nodes that have to lie in one piece: on memory that is written to, a tuple with its items, what is differentiated inside."""
-    groups = [[node for node in nodes if memory in touched[node]] for memory in sorted(written_memories(nodes))]
+def tied_nodes(
+    nodes: Sequence[Node], touched: dict[Node, set[int]], before: dict[Node, set[Node]]
+) -> list[list[Node]]:
+    """Nodes that have to lie in one piece: on memory that is written to, a tuple with its items,
+    what is differentiated inside."""
+    groups = [
+        [node for node in nodes if memory in touched[node]]
+        for memory in sorted(written_memories(nodes))
+    ]
     tuples = (node for node in nodes if isinstance(example(node), (tuple, list)))
     groups += [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
-    return groups + [autograd_grad_region(node, nodes, before) for node in nodes if name_of(node) in AUTOGRAD]
+    return groups + [
+        autograd_grad_region(node, nodes, before) for node in nodes if name_of(node) in AUTOGRAD
+    ]
 
 
-def autograd_grad_region(grad: Node, nodes: Sequence[Node], before: dict[Node, set[Node]]) -> list[Node]:
-    """A call of torch.autograd.grad, and what lies between what it differentiates and what it differentiates by."""
+def autograd_grad_region(
+    grad: Node, nodes: Sequence[Node], before: dict[Node, set[Node]]
+) -> list[Node]:
+    """A call of torch.autograd.grad, and what lies between what it differentiates and what it
+    differentiates by."""
     of, by = ([*pytree.arg_tree_leaves(argument)] for argument in argument_pair(grad))
     later, earlier = set(by), set(of)
     for node in nodes:
@@ -204,8 +261,8 @@ def splits(groups: Sequence[Sequence[Node]], together: Sequence[Sequence[Node]])
 
 
 def earlier(nodes: Sequence[Node], touched: dict[Node, set[int]]) -> dict[Node, set[Node]]:
-    """Of each node, those that have to run before: that make what it takes, or are on memory that one of the two writes to; what draws
-    random numbers, or nothing is known of, keeps its order."""
+    """Of each node, those that have to run before: that make what it takes, or are on memory that
+    one of the two writes to; what draws random numbers, or nothing is known of, keeps its order."""
     before = {node: set(node.all_input_nodes) for node in nodes}
     last_writer: dict[int, Node] = {}
     since: dict[int, list[Node]] = {}
@@ -231,7 +288,9 @@ def earlier(nodes: Sequence[Node], touched: dict[Node, set[int]]) -> dict[Node, 
 # gradients
 
 
-def leading(nodes: Sequence[Node], ends: set[Node], tied: Sequence[Sequence[Node]]) -> dict[Node, Kind]:
+def leading(
+    nodes: Sequence[Node], ends: set[Node], tied: Sequence[Sequence[Node]]
+) -> dict[Node, Kind]:
     of: dict[Node, Kind] = {node: frozenset({node} & ends) for node in nodes}
     before: Any = None
     while before != of:
@@ -245,11 +304,16 @@ def leading(nodes: Sequence[Node], ends: set[Node], tied: Sequence[Sequence[Node
     return of
 
 
-def group_nodes(nodes: Sequence[Node], leads: dict[Node, Kind], before: dict[Node, set[Node]]) -> list[list[Node]]:
-    """Nodes that lead to the same results together, in an order in which they can run. What leads to most comes first; what leads to
-    none goes along as soon as it can."""
+def group_nodes(
+    nodes: Sequence[Node], leads: dict[Node, Kind], before: dict[Node, set[Node]]
+) -> list[list[Node]]:
+    """Nodes that lead to the same results together, in an order in which they can run. What leads
+    to most comes first; what leads to none goes along as soon as it can."""
     places = {node: place for place, node in enumerate(nodes)}
-    kinds = sorted({of for of in leads.values() if of}, key=lambda of: (-len(of), sorted(places[node] for node in of)))
+    kinds = sorted(
+        {of for of in leads.values() if of},
+        key=lambda of: (-len(of), sorted(places[node] for node in of)),
+    )
     left, groups = list(nodes), list[list[Node]]()
     while kinds:
         group = next_group(left, kinds, leads, before)
@@ -262,8 +326,14 @@ def group_nodes(nodes: Sequence[Node], leads: dict[Node, Kind], before: dict[Nod
     return groups
 
 
-def next_group(left: Sequence[Node], kinds: Sequence[Kind], leads: dict[Node, Kind], before: dict[Node, set[Node]]) -> list[Node]:
-    """All nodes left of a kind if that is possible for one, else some of the first kind that can begin."""
+def next_group(
+    left: Sequence[Node],
+    kinds: Sequence[Kind],
+    leads: dict[Node, Kind],
+    before: dict[Node, set[Node]],
+) -> list[Node]:
+    """All nodes left of a kind if that is possible for one, else some of the first kind that can
+    begin."""
     some: list[Node] = []
     for kind in kinds:
         group = can_run(left, kind, leads, before)
@@ -274,7 +344,9 @@ def next_group(left: Sequence[Node], kinds: Sequence[Kind], leads: dict[Node, Ki
     return some
 
 
-def can_run(left: Sequence[Node], kind: Kind, leads: dict[Node, Kind], before: dict[Node, set[Node]]) -> list[Node]:
+def can_run(
+    left: Sequence[Node], kind: Kind, leads: dict[Node, Kind], before: dict[Node, set[Node]]
+) -> list[Node]:
     """Those of the nodes left that can run without any of another kind."""
     found, waiting = [], set(left)
     for node in left:
@@ -288,7 +360,10 @@ def can_run(left: Sequence[Node], kind: Kind, leads: dict[Node, Kind], before: d
 
 
 def make_subgraphs(
-    gm: torch.fx.GraphModule, groups: Sequence[Sequence[Node]], results: Sequence[Node], modes: dict[Node, Modes]
+    gm: torch.fx.GraphModule,
+    groups: Sequence[Sequence[Node]],
+    results: Sequence[Node],
+    modes: dict[Node, Modes],
 ) -> tuple[list[Subgraph], list[int]]:
     """A graph for each group."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
@@ -296,12 +371,20 @@ def make_subgraphs(
     pieces = []
     for position, group in enumerate(groups):
         later = {node for other in groups[position + 1 :] for node in other}
-        gives = [node for node in group if node in results or (is_given(node) and not later.isdisjoint(node.users))]
+        gives = [
+            node
+            for node in group
+            if node in results or (is_given(node) and not later.isdisjoint(node.users))
+        ]
         writer = SubgraphWriter(modes)
         for node in group:
             writer.write(node)
         numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
-        piece = Subgraph(writer.to_graph_module(gives), [numbers[node] for node in writer.takes], [numbers[node] for node in gives])
+        piece = Subgraph(
+            writer.to_graph_module(gives),
+            [numbers[node] for node in writer.takes],
+            [numbers[node] for node in gives],
+        )
         if shared is not None:
             piece.gm.meta["shared"] = shared.setdefault(("piece", position), {})
         pieces.append(piece)
@@ -314,7 +397,8 @@ def is_given(node: Node) -> bool:
 
 
 class SubgraphWriter:
-    """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from outside found first."""
+    """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from
+    outside found first."""
 
     def __init__(self, modes: dict[Node, Modes]) -> None:
         self.modes = modes
@@ -334,7 +418,11 @@ class SubgraphWriter:
         if node.op == "placeholder" or is_given(node):
             self.known.add(node)
             self.takes.append(node)
-        elif tensors_of(node) or may_draw(node) or not isinstance(example(node), (int, float, torch.SymInt, torch.SymFloat)):
+        elif (
+            tensors_of(node)
+            or may_draw(node)
+            or not isinstance(example(node), (int, float, torch.SymInt, torch.SymFloat))
+        ):
             raise CannotSplit
         else:
             self.write(node)
@@ -345,7 +433,11 @@ class SubgraphWriter:
         for node in self.takes:
             made[node] = graph.placeholder(node.name)
             ours = node.op == "placeholder"
-            made[node].meta = dict(node.meta) if ours else {"example_value": example(node), "grad_fn": example(node).grad_fn}
+            made[node].meta = (
+                dict(node.meta)
+                if ours
+                else {"example_value": example(node), "grad_fn": example(node).grad_fn}
+            )
         switches = Switches(graph)
         for node in self.order:
             switches.to(self.modes[node])

@@ -1,8 +1,9 @@
 """The different operators of a captured graph, each traced once together with its backward pass.
 
-A backward pass is traced for gradients that lie in memory as the operator's results do; for others, which only show while the
-graph is put together, it is traced again then.
+A backward pass is traced for gradients that lie in memory as the operator's results do; for others,
+which only show while the graph is put together, it is traced again then.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,23 +35,29 @@ from ..graph.passes.by_operator import (
 from ..graph.passes.functional import without_writes
 
 Inputs = Sequence[torch.Tensor]
-Places = tuple[tuple[int, Window], ...]  # of gradients: of which result, and how each lies in memory
+Places = tuple[
+    tuple[int, Window], ...
+]  # of gradients: of which result, and how each lies in memory
 ATEN = torch.ops.aten
 
 
 @dataclass
 class BackwardPass:
-    """`tangents`: by number of a result, the node that stands for its gradient. `gradients`: by number of an input, its own."""
+    """`tangents`: by number of a result, the node that stands for its gradient. `gradients`: by
+    number of an input, its own."""
 
     tangents: dict[int, torch.fx.Node]
     nodes: list[torch.fx.Node]
     gradients: dict[int, torch.fx.Node]
-    same: dict[torch.fx.Node, torch.fx.Node] = field(default_factory=dict)  # nodes of the forward pass that was traced first
+    same: dict[torch.fx.Node, torch.fx.Node] = field(
+        default_factory=dict
+    )  # nodes of the forward pass that was traced first
 
 
 @dataclass
 class Differentiable(Operator):
-    """`wanted`: numbers of the inputs that get gradients. `outputs`: its results, then new values of the inputs that it writes into."""
+    """`wanted`: numbers of the inputs that get gradients. `outputs`: its results, then new values
+    of the inputs that it writes into."""
 
     wanted: tuple[int, ...] = ()
     grad: bool = True
@@ -58,10 +65,14 @@ class Differentiable(Operator):
 
     def inputs_like(self) -> list[torch.Tensor]:
         """Tensors of its inputs' windows, no two on the same memory."""
-        return [on_own_memory(tensor).requires_grad_(number in self.wanted) for number, tensor in enumerate(self.tensors)]
+        return [
+            on_own_memory(tensor).requires_grad_(number in self.wanted)
+            for number, tensor in enumerate(self.tensors)
+        ]
 
     def forward(self, inputs: Inputs) -> tuple[list[torch.Tensor], int]:
-        """Its results and, of an operator that may write into them, its inputs as they are afterwards; how many results there are."""
+        """Its results and, of an operator that may write into them, its inputs as they are
+        afterwards; how many results there are."""
         given = [tensor.clone() for tensor in inputs] if may_write(self.node) else list(inputs)
         if any(window(copy) != window(tensor) for copy, tensor in zip(given, inputs, strict=True)):
             raise NeedsWholeTrace
@@ -80,7 +91,11 @@ class Differentiable(Operator):
         seen = set(map(id, inputs))  # an input that is returned is itself
         found = []
         for number, result in enumerate(results):
-            if result.requires_grad and id(result) not in seen and not (may_write(self.node) and is_clone(result)):
+            if (
+                result.requires_grad
+                and id(result) not in seen
+                and not (may_write(self.node) and is_clone(result))
+            ):
                 found.append((number, window(torch.empty_like(result))))
             seen.add(id(result))
         return tuple(found)
@@ -94,7 +109,9 @@ def is_clone(tensor: torch.Tensor) -> bool:
 class Differentiables(Operators):
     """The different operators of a graph. decompositions: what they are traced with."""
 
-    def __init__(self, gm: torch.fx.GraphModule, mode: Any, decompositions: Mapping[Any, Callable[..., Any]]) -> None:
+    def __init__(
+        self, gm: torch.fx.GraphModule, mode: Any, decompositions: Mapping[Any, Callable[..., Any]]
+    ) -> None:
         self.mode, self.decompositions = mode, dict(decompositions)
         self.constants: dict[str, Any] = {}
         super().__init__(gm.graph)
@@ -104,18 +121,35 @@ class Differentiables(Operators):
         return self.grad, tuple(tensor.requires_grad for tensor in tensors)
 
     def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:
-        if isinstance(node.target, CustomFunction | Checkpointed) or is_foreign(node) or node.target is torch.autograd.grad:
+        if (
+            isinstance(node.target, CustomFunction | Checkpointed)
+            or is_foreign(node)
+            or node.target is torch.autograd.grad
+        ):
             raise NeedsWholeTrace
-        wanted = tuple(number for number, tensor in enumerate(tensors) if tensor.requires_grad) if self.grad else ()
+        wanted = (
+            tuple(number for number, tensor in enumerate(tensors) if tensor.requires_grad)
+            if self.grad
+            else ()
+        )
         return Differentiable(node, tensors, wanted=wanted, grad=self.grad)
 
     def trace_all(self) -> None:
         """Traces every operator with its backward pass, in one run."""
         with self.tracing_on_fakes():
-            different = [(found, found.places()) for found in self.different if isinstance(found, Differentiable)]
+            different = [
+                (found, found.places())
+                for found in self.different
+                if isinstance(found, Differentiable)
+            ]
             traced = TracedOperators(self, different)
         for (found, places), part in zip(different, traced.parts, strict=True):
-            found.inputs, found.nodes, found.outputs, found.written = part.inputs, part.forward, part.outputs, part.written
+            found.inputs, found.nodes, found.outputs, found.written = (
+                part.inputs,
+                part.forward,
+                part.outputs,
+                part.written,
+            )
             if places:
                 found.backward[places] = part.backward
             owned = {*part.forward, *part.backward.nodes}
@@ -136,7 +170,12 @@ class Differentiables(Operators):
     @contextmanager
     def tracing_on_fakes(self) -> Iterator[None]:
         """Where operators are traced: fake tensors, gradients, one thread."""
-        with self.mode, enable_python_dispatcher(), torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
+        with (
+            self.mode,
+            enable_python_dispatcher(),
+            torch.enable_grad(),
+            torch.autograd.set_multithreading_enabled(False),
+        ):
             yield
 
     def constant(self, value: Any) -> str:
@@ -157,12 +196,18 @@ class Differentiables(Operators):
 
             with torch.no_grad():
                 plain = [tensor.detach() for tensor in inputs]
-                traced = make_fx(without_writes(again), decomposition_table=self.decompositions)(*plain)
+                traced = make_fx(without_writes(again), decomposition_table=self.decompositions)(
+                    *plain
+                )
         return traced
 
 
 def writes(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and SEEDED not in node.target.tags
+    return (
+        isinstance(node.target, torch._ops.OpOverload)
+        and node.target._schema.is_mutable
+        and SEEDED not in node.target.tags
+    )
 
 
 @dataclass
@@ -177,12 +222,21 @@ class OperatorPart:
 
 
 class TracedOperators:
-    """Operators traced in one run. `left`: nodes that are in none of `parts`, until they are taken out."""
+    """Operators traced in one run. `left`: nodes that are in none of `parts`, until they are taken
+    out."""
 
-    def __init__(self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]) -> None:
+    def __init__(
+        self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]
+    ) -> None:
         self.wanted = wanted
-        self.counts: list[tuple[int, int, list[int]]] = []  # tensors returned, results among them, inputs that got a gradient
-        inputs = [tensor for found, places in wanted for tensor in (*found.inputs_like(), *(behind(seen) for _, seen in places))]
+        self.counts: list[
+            tuple[int, int, list[int]]
+        ] = []  # tensors returned, results among them, inputs that got a gradient
+        inputs = [
+            tensor
+            for found, places in wanted
+            for tensor in (*found.inputs_like(), *(behind(seen) for _, seen in places))
+        ]
         traced = to.trace(self.run, inputs)
         graph = traced.graph
         for node in graph.nodes:
@@ -192,14 +246,21 @@ class TracedOperators:
                 node.replace_all_uses_with(node.args[0])
         places = {node: place for place, node in enumerate(graph.nodes)}
         self.undo_clones(iter(graph.find_nodes(op="placeholder")), places)
-        placeholders, results = iter(graph.find_nodes(op="placeholder")), iter(graph.output_node().args[0])  # type: ignore[arg-type]
+        placeholders, results = (
+            iter(graph.find_nodes(op="placeholder")),
+            iter(graph.output_node().args[0]),  # type: ignore[arg-type]
+        )
         self.left = set(graph.nodes)
         self.parts = [
-            self.part(found, at, counts, placeholders, results, places) for (found, at), counts in zip(wanted, self.counts, strict=True)
+            self.part(found, at, counts, placeholders, results, places)
+            for (found, at), counts in zip(wanted, self.counts, strict=True)
         ]
 
-    def undo_clones(self, placeholders: Iterator[torch.fx.Node], order: Mapping[torch.fx.Node, int]) -> None:
-        """Takes out the copies of inputs that operators were let write into: nothing in the graph writes any more."""
+    def undo_clones(
+        self, placeholders: Iterator[torch.fx.Node], order: Mapping[torch.fx.Node, int]
+    ) -> None:
+        """Takes out the copies of inputs that operators were let write into: nothing in the graph
+        writes any more."""
         for (found, places), (everything, count, _) in zip(self.wanted, self.counts, strict=True):
             inputs = [next(placeholders) for _ in (*found.tensors, *places)][: len(found.tensors)]
             for node in inputs if everything > count else ():
@@ -220,11 +281,21 @@ class TracedOperators:
             gradients: Sequence[torch.Tensor | None] = ()
             if places:
                 with torch._C._DisableAutocast():
-                    ends, starts = [results[number] for number, _ in places], [own[number] for number in found.wanted]
+                    ends, starts = (
+                        [results[number] for number, _ in places],
+                        [own[number] for number in found.wanted],
+                    )
                     gradients = torch.autograd.grad(ends, starts, tangents, allow_unused=True)
-            got = [number for number, gradient in zip(found.wanted, gradients, strict=False) if gradient is not None]
+            got = [
+                number
+                for number, gradient in zip(found.wanted, gradients, strict=False)
+                if gradient is not None
+            ]
             self.counts.append((len(results), count, got))
-            made += [*(result.detach() for result in results), *(gradient for gradient in gradients if gradient is not None)]
+            made += [
+                *(result.detach() for result in results),
+                *(gradient for gradient in gradients if gradient is not None),
+            ]
         return made
 
     def part(
@@ -239,15 +310,27 @@ class TracedOperators:
         gradients = {number: next(results) for number in got}
         if not all(isinstance(node, torch.fx.Node) for node in (*outputs, *gradients.values())):
             raise NeedsWholeTrace
-        forward, backward = self.split_by_need([*outputs, *gradients.values()], {*inputs}, {*tangents.values()}, order)
+        forward, backward = self.split_by_need(
+            [*outputs, *gradients.values()], {*inputs}, {*tangents.values()}, order
+        )
         if not {*backward, *tangents.values()}.isdisjoint(outputs):
             raise NeedsWholeTrace
         afterwards = zip(inputs, outputs[count:], strict=False)
-        written = {number: after for number, (before, after) in enumerate(afterwards) if after is not before}
-        return OperatorPart(inputs, forward, outputs, written, BackwardPass(tangents, backward, gradients))
+        written = {
+            number: after
+            for number, (before, after) in enumerate(afterwards)
+            if after is not before
+        }
+        return OperatorPart(
+            inputs, forward, outputs, written, BackwardPass(tangents, backward, gradients)
+        )
 
     def split_by_need(
-        self, roots: list[torch.fx.Node], inputs: set[torch.fx.Node], late: set[torch.fx.Node], order: Mapping[torch.fx.Node, int]
+        self,
+        roots: list[torch.fx.Node],
+        inputs: set[torch.fx.Node],
+        late: set[torch.fx.Node],
+        order: Mapping[torch.fx.Node, int],
     ) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
         """The nodes from which `roots` are made: those that need nothing of `late`, and the others."""
         forward, backward = [], []
@@ -261,14 +344,19 @@ class TracedOperators:
 
 
 def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
-    """The backward pass of an operator that was traced again, on nodes of the forward pass that was traced first."""
+    """The backward pass of an operator that was traced again, on nodes of the forward pass that was
+    traced first."""
     same = dict(zip(part.inputs, found.inputs, strict=True))
     known: dict[Any, list[torch.fx.Node]] = {}
     for node in found.nodes:
         known.setdefault(likeness(node, {}), []).append(node)
     more: list[torch.fx.Node] = []
     for node in part.forward:
-        others = known.get(likeness(node, same)) if not set(more).intersection(node.all_input_nodes) else None
+        others = (
+            known.get(likeness(node, same))
+            if not set(more).intersection(node.all_input_nodes)
+            else None
+        )
         if others:
             same[node] = others.pop(0) if len(others) > 1 else others[0]
         elif draws(node):
@@ -280,5 +368,7 @@ def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
 
 
 def likeness(node: torch.fx.Node, same: Mapping[torch.fx.Node, torch.fx.Node]) -> Any:
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: same.get(other, other))
+    args, kwargs = torch.fx.node.map_arg(
+        (node.args, node.kwargs), lambda other: same.get(other, other)
+    )
     return node.target, str(args), str(kwargs)

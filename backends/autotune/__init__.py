@@ -1,1 +1,2 @@
-"""`autotune`: tries backends on a graph with its real inputs, keeps the fastest that is right, and remembers the choice."""
+"""`autotune`: tries backends on a graph with its real inputs, keeps the fastest that is right, and
+remembers the choice."""

@@ -1,4 +1,6 @@
-"""The backend `autotune`, framejit's default: each graph runs on the fastest of the backends that are right on it."""
+"""The backend `autotune`, framejit's default: each graph runs on the fastest of the backends that
+are right on it."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -26,23 +28,36 @@ def autotune(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", options: dict[str, Any] | None = None,
     report: Reporter = UNREPORTED,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Tries the backends that are for this graph on its real inputs and keeps the fastest that is right, eager among them.
+    """Tries the backends that are for this graph on its real inputs and keeps the fastest that is
+    right, eager among them.
 
-    mode: which are tried, see candidates.py. options: see Plan. Raises RequirementError for a graph that cannot be recorded
-    where that is required.
+    mode: which are tried, see candidates.py. options: see Plan. Raises RequirementError for a graph
+    that cannot be recorded where that is required.
     """
     plan = Plan.from_arguments(mode, options)
     picked = choice(gm, plan)
-    if plan.cudagraphs == "require" and not any(records(backend.name) for backend in picked.backends):
+    if plan.cudagraphs == "require" and not any(
+        records(backend.name) for backend in picked.backends
+    ):
         reasons = [reason for name, reason in picked.left_out if records(name)]
-        raise RequirementError(f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else NO_DEVICE}")
+        raise RequirementError(
+            f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else NO_DEVICE}"
+        )
     if not picked.backends:
         return gm.forward
     reason = reason_not_to_try(gm)
     if reason or (plan.candidates is None and not plan.graphs_forced and tiny(gm)):
-        report.chosen(EAGER, f"never tried: {reason}" if reason else "too small to be worth compiling", (), (), 0.0)
+        report.chosen(
+            EAGER,
+            f"never tried: {reason}" if reason else "too small to be worth compiling",
+            (),
+            (),
+            0.0,
+        )
         return gm.forward
-    inputs = gm.meta.pop("inputs", example_inputs)  # of these, compilers see some on memory of their own
+    inputs = gm.meta.pop(
+        "inputs", example_inputs
+    )  # of these, compilers see some on memory of their own
     tuning = Tuning(gm, example_inputs, plan, picked, report)
     if tuning.varies:
         return ByShape(tuning)
@@ -52,17 +67,28 @@ def autotune(
 
 
 class ByShape:
-    """Decides at the first call, and again where sizes are of another scale, until two decisions are the same."""
+    """Decides at the first call, and again where sizes are of another scale, until two decisions
+    are the same."""
 
     def __init__(self, tuning: Tuning) -> None:
         self.tuning = tuning
         for backend in tuning.picked.backends:
             tuning.build(backend)  # now, while guards on sizes can still be added
         tuning.complete = True
-        self.tensors = [index for index, item in enumerate(tuning.examples) if isinstance(item, torch.Tensor) and has_symbols(item)]
+        self.tensors = [
+            index
+            for index, item in enumerate(tuning.examples)
+            if isinstance(item, torch.Tensor) and has_symbols(item)
+        ]
         self.numbers: list[int] = []  # where sizes follow from numbers alone
-        if not self.tensors and any(has_symbols(node.meta.get("example_value")) for node in tuning.gm.graph.nodes):
-            self.numbers = [index for index, item in enumerate(tuning.examples) if isinstance(item, (int, torch.SymInt))]
+        if not self.tensors and any(
+            has_symbols(node.meta.get("example_value")) for node in tuning.gm.graph.nodes
+        ):
+            self.numbers = [
+                index
+                for index, item in enumerate(tuning.examples)
+                if isinstance(item, (int, torch.SymInt))
+            ]
         self.calls: dict[int, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -78,7 +104,8 @@ class ByShape:
         return call(*args)
 
     def decide(self, size: int, args: Sequence[Any]) -> Callable[..., Any]:
-        """What to call for sizes of this scale. Each decision may take half as long as the one before."""
+        """What to call for sizes of this scale. Each decision may take half as long as the one
+        before."""
         known = list(self.calls.values())
         if len(known) > 1 and all(call == known[0] for call in known):
             return known[0]

@@ -1,4 +1,6 @@
-"""Tuning in a thread while calls run in eager: what compiles and runs there works on copies, and never with symbols."""
+"""Tuning in a thread while calls run in eager: what compiles and runs there works on copies, and
+never with symbols."""
+
 from __future__ import annotations
 
 import threading
@@ -12,12 +14,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from .trial import Trial
 from .tuning import COPIES, Tuning
 
-_worker = ThreadPoolExecutor(1, thread_name_prefix="framejit-tuning")  # one at a time: they are measured
+_worker = ThreadPoolExecutor(
+    1, thread_name_prefix="framejit-tuning"
+)  # one at a time: they are measured
 
 
 def may_wait(tuning: Tuning) -> bool:
-    """Whether a tuning can be done in another thread: torch's modes are each thread's own, its generators are everybody's."""
-    modes = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or torch.is_inference_mode_enabled()
+    """Whether a tuning can be done in another thread: torch's modes are each thread's own, its
+    generators are everybody's."""
+    modes = (
+        torch.is_autocast_enabled("cpu")
+        or torch.is_autocast_enabled("cuda")
+        or torch.is_inference_mode_enabled()
+    )
     return not modes and not tuning.random and Trial(tuning.gm, tuning.examples).bytes() <= COPIES
 
 

@@ -1,4 +1,5 @@
 """Which backends are tried on a graph, and which graphs are too small to try any."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,12 +14,31 @@ from ..registry import GRAPHED, Backend, check, is_known, lookup
 from .plan import Plan
 
 EAGER = "eager"
-ALWAYS = ("cudagraphs", "native+cudagraphs", "native")  # what compiles soonest first: the budget may end the trying
-TRAINED = ("native+cudagraphs", "cudagraphs", "native")  # with gradients: aot_autograd takes most of the time for each, so the best first
+ALWAYS = (
+    "cudagraphs",
+    "native+cudagraphs",
+    "native",
+)  # what compiles soonest first: the budget may end the trying
+TRAINED = (
+    "native+cudagraphs",
+    "cudagraphs",
+    "native",
+)  # with gradients: aot_autograd takes most of the time for each, so the best first
 AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
-TUNING = ("native+cudagraphs", "native")  # tune their kernels under max-autotune, within seconds; torch's inductor takes minutes
-LITTLE = (8, 1 << 18)  # on a device so much work is over before its kernels are launched: recording them is all there is to win
-TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}  # so many operations at most, on tensors of so many bytes at most
+TUNING = (
+    "native+cudagraphs",
+    "native",
+)  # tune their kernels under max-autotune, within seconds; torch's inductor takes minutes
+LITTLE = (
+    8,
+    1 << 18,
+    # on a device so much work is over before its kernels are launched: recording them is all there is
+    # to win
+)
+TINY = {
+    "cpu": (3, 1 << 14),
+    "cuda": (1, 1 << 20),
+}  # so many operations at most, on tensors of so many bytes at most
 
 
 @dataclass(frozen=True)
@@ -38,7 +58,11 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
         usual: tuple[str, ...] = TRAINED if wants_gradients(gm) else ALWAYS
         if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm):
             usual = ALWAYS[:1]
-        wanted = tuple(name for name in (*usual, *more) if is_known(name.removesuffix(GRAPHED)) and (device or not records(name)))
+        wanted = tuple(
+            name
+            for name in (*usual, *more)
+            if is_known(name.removesuffix(GRAPHED)) and (device or not records(name))
+        )
     backends: list[Backend] = []
     left_out: list[tuple[str, str]] = []
     for name in wanted:
@@ -94,4 +118,8 @@ def bytes_of(node: torch.fx.Node) -> int:
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor):
         return 0
-    return int(fake.numel()) * fake.element_size() if all(isinstance(size, int) for size in fake.shape) else 0
+    return (
+        int(fake.numel()) * fake.element_size()
+        if all(isinstance(size, int) for size in fake.shape)
+        else 0
+    )

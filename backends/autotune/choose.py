@@ -1,4 +1,5 @@
 """Which of the measured candidates a graph runs on."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -10,7 +11,8 @@ SURELY = 0.6  # and in so many of the rounds
 
 
 def choose(timed: Mapping[str, Timed], eager: str, forced: Collection[str] = ()) -> str:
-    """The name of the fastest; eager on a tie, and where no call could be repeated. forced: if one of these ran, the fastest of them."""
+    """The name of the fastest; eager on a tie, and where no call could be repeated. forced: if one
+    of these ran, the fastest of them."""
     ran = {name: one for name, one in timed.items() if one.samples and not one.failure}
     if not ran:  # a graph may refuse what its first call has written into an input
         return eager

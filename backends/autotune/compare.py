@@ -1,5 +1,6 @@
-"""Whether a candidate's run means the same as eager's: layout and sharing exactly, numbers exactly or at least as close to a
-calculation in float64 as eager comes."""
+"""Whether a candidate's run means the same as eager's: layout and sharing exactly, numbers exactly
+or at least as close to a calculation in float64 as eager comes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,21 +12,31 @@ from .trial import GRADIENT, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
 ROUNDINGS = 8.0  # and so many roundings of the dtype, relative to the tensor, count as none
-TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # where float64 cannot be had
+TOLERANCES = {
+    torch.float64: 1e-7,
+    torch.float32: 1e-4,
+    torch.float16: 1e-2,
+    torch.bfloat16: 4e-2,
+}  # where float64 cannot be had
 TF32 = 2e-3  # instead, where products of float32 may round to ten bits
 LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the same calculation
-FAINT = 1e-3  # of the largest gradient: one that is smaller, as of what a softmax takes off again, may be all rounding
+# of the largest gradient: one that is smaller, as of what a softmax takes off again, may be all
+# rounding
+FAINT = 1e-3
 
 
 def difference(got: RunResult, wanted: RunResult, reference: Callable[[], RunResult | None]) -> str:
-    """What differs, "" if nothing that matters. `reference`: the same run in float64, made when it is first needed."""
+    """What differs, "" if nothing that matters. `reference`: the same run in float64, made when it
+    is first needed."""
     if len(got.results) != len(wanted.results):
         return f"{len(got.results)} results, eager has {len(wanted.results)}"
     if sharing(got) != sharing(wanted):
         return "its results share memory otherwise than eager's"
     exact: RunResult | None = None
     faint: float | None = None
-    for position, ((name, one), (_, other)) in enumerate(zip(got.tensors(), wanted.tensors(), strict=True)):
+    for position, ((name, one), (_, other)) in enumerate(
+        zip(got.tensors(), wanted.tensors(), strict=True)
+    ):
         said = layout(one, other)
         if said:
             return f"{name} {said}"
@@ -36,7 +47,9 @@ def difference(got: RunResult, wanted: RunResult, reference: Callable[[], RunRes
         exact = exact or reference()
         best = exact.tensors()[position][1] if exact is not None else None
         if faint is None:
-            faint = FAINT * max((norm(tensor) for tensor in wanted.gradients if tensor is not None), default=0.0)
+            faint = FAINT * max(
+                (norm(tensor) for tensor in wanted.gradients if tensor is not None), default=0.0
+            )
         said = judge_numbers(one, other, best, faint if name.startswith(GRADIENT) else 0.0)
         if said:
             return f"{name} {said}"
@@ -46,13 +59,21 @@ def difference(got: RunResult, wanted: RunResult, reference: Callable[[], RunRes
 def layout(one: Any, other: Any) -> str:
     """How two results differ before their numbers are looked at."""
     if not isinstance(other, torch.Tensor):
-        return "" if type(one) is type(other) and (one is other or one == other) else f"is {one!r}, eager's is {other!r}"
+        return (
+            ""
+            if type(one) is type(other) and (one is other or one == other)
+            else f"is {one!r}, eager's is {other!r}"
+        )
     if not isinstance(one, torch.Tensor):
         return f"is a {type(one).__name__}, eager's is a tensor"
     for what in ("dtype", "shape", "device"):
         if getattr(one, what) != getattr(other, what):
             return f"has {what} {getattr(one, what)}, eager's {getattr(other, what)}"
-    strides = [(a, b) for a, b, size in zip(one.stride(), other.stride(), other.shape, strict=True) if size > 1]
+    strides = [
+        (a, b)
+        for a, b, size in zip(one.stride(), other.stride(), other.shape, strict=True)
+        if size > 1
+    ]
     if other.numel() and any(a != b for a, b in strides):
         return f"has strides {one.stride()}, eager's {other.stride()}"
     return ""
@@ -63,16 +84,23 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def judge_numbers(one: torch.Tensor, other: torch.Tensor, best: Any, faint: float) -> str:
-    """Whether numbers that are not eager's are as good. faint: errors are relative to a norm of at least so much."""
+    """Whether numbers that are not eager's are as good. faint: errors are relative to a norm of at
+    least so much."""
     one, other = one.detach(), other.detach()
-    if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(one.isnan(), other.isnan()):
+    if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(
+        one.isnan(), other.isnan()
+    ):
         return "is infinite or not a number elsewhere than eager's"
     kept, dtype = other.isfinite(), other.dtype
     one, other = to_double(one[kept]), to_double(other[kept])
     tolerance = TOLERANCES.get(dtype.to_real(), TOLERANCES[torch.float32])
     if dtype.to_real() is torch.float32 and rounds_products():
         tolerance = TF32
-    best = to_double(best.detach()[kept]) if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
+    best = (
+        to_double(best.detach()[kept])
+        if isinstance(best, torch.Tensor) and best.shape == kept.shape
+        else None
+    )
     eagers = error(other, best, faint) if best is not None else None
     if eagers is None or eagers > max(tolerance, LIKELY):
         away = error(one, other, faint)
@@ -84,8 +112,12 @@ def judge_numbers(one: torch.Tensor, other: torch.Tensor, best: Any, faint: floa
 
 
 def rounds_products() -> bool:
-    """Whether torch may round what products of float32 multiply, by its older setting or by the newer ones."""
-    return any(part.matmul.fp32_precision in ("tf32", "bf16") for part in (torch.backends.cuda, torch.backends.mkldnn))
+    """Whether torch may round what products of float32 multiply, by its older setting or by the
+    newer ones."""
+    return any(
+        part.matmul.fp32_precision in ("tf32", "bf16")
+        for part in (torch.backends.cuda, torch.backends.mkldnn)
+    )
 
 
 def to_double(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,10 @@
-"""Decisions on disk: which backend was the fastest for a graph, in an SQLite file that any number of processes share.
+"""Decisions on disk: which backend was the fastest for a graph, in an SQLite file that any number
+of processes share.
 
-The first decision that is written for a key stands; who comes second takes it over. A connection lives for one question.
+The first decision that is written for a key stands; who comes second takes it over. A connection
+lives for one question.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -17,7 +20,9 @@ from ...errors import warn_user
 FILE = "decisions.sqlite"
 PATIENCE_S = 20.0  # for another process's lock
 COLUMNS = "key, graph, shapes, device, versions, mode, chosen, timings, struck, seconds, made"
-TABLE = f"CREATE TABLE IF NOT EXISTS decisions ({COLUMNS.replace('key', 'key TEXT PRIMARY KEY', 1)})"
+TABLE = (
+    f"CREATE TABLE IF NOT EXISTS decisions ({COLUMNS.replace('key', 'key TEXT PRIMARY KEY', 1)})"
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,9 @@ class Decisions:
             return None
         try:
             with self._open() as connection:
-                row = connection.execute(f"SELECT {COLUMNS} FROM decisions WHERE key = ?", (key,)).fetchone()
+                row = connection.execute(
+                    f"SELECT {COLUMNS} FROM decisions WHERE key = ?", (key,)
+                ).fetchone()
         except (sqlite3.Error, OSError) as error:
             complain(self.path, error)
             return None
@@ -72,8 +79,13 @@ class Decisions:
         row = (*to_row(decision)[:-1], time.time())
         try:
             with self._open() as connection:
-                connection.execute(f"INSERT OR IGNORE INTO decisions ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
-                stands = connection.execute(f"SELECT {COLUMNS} FROM decisions WHERE key = ?", (decision.key,)).fetchone()
+                connection.execute(
+                    f"INSERT OR IGNORE INTO decisions ({COLUMNS}) VALUES ({', '.join('?' * len(row))})",
+                    row,
+                )
+                stands = connection.execute(
+                    f"SELECT {COLUMNS} FROM decisions WHERE key = ?", (decision.key,)
+                ).fetchone()
         except (sqlite3.Error, OSError) as error:
             complain(self.path, error)
             return decision
@@ -92,7 +104,10 @@ class Decisions:
         if not self.path.exists():
             return []
         with self._open() as connection:
-            return [from_row(row) for row in connection.execute(f"SELECT {COLUMNS} FROM decisions ORDER BY made DESC")]
+            return [
+                from_row(row)
+                for row in connection.execute(f"SELECT {COLUMNS} FROM decisions ORDER BY made DESC")
+            ]
 
     def clear(self) -> int:
         """Forgets all of them and says how many there were. Raises sqlite3.Error or OSError."""
@@ -105,13 +120,39 @@ class Decisions:
 def to_row(decision: Decision) -> tuple[str | float, ...]:
     d = decision
     timings, struck = json.dumps(d.timings), json.dumps(d.struck)
-    return d.key, d.graph, d.shapes, d.device, d.versions, d.mode, d.chosen, timings, struck, d.seconds, d.made
+    return (
+        d.key,
+        d.graph,
+        d.shapes,
+        d.device,
+        d.versions,
+        d.mode,
+        d.chosen,
+        timings,
+        struck,
+        d.seconds,
+        d.made,
+    )
 
 
 def from_row(row: tuple[object, ...]) -> Decision:
-    key, graph, shapes, device, versions, mode, chosen, timings, struck, seconds, made = map(str, row)
+    key, graph, shapes, device, versions, mode, chosen, timings, struck, seconds, made = map(
+        str, row
+    )
     pairs = [tuple((name, value) for name, value in json.loads(text)) for text in (timings, struck)]
-    return Decision(key, graph, shapes, device, versions, mode, chosen, pairs[0], pairs[1], float(seconds), float(made))
+    return Decision(
+        key,
+        graph,
+        shapes,
+        device,
+        versions,
+        mode,
+        chosen,
+        pairs[0],
+        pairs[1],
+        float(seconds),
+        float(made),
+    )
 
 
 _complained: set[Path] = set()
@@ -121,4 +162,6 @@ def complain(path: Path, error: Exception) -> None:
     """One warning a file: decisions are then made again in each process."""
     if path not in _complained:
         _complained.add(path)
-        warn_user(f"decisions cannot be kept in {path}: {type(error).__name__}: {error}", stacklevel=3)
+        warn_user(
+            f"decisions cannot be kept in {path}: {type(error).__name__}: {error}", stacklevel=3
+        )

@@ -1,4 +1,5 @@
 """The cache key of a tuning decision: graph, inputs, device, versions, and torch's global settings."""
+
 from __future__ import annotations
 
 import functools
@@ -25,7 +26,9 @@ class Identity:
 
     @property
     def key(self) -> str:
-        return short_hash("\n".join((self.graph, self.shapes, self.device, self.versions, self.mode)))
+        return short_hash(
+            "\n".join((self.graph, self.shapes, self.device, self.versions, self.mode))
+        )
 
 
 def short_hash(text: str) -> str:
@@ -36,10 +39,16 @@ def identity(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str], device: torch.device,
     scale: int | None = None,
 ) -> Identity:  # fmt: skip
-    """Of a graph and the inputs it is to run on. scale: of a graph whose sizes vary, the class of sizes; `inputs` are those of its
-    compile then, with symbols."""
+    """Of a graph and the inputs it is to run on. scale: of a graph whose sizes vary, the class of
+    sizes; `inputs` are those of its compile then, with symbols."""
     shapes = "; ".join([*map(shape_class, inputs), *([] if scale is None else [f"scale {scale}"])])
-    return Identity(short_hash(text_of(gm)), shapes, device_name(device), versions(), f"{mode}: {', '.join(candidates)}")
+    return Identity(
+        short_hash(text_of(gm)),
+        shapes,
+        device_name(device),
+        versions(),
+        f"{mode}: {', '.join(candidates)}",
+    )
 
 
 def text_of(gm: torch.fx.GraphModule) -> str:
@@ -52,7 +61,10 @@ def text_of(gm: torch.fx.GraphModule) -> str:
     def argument(item: Any) -> Any:
         return torch.fx.node.map_arg(item, number)
 
-    return "\n".join(f"{node.op} {target_of(node)} {argument(node.args)} {argument(node.kwargs)}" for node in gm.graph.nodes)
+    return "\n".join(
+        f"{node.op} {target_of(node)} {argument(node.args)} {argument(node.kwargs)}"
+        for node in gm.graph.nodes
+    )
 
 
 class Number:
@@ -70,7 +82,9 @@ def target_of(node: torch.fx.Node) -> str:
         return ""
     if isinstance(node.target, str):
         return node.target
-    name = getattr(node.target, "__qualname__", None) or getattr(node.target, "__name__", node.target)
+    name = getattr(node.target, "__qualname__", None) or getattr(
+        node.target, "__name__", node.target
+    )
     return f"{getattr(node.target, '__module__', '')}.{name}"
 
 
@@ -86,7 +100,8 @@ def shape_class(item: Any) -> str:
 
 
 def scale(elements: int) -> int:
-    """The class of a number of elements: in one class, what is fastest for one is so for all. Powers of four, up to the next."""
+    """The class of a number of elements: in one class, what is fastest for one is so for all.
+    Powers of four, up to the next."""
     return int(elements).bit_length() // 2
 
 
@@ -94,7 +109,9 @@ def scale(elements: int) -> int:
 def processor() -> str:
     try:
         with open("/proc/cpuinfo") as file:
-            lines = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+            lines = [
+                line.partition(":")[2].strip() for line in file if line.startswith("model name")
+            ]
     except OSError:
         lines = []
     return lines[0] if lines else platform.processor() or platform.machine()
@@ -104,7 +121,9 @@ def processor() -> str:
 def driver() -> str:
     try:
         with open("/proc/driver/nvidia/version") as file:
-            numbers = [word for word in file.readline().split() if word[:1].isdigit() and "." in word]
+            numbers = [
+                word for word in file.readline().split() if word[:1].isdigit() and "." in word
+            ]
     except OSError:
         numbers = []
     return f"{numbers[0] if numbers else 'unknown'}, CUDA {torch.version.cuda}"
@@ -114,13 +133,19 @@ def device_name(device: torch.device) -> str:
     """The device and its driver."""
     if device.type == "cuda":
         return f"{torch.cuda.get_device_name(device)}, driver {driver()}"
-    return f"{processor()}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
+    return (
+        f"{processor()}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
+    )
 
 
 def versions() -> str:
     """Of what makes and runs code, and torch's switches that change what is fast."""
-    products = " ".join(part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn))
-    switches = f"{products} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
+    products = " ".join(
+        part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn)
+    )
+    switches = (
+        f"{products} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
+    )
     return f"torch {torch.__version__}, framejit {framejit_version()}, {switches}"
 
 

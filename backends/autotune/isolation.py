@@ -1,8 +1,10 @@
-"""Runs a candidate first in a forked process, so that a crash, a hang or exhausted memory does not hit the program.
+"""Runs a candidate first in a forked process, so that a crash, a hang or exhausted memory does not
+hit the program.
 
-For work on the CPU only: a forked child has no CUDA device. The child keeps to one thread, since OpenMP's others are gone
-after a fork, and leaves by _exit: nothing of the program's own runs in it.
+For work on the CPU only: a forked child has no CUDA device. The child keeps to one thread, since
+OpenMP's others are gone after a fork, and leaves by _exit: nothing of the program's own runs in it.
 """
+
 from __future__ import annotations
 
 import faulthandler
@@ -20,10 +22,13 @@ MOST = 8192  # bytes of a verdict
 
 
 def run_isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> str:
-    """What `work` returns, run in a forked child: "" or what is wrong. Otherwise how the child ended, or that it did not."""
+    """What `work` returns, run in a forked child: "" or what is wrong. Otherwise how the child
+    ended, or that it did not."""
     here, there = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads: the child uses none of them
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of a fork with threads: the child uses none of them
         child = os.fork()
     if child == 0:
         in_child(work, there, limit_bytes)
@@ -51,7 +56,9 @@ def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
         text = work()
         os.write(there, b"+" + text.encode()[: MOST - 1])
         code = 0
-    except BaseException as error:  # whatever it is, the parent hears of it and this process ends here
+    except (
+        BaseException
+    ) as error:  # whatever it is, the parent hears of it and this process ends here
         os.write(there, f"+{type(error).__name__}: {error}".encode()[:MOST])
         code = 0
     finally:

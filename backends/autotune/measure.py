@@ -1,5 +1,7 @@
-"""How fast candidates are, measured side by side: rounds that go through them, so that a drift of the machine hits all alike,
-each sample waited for. Ends when it is clear which is fastest, or when the time for it is over."""
+"""How fast candidates are, measured side by side: rounds that go through them, so that a drift of
+the machine hits all alike, each sample waited for. Ends when it is clear which is fastest, or when
+the time for it is over."""
+
 from __future__ import annotations
 
 import statistics
@@ -10,7 +12,8 @@ from dataclasses import dataclass, field
 WARM_UPS = 3  # CUDA graphs run, record and replay in their first three calls
 SAMPLE_S = 2e-4  # a sample is of as many calls as fill this
 LEAST_ROUNDS, MOST_ROUNDS = 7, 60
-HOPELESS = 3.0  # a candidate slower by this factor, and by its best of several calls, is dropped at its warm-up
+# a candidate slower by this factor, and by its best of several calls, is dropped at its warm-up
+HOPELESS = 3.0
 SECOND_CHANCES = 5
 NOTICEABLE_S = 1e-3
 
@@ -35,18 +38,27 @@ class Timed:
         return 2 * 1.86 * deviation / len(self.samples) ** 0.5
 
 
-def measure(calls: dict[str, Callable[[], object]], wait: Callable[[], None], budget_s: float) -> dict[str, Timed]:
-    """Times each call. wait: returns when the device has finished. The first of `calls` is the one to beat."""
+def measure(
+    calls: dict[str, Callable[[], object]], wait: Callable[[], None], budget_s: float
+) -> dict[str, Timed]:
+    """Times each call. wait: returns when the device has finished. The first of `calls` is the one
+    to beat."""
     end = time.perf_counter() + budget_s
     timed = {name: Timed() for name in calls}
     for name, call in calls.items():
-        best = min((other.samples[0] for other in timed.values() if other.samples), default=float("inf"))
+        best = min(
+            (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
+        )
         warm_up(timed[name], call, wait, best)
     running = [name for name in calls if timed[name].samples and not timed[name].failure]
     for one in timed.values():
         one.samples = one.samples[:0] if len(running) > 1 else one.samples
     rounds = 0
-    while len(running) > 1 and rounds < MOST_ROUNDS and (rounds < LEAST_ROUNDS or time.perf_counter() < end):
+    while (
+        len(running) > 1
+        and rounds < MOST_ROUNDS
+        and (rounds < LEAST_ROUNDS or time.perf_counter() < end)
+    ):
         for name in running[rounds % len(running) :] + running[: rounds % len(running)]:
             timed[name].samples.append(sample(calls[name], timed[name].repeat, wait))
         rounds += 1
@@ -57,7 +69,9 @@ def measure(calls: dict[str, Callable[[], object]], wait: Callable[[], None], bu
     return timed
 
 
-def warm_up(timed: Timed, call: Callable[[], object], wait: Callable[[], None], best: float) -> None:
+def warm_up(
+    timed: Timed, call: Callable[[], object], wait: Callable[[], None], best: float
+) -> None:
     """First calls of a candidate, the last one timed; one that fails or is hopelessly slow is out."""
     try:
         spent = 0.0

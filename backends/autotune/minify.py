@@ -1,8 +1,11 @@
-"""Makes a repro smaller while it goes on failing in the same way: fewer results, fewer operations, fewer and smaller inputs.
+"""Makes a repro smaller while it goes on failing in the same way: fewer results, fewer operations,
+fewer and smaller inputs.
 
-A repro is text: one statement of its graph's code is one operation. Each smaller one is run in a forked process of its own, which
-may crash or hang. Knows no backends: the script says what is wrong.
+A repro is text: one statement of its graph's code is one operation. Each smaller one is run in a
+forked process of its own, which may crash or hang. Knows no backends: the script says what is
+wrong.
 """
+
 from __future__ import annotations
 
 import ast
@@ -43,13 +46,27 @@ class Repro:
         """Raises NoReproError."""
         try:
             tree = ast.parse(text)
-            forward = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "forward")
-            given = next(one.value for one in tree.body if isinstance(one, ast.Assign) and assigns(one, "inputs"))
+            forward = next(
+                one
+                for one in tree.body
+                if isinstance(one, ast.FunctionDef) and one.name == "forward"
+            )
+            given = next(
+                one.value
+                for one in tree.body
+                if isinstance(one, ast.Assign) and assigns(one, "inputs")
+            )
         except (SyntaxError, StopIteration):
-            raise NoReproError("no repro: it has no function `forward` and no list `inputs`") from None
+            raise NoReproError(
+                "no repro: it has no function `forward` and no list `inputs`"
+            ) from None
         assert isinstance(given, ast.List)
         names = [one.arg for one in forward.args.args[1:]]
-        head = [one for one in tree.body[: tree.body.index(forward)] if not assigns(one, "inputs") and not is_text(one)]
+        head = [
+            one
+            for one in tree.body[: tree.body.index(forward)]
+            if not assigns(one, "inputs") and not is_text(one)
+        ]
         lines: dict[int, list[str]] = {}
         for one in forward.body[:-1]:
             if not drops_names(one):
@@ -86,13 +103,19 @@ class Repro:
 
     @property
     def own(self) -> set[str]:
-        return set(self._own) or {name for name, _ in self.inputs}.union(*map(assigned_names, self.lines))
+        return set(self._own) or {name for name, _ in self.inputs}.union(
+            *map(assigned_names, self.lines)
+        )
 
     _own: frozenset[str] = frozenset()  # all names that the graph had at the beginning
 
 
 def assigns(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == name
+    )
 
 
 def is_text(node: ast.stmt) -> bool:
@@ -102,7 +125,11 @@ def is_text(node: ast.stmt) -> bool:
 
 def drops_names(node: ast.stmt) -> bool:
     """x = y = None"""
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is None
+    )
 
 
 def names_in(code: str) -> set[str]:
@@ -110,11 +137,16 @@ def names_in(code: str) -> set[str]:
 
 
 def assigned_names(line: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return {
+        node.id
+        for node in ast.walk(ast.parse(line))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
 
 
 def kind_of(verdict: str) -> str:
-    """What stays the same while a repro gets smaller: "is wrong", "fails: TypeError", "crashed: SIGSEGV", "hung"; "" for none."""
+    """What stays the same while a repro gets smaller: "is wrong", "fails: TypeError", "crashed:
+    SIGSEGV", "hung"; "" for none."""
     first, _, rest = verdict.partition(":")
     return f"{first}: {rest.split(':')[0].strip()}" if first in ("fails", "crashed") else first
 
@@ -139,7 +171,9 @@ class Minifier:
         self.verdict = self.run(text)
         self.kind = kind_of(self.verdict)
         if not self.kind:
-            raise NoReproError("it does not fail here: the backend is right on inputs of this layout")
+            raise NoReproError(
+                "it does not fail here: the backend is right on inputs of this layout"
+            )
         if self.kind == INVALID:
             raise NoReproError(f"its graph does not run in eager: {self.verdict}")
         if kind_of(self.run(self.best.text)) != self.kind:
@@ -160,7 +194,9 @@ class Minifier:
         if kind_of(verdict) != self.kind:
             return False
         self.best, self.verdict = smaller, verdict
-        self.say(f"{len(smaller.lines)} operations, {len(smaller.inputs)} inputs, {len(smaller.outputs)} results")
+        self.say(
+            f"{len(smaller.lines)} operations, {len(smaller.inputs)} inputs, {len(smaller.outputs)} results"
+        )
         return True
 
     def minify(self) -> Repro:
@@ -174,7 +210,10 @@ class Minifier:
         return self.best
 
     def fewer_results(self) -> None:
-        reduce_list(list(self.best.outputs), lambda kept: self.tries(replace(self.best, outputs=tuple(kept))))
+        reduce_list(
+            list(self.best.outputs),
+            lambda kept: self.tries(replace(self.best, outputs=tuple(kept))),
+        )
 
     def cut(self) -> None:
         """Ends the graph earlier, by bisection: the first of its operations behind which it fails."""
@@ -198,7 +237,12 @@ class Minifier:
             lost = smaller.missing()
             if not lost <= set(made):
                 return False
-            return self.tries(replace(smaller, inputs=(*smaller.inputs, *((name, made[name]) for name in sorted(lost)))))
+            return self.tries(
+                replace(
+                    smaller,
+                    inputs=(*smaller.inputs, *((name, made[name]) for name in sorted(lost))),
+                )
+            )
 
         reduce_list(lines, keep)
 
@@ -216,7 +260,15 @@ class Minifier:
                 found["self"] = None
                 for line in best.lines:
                     exec(line, found)
-                told.write_text(json.dumps({name: made_like(found[name]) for name in best.own if can_be_made(found.get(name))}))
+                told.write_text(
+                    json.dumps(
+                        {
+                            name: made_like(found[name])
+                            for name in best.own
+                            if can_be_made(found.get(name))
+                        }
+                    )
+                )
                 return ""
 
             run_isolated(work, self.limit_s, ROOM)
@@ -224,15 +276,21 @@ class Minifier:
 
     def smaller_inputs(self) -> None:
         """Makes sizes smaller, each in all inputs at once."""
-        for size in sorted({size for _, made in self.best.inputs for size in shape_of(made)}, reverse=True):
+        for size in sorted(
+            {size for _, made in self.best.inputs for size in shape_of(made)}, reverse=True
+        ):
             for less in (1, 2, *halves(size)):
-                resized = tuple((name, with_size(made, size, less)) for name, made in self.best.inputs)
+                resized = tuple(
+                    (name, with_size(made, size, less)) for name, made in self.best.inputs
+                )
                 if less < size and self.tries(replace(self.best, inputs=resized)):
                     break
 
 
 def can_be_made(item: Any) -> bool:
-    return isinstance(item, int | float | bool) or (type(item) in (torch.Tensor, torch.nn.Parameter) and item.layout is torch.strided)
+    return isinstance(item, int | float | bool) or (
+        type(item) in (torch.Tensor, torch.nn.Parameter) and item.layout is torch.strided
+    )
 
 
 def shape_of(made: str) -> tuple[int, ...]:
@@ -245,7 +303,9 @@ def with_size(made: str, size: int, less: int) -> str:
     shape = tuple(less if one == size else one for one in shape_of(made))
     if shape == shape_of(made):
         return made
-    strides = tuple(math.prod(max(one, 1) for one in shape[position + 1 :]) for position in range(len(shape)))
+    strides = tuple(
+        math.prod(max(one, 1) for one in shape[position + 1 :]) for position in range(len(shape))
+    )
     return SHAPED.sub(lambda _: f"torch.empty_strided({shape}, {strides},", made)
 
 
@@ -256,7 +316,8 @@ def halves(size: int) -> Iterator[int]:
 
 
 def reduce_list(items: list[T], keep: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Delta debugging: drops parts of a list, larger ones first, as long as `keep` says that the rest will do."""
+    """Delta debugging: drops parts of a list, larger ones first, as long as `keep` says that the
+    rest will do."""
     part = max(1, len(items) // 2)
     while items:
         position, dropped = 0, False

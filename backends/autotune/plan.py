@@ -1,4 +1,5 @@
 """What a tuning may do and how much it may cost: compile()'s mode and options, checked."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
@@ -13,11 +14,19 @@ class Plan:
     """mode: as for compile(). The other fields are the options of the backend `autotune`."""
 
     mode: str = "default"
-    tune_budget_s: float = 3.0  # seconds of trying and measuring a graph; what compiles when they are over is finished
-    candidates: tuple[str, ...] | None = None  # names of backends to choose among, beside eager; None: those of the mode
-    background: bool = False  # the first calls run in eager while the candidates compile and run in a thread
+    tune_budget_s: float = (
+        3.0  # seconds of trying and measuring a graph; what compiles when they are over is finished
+    )
+    candidates: tuple[str, ...] | None = (
+        None  # names of backends to choose among, beside eager; None: those of the mode
+    )
+    background: bool = (
+        False  # the first calls run in eager while the candidates compile and run in a thread
+    )
     cudagraphs: str = "allow"  # "require" raises RequirementError where a graph cannot be recorded
-    isolate: bool = True  # first runs of compiled code happen in a forked process (graphs on the CPU)
+    isolate: bool = (
+        True  # first runs of compiled code happen in a forked process (graphs on the CPU)
+    )
     trial_limit_s: float = 20.0  # an isolated first run that takes longer is taken for hanging
     remember: bool = True  # decisions are read from and written to the cache directory
 
@@ -28,7 +37,9 @@ class Plan:
         if asked.get("candidates") is not None:
             asked["candidates"] = tuple(asked["candidates"])
         if asked.get("cudagraphs", "allow") not in CUDAGRAPHS:
-            raise ValueError(f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not {asked['cudagraphs']!r}")
+            raise ValueError(
+                f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not {asked['cudagraphs']!r}"
+            )
         if mode.startswith("max-autotune"):
             asked.setdefault("tune_budget_s", PATIENT)
         return cls(mode, **asked)
@@ -40,7 +51,9 @@ class Plan:
 
     @property
     def graphs_allowed(self) -> bool:
-        return self.graphs_forced or (self.mode != "max-autotune-no-cudagraphs" and self.cudagraphs != "never")
+        return self.graphs_forced or (
+            self.mode != "max-autotune-no-cudagraphs" and self.cudagraphs != "never"
+        )
 
 
 def option_names() -> list[str]:

@@ -1,4 +1,5 @@
 """What is being tried, shown on a terminal while it lasts; nothing elsewhere."""
+
 from __future__ import annotations
 
 import contextlib

@@ -1,8 +1,10 @@
-"""Writes a script that shows what a backend gets wrong: the graph, the backend, and inputs with made-up numbers that
-have the layout of the program's and share memory as they do.
+"""Writes a script that shows what a backend gets wrong: the graph, the backend, and inputs with
+made-up numbers that have the layout of the program's and share memory as they do.
 
-The script runs alone: it exits with 0 if the backend is right on the graph, and says what is wrong otherwise.
+The script runs alone: it exits with 0 if the backend is right on the graph, and says what is wrong
+otherwise.
 """
+
 from __future__ import annotations
 
 import re
@@ -20,7 +22,11 @@ from .trial import RunResult, Trial
 from .user_backends import backend_statements
 
 FOLDER = "struck_out"
-GIVEN = {"inf": "from math import inf", "nan": "from math import nan", "device": "from torch import device"}
+GIVEN = {
+    "inf": "from math import inf",
+    "nan": "from math import nan",
+    "device": "from torch import device",
+}
 
 TEXT = '''"""Backend {name!r} was struck out: {reason}
 
@@ -41,13 +47,13 @@ inputs = [
 ]
 
 {main}'''
-MAIN = '''if __name__ == "__main__":
+MAIN = """if __name__ == "__main__":
     import framejit
     from framejit.backends.autotune.repro import judge
 
     with framejit.config.patch(suppress_errors=False, verify=0):
         sys.exit(judge(forward, framejit.compile(forward, backend=backend), inputs))
-'''
+"""
 
 
 def save_repro(
@@ -99,15 +105,22 @@ def imports(code: str, names: Mapping[str, Any]) -> list[str]:
 
 
 class SharedStorages:
-    """Memory that several inputs are views of, or one input several times, as statements of a script."""
+    """Memory that several inputs are views of, or one input several times, as statements of a
+    script."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         tensors = [item for item in inputs if isinstance(item, torch.Tensor) and item.numel()]
         keys = [storage_of(tensor) for tensor in tensors]
         firsts = dict(zip(reversed(keys), reversed(tensors), strict=True))
-        shared = {key: first for key, first in firsts.items() if keys.count(key) > 1 or overlaps_itself(first)}
+        shared = {
+            key: first
+            for key, first in firsts.items()
+            if keys.count(key) > 1 or overlaps_itself(first)
+        }
         self.names = {key: f"shared_{number}" for number, key in enumerate(shared)}
-        self.statements = [f"{self.names[key]} = {random_storage(first)}" for key, first in shared.items()]
+        self.statements = [
+            f"{self.names[key]} = {random_storage(first)}" for key, first in shared.items()
+        ]
 
     def expression(self, item: Any) -> str:
         """An expression for an input of the same layout."""
@@ -146,7 +159,11 @@ def made_like(item: Any) -> str:
     """An expression for an input of the same layout in memory of its own."""
     if not isinstance(item, torch.Tensor):
         return repr(item)
-    shape, stride, kind = tuple(item.shape), tuple(item.stride()), f"dtype={item.dtype}, device={str(item.device)!r}"
+    shape, stride, kind = (
+        tuple(item.shape),
+        tuple(item.stride()),
+        f"dtype={item.dtype}, device={str(item.device)!r}",
+    )
     made = f"torch.empty_strided({shape}, {stride}, {kind})"
     made += ".normal_()" if item.is_floating_point() or item.is_complex() else ".zero_()"
     return made + (".requires_grad_()" if item.requires_grad else "")
@@ -155,7 +172,9 @@ def made_like(item: Any) -> str:
 INVALID = "eager fails"
 
 
-def judge(forward: Callable[..., Any], compiled: Callable[..., Any], inputs: Sequence[Any]) -> str | None:
+def judge(
+    forward: Callable[..., Any], compiled: Callable[..., Any], inputs: Sequence[Any]
+) -> str | None:
     """What is wrong with a compiled graph, by the rules of the autotuner; None if nothing."""
     trial = Trial(None, inputs)
     state = torch.get_rng_state()

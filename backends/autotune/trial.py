@@ -1,8 +1,10 @@
 """Inputs to try a graph with, and one run of a candidate on them that leaves nothing behind.
 
-Each tensor that the graph writes into is a copy of the caller's, one a stretch of memory, so that what is shared stays shared; the
-others share the caller's memory but none of its hooks. `copies` gives copies of all, for a first run of code not yet trusted.
+Each tensor that the graph writes into is a copy of the caller's, one a stretch of memory, so that
+what is shared stays shared; the others share the caller's memory but none of its hooks. `copies`
+gives copies of all, for a first run of code not yet trusted.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +24,8 @@ GRADIENT = "gradient"  # how the names of gradients begin
 
 @dataclass
 class RunResult:
-    """What a run made: the graph's results, gradients of its inputs in training, and its inputs afterwards. between: what the copied
-    memory holds beside the inputs."""
+    """What a run made: the graph's results, gradients of its inputs in training, and its inputs
+    afterwards. between: what the copied memory holds beside the inputs."""
 
     results: list[Any]
     gradients: list[torch.Tensor | None]
@@ -44,20 +46,28 @@ class Trial:
     """The inputs of one graph for a while. `forget` drops them."""
 
     def __init__(self, gm: torch.fx.GraphModule | None, args: Sequence[Any]) -> None:
-        """gm: None for what is no captured graph; then every input may be written to, and gradients flow where inputs want them."""
+        """gm: None for what is no captured graph; then every input may be written to, and gradients
+        flow where inputs want them."""
         if gm is None:
-            self.training = torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in args)
+            self.training = torch.is_grad_enabled() and any(
+                getattr(one, "requires_grad", False) for one in args
+            )
             self.written = set(range(len(args)))
         else:
             placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
             self.training = torch.is_grad_enabled() and wants_gradients(gm)
-            self.written = {index for index, node in enumerate(placeholders) if node.meta.get("mutated")}
+            self.written = {
+                index for index, node in enumerate(placeholders) if node.meta.get("mutated")
+            }
         self.originals = list(args)
         self.tangents: list[torch.Tensor] | None = None
 
     def bytes(self) -> int:
         """How much memory `copies` takes."""
-        return sum(one.high - one.low for one in {id(one): one for one in stretches(self.originals).values()}.values())
+        return sum(
+            one.high - one.low
+            for one in {id(one): one for one in stretches(self.originals).values()}.values()
+        )
 
     def copies(self) -> list[Any]:
         """Copies of all inputs."""
@@ -73,29 +83,51 @@ class Trial:
         if not self.training:
             return RunResult(results, [], list(inputs))
         ends = [item for item in results if isinstance(item, torch.Tensor) and item.requires_grad]
-        starts = [item for item in inputs if isinstance(item, torch.Tensor) and item.requires_grad and item.is_leaf]
+        starts = [
+            item
+            for item in inputs
+            if isinstance(item, torch.Tensor) and item.requires_grad and item.is_leaf
+        ]
         if not ends or not starts:
             return RunResult(results, [], list(inputs))
         if self.tangents is None:
             self.tangents = [random_gradient(item) for item in ends]
-        tangents = [tangent.to(item.dtype) for tangent, item in zip(self.tangents, ends, strict=True)]
+        tangents = [
+            tangent.to(item.dtype) for tangent, item in zip(self.tangents, ends, strict=True)
+        ]
         gradients = torch.autograd.grad(ends, starts, tangents, allow_unused=True)
         return RunResult([detach(item) for item in results], list(gradients), list(inputs))
 
     def first_run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
         """The same, and what is then in the copied memory that belongs to no input."""
         ran = self.run(call, inputs)
-        mine = {item.untyped_storage()._cdata for item in self.originals if isinstance(item, torch.Tensor)}
-        ran.between = memory_between([item for item in inputs if is_laid_out(item) and item.untyped_storage()._cdata not in mine])
+        mine = {
+            item.untyped_storage()._cdata
+            for item in self.originals
+            if isinstance(item, torch.Tensor)
+        }
+        ran.between = memory_between(
+            [
+                item
+                for item in inputs
+                if is_laid_out(item) and item.untyped_storage()._cdata not in mine
+            ]
+        )
         return ran
 
     def in_float64(self) -> list[Any]:
         """Copies of all inputs, floating ones in double precision."""
 
         def to_double(item: Any) -> Any:
-            if not isinstance(item, torch.Tensor) or not (item.is_floating_point() or item.is_complex()):
+            if not isinstance(item, torch.Tensor) or not (
+                item.is_floating_point() or item.is_complex()
+            ):
                 return item
-            return item.detach().to(torch.complex128 if item.is_complex() else torch.float64).requires_grad_(item.requires_grad)
+            return (
+                item.detach()
+                .to(torch.complex128 if item.is_complex() else torch.float64)
+                .requires_grad_(item.requires_grad)
+            )
 
         return list(map(to_double, self.copies()))
 
@@ -119,8 +151,9 @@ ALIGNED = 16  # bytes
 
 @dataclass
 class Stretch:
-    """Memory without a gap in which storages are: the addresses of its first byte and of the one behind its last. parts: of each
-    storage a tensor in it, and the addresses from and to which tensors reach."""
+    """Memory without a gap in which storages are: the addresses of its first byte and of the one
+    behind its last. parts: of each storage a tensor in it, and the addresses from and to which
+    tensors reach."""
 
     low: int
     high: int
@@ -130,7 +163,9 @@ class Stretch:
         fresh = torch.empty(self.high - self.low, dtype=torch.uint8, device=self.parts[0][0].device)
         for tensor, low, high in self.parts:
             start = low - torch._C._data_address(tensor)  # type: ignore[attr-defined]
-            own = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage(), start, (high - low,), (1,))
+            own = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(
+                tensor.untyped_storage(), start, (high - low,), (1,)
+            )
             fresh[low - self.low : high - self.low].copy_(own)
         return fresh.untyped_storage()
 
@@ -160,28 +195,45 @@ def stretches(tensors: Sequence[Any]) -> dict[int, Stretch]:
 
 
 def copy_tensors(tensors: Sequence[Any], wanted: set[int]) -> list[Any]:
-    """The tensors as leaves without hooks; those at `wanted`, and all that may share memory with one, in memory of their own."""
+    """The tensors as leaves without hooks; those at `wanted`, and all that may share memory with
+    one, in memory of their own."""
     by_storage = stretches(tensors)
-    homes = [by_storage.get(item.untyped_storage()._cdata) if is_laid_out(item) else None for item in tensors]
-    chosen = {id(home): home for index, home in enumerate(homes) if index in wanted and home is not None}
+    homes = [
+        by_storage.get(item.untyped_storage()._cdata) if is_laid_out(item) else None
+        for item in tensors
+    ]
+    chosen = {
+        id(home): home for index, home in enumerate(homes) if index in wanted and home is not None
+    }
     with torch.no_grad():
         fresh = {key: (home.copy(), home.low) for key, home in chosen.items()}
         return [
-            recreate_tensor(tensor, fresh.get(id(home))) if isinstance(tensor, torch.Tensor) else tensor
+            recreate_tensor(tensor, fresh.get(id(home)))
+            if isinstance(tensor, torch.Tensor)
+            else tensor
             for tensor, home in zip(tensors, homes, strict=True)
         ]
 
 
-def recreate_tensor(tensor: torch.Tensor, fresh: tuple[torch.UntypedStorage, int] | None) -> torch.Tensor:
-    """A tensor over its own memory, or over the copy of it: its storage and the address that its first byte stands for."""
+def recreate_tensor(
+    tensor: torch.Tensor, fresh: tuple[torch.UntypedStorage, int] | None
+) -> torch.Tensor:
+    """A tensor over its own memory, or over the copy of it: its storage and the address that its
+    first byte stands for."""
     if fresh is None:
         made = tensor.detach()
-    elif tensor.is_conj() or tensor.is_neg() or (window_of(tensor).address - fresh[1]) % tensor.element_size():
+    elif (
+        tensor.is_conj()
+        or tensor.is_neg()
+        or (window_of(tensor).address - fresh[1]) % tensor.element_size()
+    ):
         made = tensor.detach().clone()
     else:
         storage, low = fresh
         offset = (window_of(tensor).address - low) // tensor.element_size()
-        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, offset, tensor.shape, tensor.stride())
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
+            storage, offset, tensor.shape, tensor.stride()
+        )
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
     return made.requires_grad_(tensor.requires_grad)
@@ -196,12 +248,19 @@ def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     with torch.no_grad():
         for tensors in members.values():
             storage = tensors[0].untyped_storage()
-            if sum(tensor.numel() * tensor.element_size() for tensor in tensors) >= storage.nbytes():
+            if (
+                sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+                >= storage.nbytes()
+            ):
                 continue
-            memory = torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage).clone()
+            memory = (
+                torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage).clone()
+            )
             for tensor in tensors:
                 own = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-                own.set_(memory.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()).zero_()
+                own.set_(
+                    memory.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
+                ).zero_()
             found.append(memory)
     return found
 
@@ -210,7 +269,9 @@ def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def random_state_kept(devices: Sequence[torch.device]) -> Iterator[None]:
     """Whatever runs inside leaves torch's generators as they were."""
     cpu = torch.get_rng_state()
-    cuda = [(device, torch.cuda.get_rng_state(device)) for device in devices if device.type == "cuda"]
+    cuda = [
+        (device, torch.cuda.get_rng_state(device)) for device in devices if device.type == "cuda"
+    ]
     try:
         yield
     finally:

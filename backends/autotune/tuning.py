@@ -1,7 +1,9 @@
-"""One graph's tuning: builds the candidates, strikes out what is wrong, measures the rest, keeps the fastest.
+"""One graph's tuning: builds the candidates, strikes out what is wrong, measures the rest, keeps
+the fastest.
 
 In: a captured graph and real inputs. Out: a callable of the same meaning, and a Decision.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -35,9 +37,17 @@ from .repro import save_repro
 from .trial import RunResult, Trial, random_state_kept
 
 Callee = Callable[..., Any]
-TORCHS_OWN = ("aot_eager", "inductor", "torchscript", "onnxruntime", "cudagraphs")  # their code runs here from the first time on
+TORCHS_OWN = (
+    "aot_eager",
+    "inductor",
+    "torchscript",
+    "onnxruntime",
+    "cudagraphs",
+)  # their code runs here from the first time on
 ROOM = 1 << 28  # bytes that an isolated run may take beside twice what the graph makes
-COPIES = 1 << 32  # so many bytes of inputs are copied for a first run; of more, those that are written to
+COPIES = (
+    1 << 32
+)  # so many bytes of inputs are copied for a first run; of more, those that are written to
 GREEDY = 2.0  # times eager's peak of device memory
 
 
@@ -47,7 +57,13 @@ class Notes(Reporter):
     def __init__(self, report: Reporter) -> None:
         self.kept: list[Event] = []
         self._to: Sink = self.kept.append
-        super().__init__(report.function, report.where, lambda event: self._to(event), report.clock, report.number)
+        super().__init__(
+            report.function,
+            report.where,
+            lambda event: self._to(event),
+            report.clock,
+            report.number,
+        )
 
     def release(self, to: Reporter) -> None:
         self._to = to.send
@@ -56,7 +72,14 @@ class Notes(Reporter):
 
     def refusal(self) -> str:
         """Why the candidate records nothing, if it said so."""
-        return next((event.text for event in self.kept if isinstance(event, Recorded) and not event.recorded), "")
+        return next(
+            (
+                event.text
+                for event in self.kept
+                if isinstance(event, Recorded) and not event.recorded
+            ),
+            "",
+        )
 
 
 @dataclass
@@ -79,12 +102,27 @@ class EagerRaises(Exception):
 class Tuning:
     """Built once a graph; `decide` once a scale of its sizes."""
 
-    def __init__(self, gm: torch.fx.GraphModule, examples: Sequence[Any], plan: Plan, picked: Choice, report: Reporter) -> None:
-        self.gm, self.examples, self.plan, self.picked, self.report = gm, list(examples), plan, picked, report
+    def __init__(
+        self,
+        gm: torch.fx.GraphModule,
+        examples: Sequence[Any],
+        plan: Plan,
+        picked: Choice,
+        report: Reporter,
+    ) -> None:
+        self.gm, self.examples, self.plan, self.picked, self.report = (
+            gm,
+            list(examples),
+            plan,
+            picked,
+            report,
+        )
         types = device_types(gm)
         self.device = torch.device("cuda" if "cuda" in types else next(iter(types), "cpu"))
         context = TracingContext.try_get()
-        self.fake_mode = context.fake_mode if context is not None else None  # the symbols of the capture
+        self.fake_mode = (
+            context.fake_mode if context is not None else None
+        )  # the symbols of the capture
         self.random = draws_random_numbers(list(gm.graph.nodes))
         self.built: dict[str, Candidate] = {}
         self.budget_s = plan.tune_budget_s
@@ -104,11 +142,15 @@ class Tuning:
             extra["mode"] = self.plan.mode
         try:
             with tracing(TracingContext(self.fake_mode)), self.report.phase("backend"):
-                call = captured_graph_function(backend)(own_copy(self.gm), private_examples(backend, self.gm, self.examples), **extra)
+                call = captured_graph_function(backend)(
+                    own_copy(self.gm), private_examples(backend, self.gm, self.examples), **extra
+                )
             if not callable(call):
                 raise TypeError(f"it returned a {type(call).__name__}, not a callable")
         except Exception as error:  # of a candidate, which is out: the program goes on
-            self.struck[backend.name] = f"does not compile: {type(error).__name__}: {first_line(error)}"
+            self.struck[backend.name] = (
+                f"does not compile: {type(error).__name__}: {first_line(error)}"
+            )
             return None
         candidate.call = call
         self.built[backend.name] = candidate
@@ -128,18 +170,31 @@ class Tuning:
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
         names = [EAGER, *(backend.name for backend in self.picked.backends)]
-        who = identity(self.gm, args if scale is None else self.examples, self.plan.mode, names, self.device, scale)
+        who = identity(
+            self.gm,
+            args if scale is None else self.examples,
+            self.plan.mode,
+            names,
+            self.device,
+            scale,
+        )
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
         known = decisions.find(who.key) if decisions is not None else None
         if known is not None:
             call = self.take_over(known, "remembered", start)
             if call is not None:
                 return call
-        with show_progress(f"framejit: trying backends on {self.report.function}") as show, self.nothing_random():
+        with (
+            show_progress(f"framejit: trying backends on {self.report.function}") as show,
+            self.nothing_random(),
+        ):
             try:
                 timed = self.try_all(args, who, start, show)
-            except EagerRaises as error:  # on copies, which are leaves without a history, or as it will when the program calls it
-                self.report(f"not tried on other backends: on copies of its inputs it raises {error}")
+            # on copies, which are leaves without a history, or as it will when the program calls it
+            except EagerRaises as error:
+                self.report(
+                    f"not tried on other backends: on copies of its inputs it raises {error}"
+                )
                 return self.gm.forward
         return self.conclude(timed, who, decisions, start)
 
@@ -155,14 +210,19 @@ class Tuning:
         self.tell(known, why, start)
         return self.release(candidate)
 
-    def conclude(self, timed: dict[str, Timed], who: Identity, decisions: Decisions | None, start: float) -> Callee:
+    def conclude(
+        self, timed: dict[str, Timed], who: Identity, decisions: Decisions | None, start: float
+    ) -> Callee:
         """Chooses, writes the decision down, and drops what lost."""
         for name, one in timed.items():
             if one.failure:
                 self.struck[name] = one.failure
         forced = [name for name in timed if self.plan.graphs_forced and records(name)]
         best = choose(timed, EAGER, forced)
-        times = sorted(((name, one.seconds) for name, one in timed.items() if any(one.samples)), key=lambda pair: pair[1])
+        times = sorted(
+            ((name, one.seconds) for name, one in timed.items() if any(one.samples)),
+            key=lambda pair: pair[1],
+        )
         decision = Decision(
             who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times), tuple(self.struck.items()),
             time.perf_counter() - start,
@@ -180,7 +240,10 @@ class Tuning:
     @property
     def varies(self) -> bool:
         """Whether further shapes will be decided on."""
-        return any(not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor) for item in self.examples)
+        return any(
+            not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
+            for item in self.examples
+        )
 
     def drop_losers(self, best: str) -> None:
         recorded = any(records(name) for name in self.built if name != best)
@@ -194,27 +257,42 @@ class Tuning:
         return candidate.call
 
     def tell(self, decision: Decision, why: str, start: float) -> None:
-        self.report.chosen(decision.chosen, why, decision.timings, decision.struck, time.perf_counter() - start)
+        self.report.chosen(
+            decision.chosen, why, decision.timings, decision.struck, time.perf_counter() - start
+        )
 
     # trying
 
-    def try_all(self, args: Sequence[Any], who: Identity, start: float, show: Callable[[str], None]) -> dict[str, Timed]:
+    def try_all(
+        self, args: Sequence[Any], who: Identity, start: float, show: Callable[[str], None]
+    ) -> dict[str, Timed]:
         """Runs and measures what can be; what cannot goes to `struck`."""
         trial = Trial(self.gm, args)
         few = trial.bytes() <= COPIES
         try:
-            wanted, peak = self.as_eager(lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs()))
+            wanted, peak = self.as_eager(
+                lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
+            )
             good: list[Candidate] = []
             for backend in self.picked.backends:
                 if time.perf_counter() - start > self.budget_s and backend.name not in self.built:
-                    self.struck[backend.name] = f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
+                    self.struck[backend.name] = (
+                        f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
+                    )
                     continue
                 show(f"compiling for {backend.name}")
                 candidate = self.admit(backend, trial, wanted, peak, few)
                 if candidate is not None:
                     good.append(candidate)
                 elif backend.name in self.struck:
-                    path = save_repro(config.cache_dir, who.key, self.gm, args, backend.name, self.struck[backend.name])
+                    path = save_repro(
+                        config.cache_dir,
+                        who.key,
+                        self.gm,
+                        args,
+                        backend.name,
+                        self.struck[backend.name],
+                    )
                     self.struck[backend.name] += f" (repro: {path})" if path else ""
             show("measuring " + ", ".join([EAGER, *(candidate.name for candidate in good)]))
             left = self.budget_s - (time.perf_counter() - start)
@@ -223,7 +301,8 @@ class Tuning:
             trial.forget()
 
     def as_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
-        """Eager's run. Raises EagerRaises where the program's own operators raise, gradients switched as before."""
+        """Eager's run. Raises EagerRaises where the program's own operators raise, gradients
+        switched as before."""
         grad = torch.is_grad_enabled()
         try:
             return self.peak(run)
@@ -231,16 +310,24 @@ class Tuning:
             torch._C._set_grad_enabled(grad)
             raise EagerRaises(f"{type(error).__name__}: {first_line(error)}") from error
 
-    def admit(self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool) -> Candidate | None:
+    def admit(
+        self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool
+    ) -> Candidate | None:
         """A candidate whose first run was right; None where it is struck out."""
         ours = backend.name in SHIPPED
         apart = self.plan.isolate and self.device.type == "cpu" and backend.name not in TORCHS_OWN
-        if apart and ours and self.build(backend) is None:  # what we ship may compile here, only its code runs elsewhere first
+        if (
+            apart and ours and self.build(backend) is None
+        ):  # what we ship may compile here, only its code runs elsewhere first
             return None
 
         def work() -> str:
             candidate = self.build(backend)
-            return self.struck[backend.name] if candidate is None else self.first_run(candidate, trial, wanted, peak, few)
+            return (
+                self.struck[backend.name]
+                if candidate is None
+                else self.first_run(candidate, trial, wanted, peak, few)
+            )
 
         if apart:
             room = ROOM + 2 * sum(map(bytes_of, self.gm.graph.nodes)) + 4 * trial.bytes()
@@ -253,11 +340,16 @@ class Tuning:
             return None
         return self.build(backend)
 
-    def first_run(self, candidate: Candidate, trial: Trial, wanted: RunResult, peak: int, few: bool) -> str:
-        """What is wrong with a candidate's results, or with the memory that it takes; "" if nothing."""
+    def first_run(
+        self, candidate: Candidate, trial: Trial, wanted: RunResult, peak: int, few: bool
+    ) -> str:
+        """What is wrong with a candidate's results, or with the memory that it takes; "" if
+        nothing."""
         call = candidate.call
         assert call is not None
-        inputs = trial.copies() if few and not records(candidate.name) else trial.inputs()  # recorded: it matters where inputs lie
+        inputs = (
+            trial.copies() if few and not records(candidate.name) else trial.inputs()
+        )  # recorded: it matters where inputs lie
         try:
             got, its_peak = self.peak(lambda: trial.first_run(call, inputs))
         except Exception as error:  # of a candidate, which is out: the program goes on
@@ -268,17 +360,24 @@ class Tuning:
         return f"is wrong: {reason}" if reason else candidate.notes.refusal()
 
     def exact(self, trial: Trial) -> RunResult | None:
-        """Eager's run in double precision, where the graph allows it. Other dtypes draw other random numbers."""
+        """Eager's run in double precision, where the graph allows it. Other dtypes draw other
+        random numbers."""
         if self.random:
             return None
         try:
             return trial.run(self.gm.forward, trial.in_float64())
-        except Exception:  # the graph asks for a precision of its own: there is nothing better than eager to compare with
+        # the graph asks for a precision of its own: there is nothing better than eager to compare
+        # with
+        except Exception:
             return None
 
     def peak(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
-        """A run with eager's random numbers, and the device memory that it took beside what was there."""
-        states = (torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None)
+        """A run with eager's random numbers, and the device memory that it took beside what was
+        there."""
+        states = (
+            torch.get_rng_state(),
+            torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
+        )
         before = 0
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
@@ -297,10 +396,16 @@ class Tuning:
         """Times of eager and of the candidates that are good."""
         inputs = trial.inputs()
         calls: dict[str, Callee] = {EAGER: self.gm.forward}
-        calls |= {candidate.name: candidate.call for candidate in good if candidate.call is not None}
+        calls |= {
+            candidate.name: candidate.call for candidate in good if candidate.call is not None
+        }
         if len(calls) == 1:
             return {EAGER: Timed(samples=[0.0])}
-        wait = (lambda: torch.cuda.synchronize(self.device)) if self.device.type == "cuda" else (lambda: None)
+        wait = (
+            (lambda: torch.cuda.synchronize(self.device))
+            if self.device.type == "cuda"
+            else (lambda: None)
+        )
 
         def bound(call: Callee) -> Callable[[], object]:
             return lambda: trial.run(call, inputs)
@@ -317,7 +422,8 @@ class Tuning:
 
 
 def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph that a backend may change; in meta["shared"] backends find what others have made of it."""
+    """A graph that a backend may change; in meta["shared"] backends find what others have made of
+    it."""
     graph = torch.fx.Graph()
     output = graph.graph_copy(gm.graph, {})
     graph.output(output)

@@ -1,7 +1,8 @@
-"""Code with which a repro script imports a backend that the user's program registered or passed to compile() as a function.
+"""Code with which a repro script imports a backend that the user's program registered or passed to
+compile() as a function.
 
-An importable module is imported. Of a program that was run as a script, the top-level statements are executed one by
-one until the backend is there, so that the program itself does not start again.
+An importable module is imported. Of a program that was run as a script, the top-level statements
+are executed one by one until the backend is there, so that the program itself does not start again.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def file_of(function: Callable[..., Any]) -> str:
 
 
 def load_backend(file: str, name: str) -> str | Callable[..., Any]:
-    """Execute a program's top-level statements until it has the backend `name`: registered, or a global function.
+    """Execute a program's top-level statements until it has the backend `name`: registered, or a
+    global function.
 
     Raises LookupError where the whole file does not have it.
     """

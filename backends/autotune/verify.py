@@ -1,7 +1,9 @@
-"""Shadow runs: the first calls of a compiled graph are compared with torch's own operators on copies of the inputs.
+"""Shadow runs: the first calls of a compiled graph are compared with torch's own operators on
+copies of the inputs.
 
-The comparison is the autotuner's (compare.py): values with float64 as the referee, written inputs, strides, which
-results share memory, and in training the gradients. A graph that differs is disabled and leaves a script behind.
+The comparison is the autotuner's (compare.py): values with float64 as the referee, written inputs,
+strides, which results share memory, and in training the gradients. A graph that differs is disabled
+and leaves a script behind.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from .repro import save_repro
 from .trial import RunResult, Trial
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-OWN_NUMBERS = ("inductor", "inductor+cudagraphs")  # backends that draw other random numbers than eager
+OWN_NUMBERS = (
+    "inductor",
+    "inductor+cudagraphs",
+)  # backends that draw other random numbers than eager
 STEERING = (*PASSED_ON, Rerun)
 
 
@@ -35,9 +40,11 @@ def verify(
     backend: str | Callable[..., Any],
     report: Reporter,
 ) -> Callable[..., Any]:
-    """Wrap `compiled`, made of `gm` by `backend`, so that its first `calls` calls are compared with eager.
+    """Wrap `compiled`, made of `gm` by `backend`, so that its first `calls` calls are compared with
+    eager.
 
-    A graph that must not run twice (it talks to other processes, or calls an unknown function) is returned as it is.
+    A graph that must not run twice (it talks to other processes, or calls an unknown function) is
+    returned as it is.
     """
     reason = reason_not_to_try(gm)
     if reason:
@@ -68,7 +75,8 @@ class VerifiedGraph:
         return self.run(*args)
 
     def compare_call(self, args: tuple[Any, ...]) -> Any:
-        """Run one call on copies by eager, then for real; the results are eager's where the two differ."""
+        """Run one call on copies by eager, then for real; the results are eager's where the two
+        differ."""
         trial = Trial(self.gm, args)
         before = Generators(args)
         try:
@@ -83,7 +91,9 @@ class VerifiedGraph:
         before.note()
         if before.have_moved and not self.draws_like_eager:
             self.left = 0
-            self.report(f"not verified: it draws random numbers, and backend '{name_of(self.backend)}' draws others than eager")
+            self.report(
+                f"not verified: it draws random numbers, and backend '{name_of(self.backend)}' draws others than eager"
+            )
             before.restore()
             return self.run(*args)
         reason = ""
@@ -101,8 +111,11 @@ class VerifiedGraph:
         before.restore()
         return self.run(*args)
 
-    def compare_training(self, trial: Trial, wanted: RunResult, exact: Callable[[], RunResult | None]) -> str:
-        """Say what is wrong with a forward and backward pass of the compiled graph on copies, "" if nothing."""
+    def compare_training(
+        self, trial: Trial, wanted: RunResult, exact: Callable[[], RunResult | None]
+    ) -> str:
+        """Say what is wrong with a forward and backward pass of the compiled graph on copies, "" if
+        nothing."""
         try:
             got = trial.run(self.run, trial.copies())
         except STEERING:
@@ -114,7 +127,8 @@ class VerifiedGraph:
     def compare_results(
         self, args: tuple[Any, ...], wanted: RunResult, exact: Callable[[], RunResult | None]
     ) -> tuple[Any, str]:
-        """Run the compiled graph for real. Return its results and what is wrong with them, "" if nothing."""
+        """Run the compiled graph for real. Return its results and what is wrong with them, "" if
+        nothing."""
         try:
             results = self.run(*args)
         except STEERING:
@@ -122,16 +136,24 @@ class VerifiedGraph:
         except Exception as error:
             return None, f"raises {type(error).__name__} where eager does not: {error}"
         got = RunResult([detach(item) for item in results], [], list(map(detach, args)))
-        without_gradients = RunResult(list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)))
+        without_gradients = RunResult(
+            list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs))
+        )
         return results, difference(got, without_gradients, exact_results(exact))
 
     @property
     def draws_like_eager(self) -> bool:
-        """Whether the backend gives eager's random numbers to a graph that draws some; of foreign ones nobody knows."""
-        return isinstance(self.backend, str) and self.backend.removesuffix(GRAPHED) in SHIPPED and self.backend not in OWN_NUMBERS
+        """Whether the backend gives eager's random numbers to a graph that draws some; of foreign
+        ones nobody knows."""
+        return (
+            isinstance(self.backend, str)
+            and self.backend.removesuffix(GRAPHED) in SHIPPED
+            and self.backend not in OWN_NUMBERS
+        )
 
     def disable(self, reason: str, args: Sequence[Any]) -> None:
-        """Let torch's operators run the graph from now on; warn once and leave a script that shows the fault."""
+        """Let torch's operators run the graph from now on; warn once and leave a script that shows
+        the fault."""
         name = name_of(self.backend)
         shapes = [str(tuple(arg.shape)) for arg in args if isinstance(arg, torch.Tensor)]
         key = key_of(self.gm.graph.python_code("self").src, *shapes)[:16]
@@ -147,7 +169,8 @@ class VerifiedGraph:
 
 
 def can_be_copied(args: Sequence[Any]) -> bool:
-    """Whether a shadow run can have copies of all inputs: they are plain tensors, outside of torch.func."""
+    """Whether a shadow run can have copies of all inputs: they are plain tensors, outside of
+    torch.func."""
     if torch._C._functorch.maybe_current_level() is not None:
         return False
     return all(

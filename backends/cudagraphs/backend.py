@@ -1,4 +1,6 @@
-"""`cudagraphs`: torch's own kernels, recorded; and `over`, which puts recording over another backend's code."""
+"""`cudagraphs`: torch's own kernels, recorded; and `over`, which puts recording over another
+backend's code."""
+
 from __future__ import annotations
 
 import importlib
@@ -24,11 +26,17 @@ def no_device() -> str:
 
 @register_backend("cudagraphs", missing=no_device)
 def cudagraphs(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, cudagraphs: str = "allow", report: Reporter = UNREPORTED
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    cudagraphs: str = "allow",
+    report: Reporter = UNREPORTED,
 ) -> Callable[..., Any]:
-    """Records the graph as it is; with gradients, the forward and the backward graph that aot_autograd makes of it.
+    """Records the graph as it is; with gradients, the forward and the backward graph that
+    aot_autograd makes of it.
 
-    cudagraphs: "require" raises RequirementError where it cannot be recorded, "allow" runs it in eager and tells explain why.
+    cudagraphs: "require" raises RequirementError where it cannot be recorded, "allow" runs it in
+    eager and tells explain why.
     """
     require = cudagraphs == "require"
     if not recordable(gm, report, require):
@@ -44,8 +52,9 @@ def parts() -> Any:
 
 
 def over(inner: Backend) -> Backend:
-    """The backend `inner`, its work recorded. With gradients that takes one that wants ATen graphs, or that has a parameter
-    `around`: a function of a Part and the callable made of it, whose result is to be called instead."""
+    """The backend `inner`, its work recorded. With gradients that takes one that wants ATen graphs,
+    or that has a parameter `around`: a function of a Part and the callable made of it, whose result
+    is to be called instead."""
     parameters = inspect.signature(inner.function).parameters
 
     def record_graph(
@@ -60,7 +69,9 @@ def over(inner: Backend) -> Backend:
         if not recordable(gm, report, require):
             return captured_graph_function(inner)(gm, example_inputs, **asked)
         if not wants_gradients(gm):
-            return record_inference(gm, captured_graph_function(inner)(gm, example_inputs, **asked), report, require)
+            return record_inference(
+                gm, captured_graph_function(inner)(gm, example_inputs, **asked), report, require
+            )
         if inner.wants == "aten":
             return parts().recorded_parts(gm, example_inputs, inner, asked, report, require)
         return inner.function(gm, example_inputs, around=parts().Recorder(report, require), **asked)
@@ -72,8 +83,12 @@ def over(inner: Backend) -> Backend:
     )  # fmt: skip
 
 
-def record_inference(gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool) -> Graphed:
+def record_inference(
+    gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool
+) -> Graphed:
     """A callable made of a captured graph without gradients, recorded."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    written = frozenset(index for index, node in enumerate(placeholders) if node.meta.get("mutated"))
+    written = frozenset(
+        index for index, node in enumerate(placeholders) if node.meta.get("mutated")
+    )
     return Graphed(Work(run, device_of(gm), written, varies=varies(gm)), report, require)

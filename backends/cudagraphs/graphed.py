@@ -1,8 +1,10 @@
-"""A callable whose CUDA work is recorded and replayed: the first call of a kind runs it on a side stream, the second records,
-later ones replay. What cannot be recorded, or does not pay to be, runs as it is.
+"""A callable whose CUDA work is recorded and replayed: the first call of a kind runs it on a side
+stream, the second records, later ones replay. What cannot be recorded, or does not pay to be, runs
+as it is.
 
 In: the callable. Out: one of the same meaning. Knows nothing of graphs of nodes.
 """
+
 from __future__ import annotations
 
 import threading
@@ -34,8 +36,9 @@ class WarmedUp:
 class Work:
     """What is recorded, and what is known of it.
 
-    written: positions of inputs that it writes into. lent: positions of results that its partner alone gets to see.
-    varies: sizes of inputs differ between calls. lender: whose lent results some inputs are, for a backward pass.
+    written: positions of inputs that it writes into. lent: positions of results that its partner
+    alone gets to see. varies: sizes of inputs differ between calls. lender: whose lent results some
+    inputs are, for a backward pass.
     """
 
     run: Callable[..., Any]
@@ -70,11 +73,15 @@ class Graphed:
         return self.run(*args)
 
     def key(self, args: Sequence[Any]) -> Any:
-        """What a recording is made for: the stream, the precision of products, and sizes where they vary."""
+        """What a recording is made for: the stream, the precision of products, and sizes where they
+        vary."""
         state = (self.stream(), PRECISION("cuda", "matmul"), PRECISION("cuda", "conv"))
         if not self.work.varies:
             return state
-        return (*state, *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args))
+        return (
+            *state,
+            *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args),
+        )
 
     def other(self, key: Any, state: WarmedUp | Recording | None, args: Sequence[Any]) -> Any:
         """A call that no recording serves."""
@@ -84,24 +91,35 @@ class Graphed:
             if state.out.on_loan() or not self.make_way(key, state, args):
                 return self.run(*args)
         elif self.work.lender is not None and not self.borrowed_inputs(args):
-            return self.run(*args)  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
+            return self.run(
+                *args
+            )  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
         elif has_other_threads() and not self.require:
             if not self.postponed:
                 self.postponed = True
-                self.report("CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records")
+                self.report(
+                    "CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records"
+                )
             return self.run(*args)
         else:
-            moved = {index for index, at in enumerate(map(address, args)) if at != state.addresses[index] and may_move(args[index])}
+            moved = {
+                index
+                for index, at in enumerate(map(address, args))
+                if at != state.addresses[index] and may_move(args[index])
+            }
             self.copied |= moved - self.borrowed_inputs(args)
         return self.record(key, args)
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
-        """The first call of a kind: on the stream that will record, for what libraries set up by stream."""
+        """The first call of a kind: on the stream that will record, for what libraries set up by
+        stream."""
         place = self.work.device, self.stream()
         if len(self.states) >= MOST_SHAPES or pool.full(*place):
             if not self.full:
                 self.full = True
-                self.report(f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of other sizes run without")
+                self.report(
+                    f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of other sizes run without"
+                )
             return self.run(*args)
         self.states[key] = WarmedUp(list(map(address, args)))
         here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
@@ -115,7 +133,8 @@ class Graphed:
         return results
 
     def borrowed_inputs(self, args: Sequence[Any]) -> set[int]:
-        """Positions of inputs that the forward pass of this backward pass lent: they lie where its recording has them."""
+        """Positions of inputs that the forward pass of this backward pass lent: they lie where its
+        recording has them."""
         lender = self.work.lender
         return set() if lender is None else lender.lent_inputs(args)
 
@@ -125,13 +144,20 @@ class Graphed:
         for state in self.states.values():
             if isinstance(state, Recording) and state.out.on_loan():
                 mine = {ADDRESS(state.out.template[index]) for index in state.out.lent}
-                found |= {index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine}
+                found |= {
+                    index
+                    for index, arg in enumerate(args)
+                    if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine
+                }
         return found
 
     def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
-        """Static inputs have moved: whether to record again, with those copied in that are no parameters."""
+        """Static inputs have moved: whether to record again, with those copied in that are no
+        parameters."""
         borrowed = self.borrowed_inputs(args)
-        if (self.work.lender is not None and not borrowed) or (has_other_threads() and not self.require):
+        if (self.work.lender is not None and not borrowed) or (
+            has_other_threads() and not self.require
+        ):
             return False
         moved = state.moved_inputs(args) - borrowed
         self.copied |= {index for index in moved if may_move(args[index])}
@@ -147,14 +173,19 @@ class Graphed:
         try:
             with torch.cuda.device(work.device):
                 shared = pool.pool_of(work.device, self.stream())
-                made = Recording(self.run, args, self.copied, work.written, work.lent, shared, work.device)
+                made = Recording(
+                    self.run, args, self.copied, work.written, work.lent, shared, work.device
+                )
         except Unrecordable as error:
             pool.retire(work.device, self.stream())
             self.give_up(str(error))
             return self.run(*args)
         self.states[key] = made
         if not self.remade:
-            self.report.send_recorded(True, f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in")
+            self.report.send_recorded(
+                True,
+                f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in",
+            )
         return made.replay(args)
 
     def give_up(self, reason: str) -> None:
@@ -162,7 +193,9 @@ class Graphed:
         self.states.clear()
         self.report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
         if self.require:
-            raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
+            raise RequirementError(
+                f"CUDA graphs are required, but this graph cannot be recorded: {reason}"
+            )
 
     def stream(self) -> int:
         """The current stream, as torch's raw handle."""
@@ -173,10 +206,15 @@ OWN_THREADS = "framejit"  # how the names of our own threads begin
 
 
 def has_other_threads() -> bool:
-    """Whether threads of the program run beside the main one and this: torch's generator knows one state for all of them, and
-    raises in each that draws while one records. Daemons (pin_memory's, progress bars') are taken not to draw."""
+    """Whether threads of the program run beside the main one and this: torch's generator knows one
+    state for all of them, and raises in each that draws while one records. Daemons (pin_memory's,
+    progress bars') are taken not to draw."""
     here, main = threading.current_thread(), threading.main_thread()
-    others = (one for one in threading.enumerate() if one is not here and one is not main and not one.daemon)
+    others = (
+        one
+        for one in threading.enumerate()
+        if one is not here and one is not main and not one.daemon
+    )
     return any(not one.name.startswith(OWN_THREADS) for one in others)
 
 

@@ -1,8 +1,9 @@
 """Recording a graph with gradients: its forward and its backward graph, each for itself.
 
-What the forward graph keeps for the backward one is lent: it stays in the recorded memory, and while a backward pass may still
-come, forward passes run without.
+What the forward graph keeps for the backward one is lent: it stays in the recorded memory, and
+while a backward pass may still come, forward passes run without.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,19 +21,32 @@ from .unsafe import recordable
 
 
 def recorded_parts(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], inner: Backend | None, asked: dict[str, Any], report: Reporter, require: bool
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    inner: Backend | None,
+    asked: dict[str, Any],
+    report: Reporter,
+    require: bool,
 ) -> Callable[..., Any]:
     """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and recorded."""
     around = Recorder(report, require)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
-        return around(part, part.module().forward if inner is None else inner.function(part.module(), part.examples, **asked))
+        return around(
+            part,
+            part.module().forward
+            if inner is None
+            else inner.function(part.module(), part.examples, **asked),
+        )
 
-    return compile_forward_and_backward(gm, example_inputs, compile_part, random_like_eager=inner is None, keep_writes=inner is None)
+    return compile_forward_and_backward(
+        gm, example_inputs, compile_part, random_like_eager=inner is None, keep_writes=inner is None
+    )
 
 
 class Recorder:
-    """Records the parts of one graph or of its pieces: called with each part and the callable made of it, the forward one first."""
+    """Records the parts of one graph or of its pieces: called with each part and the callable made
+    of it, the forward one first."""
 
     def __init__(self, report: Reporter, require: bool) -> None:
         self.report, self.require = report, require
@@ -46,7 +60,14 @@ class Recorder:
         if part.results is not None and not part.backward:
             outputs: Any = gm.graph.output_node().args[0]
             lent = frozenset(range(part.results, len(outputs)))
-        work = Work(run, device_of(gm), written_by_copies(gm), lent, varies(gm), forward if part.backward else None)
+        work = Work(
+            run,
+            device_of(gm),
+            written_by_copies(gm),
+            lent,
+            varies(gm),
+            forward if part.backward else None,
+        )
         made = Graphed(work, self.report, self.require)
         if not part.backward:
             self.forward[part.captured] = made
@@ -56,5 +77,7 @@ class Recorder:
 def written_by_copies(gm: torch.fx.GraphModule) -> frozenset[int]:
     """Positions of inputs of a functional graph that it ends by writing into."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    targets = {node.args[0] for node in gm.graph.nodes if node.target is torch.ops.aten.copy_.default}
+    targets = {
+        node.args[0] for node in gm.graph.nodes if node.target is torch.ops.aten.copy_.default
+    }
     return frozenset(index for index, node in enumerate(placeholders) if node in targets)

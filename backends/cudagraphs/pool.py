@@ -1,8 +1,11 @@
-"""The memory that recorded graphs share: a pool for each device and stream, and how much of it may be used.
+"""The memory that recorded graphs share: a pool for each device and stream, and how much of it may
+be used.
 
-Graphs of one pool run one after the other on one stream, and nothing in the pool is needed between two replays but what each
-recording holds on to, so all share one. A pool lives as long as a recording in it.
+Graphs of one pool run one after the other on one stream, and nothing in the pool is needed between
+two replays but what each recording holds on to, so all share one. A pool lives as long as a
+recording in it.
 """
+
 from __future__ import annotations
 
 import threading
@@ -15,8 +18,8 @@ SHARE = 0.25  # of a device's memory may lie in pools
 
 
 class Pool:
-    """`handle` is what torch knows it by, `bytes` what recordings took when they were made. torch forgets a handle when the
-    last graph in it goes, so one that does nothing stays in it."""
+    """`handle` is what torch knows it by, `bytes` what recordings took when they were made. torch
+    forgets a handle when the last graph in it goes, so one that does nothing stays in it."""
 
     def __init__(self, device: int, stream: torch.cuda.Stream) -> None:
         self.handle = torch.cuda.graph_pool_handle()
@@ -67,4 +70,7 @@ def retire(device: int, stream: int) -> None:
 
 def full(device: int, stream: int) -> bool:
     pool = _pools.get((device, stream))
-    return pool is not None and pool.bytes > SHARE * torch.cuda.get_device_properties(device).total_memory
+    return (
+        pool is not None
+        and pool.bytes > SHARE * torch.cuda.get_device_properties(device).total_memory
+    )

@@ -1,8 +1,10 @@
-"""A recording: the CUDA work of one callable for inputs of one layout, and how to run it again on other inputs.
+"""A recording: the CUDA work of one callable for inputs of one layout, and how to run it again on
+other inputs.
 
-Inputs are static (the recorded kernels read the caller's own memory, whose address is checked at each call) or copied in.
-Results are copied out, so that those of earlier calls stay as they are.
+Inputs are static (the recorded kernels read the caller's own memory, whose address is checked at
+each call) or copied in. Results are copied out, so that those of earlier calls stay as they are.
 """
+
 from __future__ import annotations
 
 import gc
@@ -24,9 +26,9 @@ class Unrecordable(Exception):
 class Recording:
     """Made by running `run` once on `args` while the stream records. Raises Unrecordable.
 
-    copied: positions of inputs that are copied in; the others are static. written: positions of inputs that the work writes
-    into. lent: positions of results that are handed out as the recorded memory itself, for whoever promises to be done with
-    them before the next replay.
+    copied: positions of inputs that are copied in; the others are static. written: positions of
+    inputs that the work writes into. lent: positions of results that are handed out as the recorded
+    memory itself, for whoever promises to be done with them before the next replay.
     """
 
     def __init__(
@@ -43,10 +45,14 @@ class Recording:
         for index, room in self.places:
             inputs[index] = room.tensor
             if room.repeats and index in written:
-                raise Unrecordable("an input that moves between calls is written to, and its elements share memory")
+                raise Unrecordable(
+                    "an input that moves between calls is written to, and its elements share memory"
+                )
         self.rooms = [room.once for _, room in self.places]
         self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
-        self.written = tuple(index for index in self.static if index in written and not args[index].is_inference())
+        self.written = tuple(
+            index for index in self.static if index in written and not args[index].is_inference()
+        )
         if self.rooms:
             copy_all(self.rooms, self.elements(args))  # what runs on garbage may fail
         before = torch.cuda.memory_reserved(device)
@@ -64,7 +70,11 @@ class Recording:
 
     def moved_inputs(self, args: Sequence[Any]) -> set[int]:
         """Positions of static inputs that lie elsewhere now."""
-        return {index for index, address in zip(self.static, self.addresses, strict=True) if ADDRESS(args[index]) != address}
+        return {
+            index
+            for index, address in zip(self.static, self.addresses, strict=True)
+            if ADDRESS(args[index]) != address
+        }
 
     def elements(self, args: Sequence[Any]) -> list[torch.Tensor]:
         """Of the inputs that are copied in, each element once."""
@@ -96,7 +106,9 @@ def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
         torch._foreach_copy_(to, source)
 
 
-def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) -> tuple[torch.cuda.CUDAGraph, list[Any]]:
+def record(
+    run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int
+) -> tuple[torch.cuda.CUDAGraph, list[Any]]:
     """Runs the callable once without any work being done. Raises Unrecordable."""
     graph = torch.cuda.CUDAGraph()
     here = torch.cuda.current_stream(device)
@@ -113,7 +125,9 @@ def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) 
                 clear_up(graph, pool, device)
                 if not isinstance(error, Exception):
                     raise
-                raise Unrecordable(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+                raise Unrecordable(
+                    f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+                ) from error
     finally:
         if collecting:
             gc.enable()
@@ -122,8 +136,9 @@ def record(run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int) 
 
 
 def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
-    """After a recording that failed: torch's allocator and its generator are told that it is over, which capture_end does only
-    where all went well. What ends a recording for the generator is the end of a good one."""
+    """After a recording that failed: torch's allocator and its generator are told that it is over,
+    which capture_end does only where all went well. What ends a recording for the generator is the
+    end of a good one."""
     for end in (graph.capture_end, lambda: torch._C._cuda_endAllocateToPool(device, pool.handle)):
         try:
             end()
@@ -135,18 +150,31 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
 class Out:
     """Makes a call's results of the recorded memory.
 
-    A result that is an input, or lies in one's memory, is that of the call. `lent` ones are given out as they are: the first
-    as a tensor object of its own, whose life shows (`on_loan`) whether they are still needed.
+    A result that is an input, or lies in one's memory, is that of the call. `lent` ones are given
+    out as they are: the first as a tensor object of its own, whose life shows (`on_loan`) whether
+    they are still needed.
     """
 
-    def __init__(self, results: Sequence[Any], inputs: Sequence[Any], lent: Collection[int]) -> None:
-        homes = {item.untyped_storage().data_ptr(): index for index, item in enumerate(inputs) if isinstance(item, torch.Tensor)}
-        self.template: list[Any] = [None if isinstance(item, torch.Tensor) else item for item in results]
+    def __init__(
+        self, results: Sequence[Any], inputs: Sequence[Any], lent: Collection[int]
+    ) -> None:
+        homes = {
+            item.untyped_storage().data_ptr(): index
+            for index, item in enumerate(inputs)
+            if isinstance(item, torch.Tensor)
+        }
+        self.template: list[Any] = [
+            None if isinstance(item, torch.Tensor) else item for item in results
+        ]
         self.inputs: list[tuple[int, int]] = []  # the input itself
-        self.views: list[tuple[int, int, tuple[int, ...], tuple[int, ...], int]] = []  # shape, stride, elements from the input's start
+        self.views: list[
+            tuple[int, int, tuple[int, ...], tuple[int, ...], int]
+        ] = []  # shape, stride, elements from the input's start
         self.lent: list[int] = []
         alone: list[int] = []  # positions of those copied one by one
-        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = []  # in one memory, or with gaps in it
+        self.groups: list[
+            tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]
+        ] = []  # in one memory, or with gaps in it
         together: dict[int, list[int]] = {}
         for index, item in enumerate(results):
             if not isinstance(item, torch.Tensor):
@@ -166,7 +194,12 @@ class Out:
             if len(indices) == 1 and is_dense(results[indices[0]]):
                 alone += indices
             else:
-                self.groups.append((base_of([results[index] for index in indices]), [(index, results[index]) for index in indices]))
+                self.groups.append(
+                    (
+                        base_of([results[index] for index in indices]),
+                        [(index, results[index]) for index in indices],
+                    )
+                )
         self.alone = tuple(alone)
         self.sources = [results[index] for index in alone]
         self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
@@ -181,14 +214,19 @@ class Out:
         if len(self.alone) == 1:
             results[self.alone[0]] = self.sources[0].clone()
         elif self.alone:
-            fresh = [torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in self.specs]
+            fresh = [
+                torch.empty_strided(shape, stride, dtype=dtype, device=device)
+                for shape, stride, dtype, device in self.specs
+            ]
             torch._foreach_copy_(fresh, self.sources)
             for index, item in zip(self.alone, fresh, strict=True):
                 results[index] = item
         for index, owner in self.inputs:
             results[index] = args[owner]
         for index, owner, shape, stride, offset in self.views:
-            results[index] = args[owner].as_strided(shape, stride, args[owner].storage_offset() + offset)
+            results[index] = args[owner].as_strided(
+                shape, stride, args[owner].storage_offset() + offset
+            )
         for base, members in self.groups:
             storage, low = base.clone().untyped_storage(), base.storage_offset()
             for index, item in members:
@@ -202,10 +240,18 @@ class Out:
         return results
 
 
-def view_of(item: torch.Tensor, owner: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, stride and offset of a result in an input's memory. Raises Unrecordable for one of another dtype."""
+def view_of(
+    item: torch.Tensor, owner: torch.Tensor
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape, stride and offset of a result in an input's memory. Raises Unrecordable for one of
+    another dtype."""
     distance = ADDRESS(item) - ADDRESS(owner)
-    if item.dtype != owner.dtype or distance % item.element_size() or item.is_conj() != owner.is_conj() or item.is_neg() != owner.is_neg():
+    if (
+        item.dtype != owner.dtype
+        or distance % item.element_size()
+        or item.is_conj() != owner.is_conj()
+        or item.is_neg() != owner.is_neg()
+    ):
         raise Unrecordable("a result is an input's memory read as another dtype")
     return tuple(item.shape), tuple(item.stride()), distance // item.element_size()
 
@@ -222,9 +268,17 @@ def base_of(items: Sequence[torch.Tensor]) -> torch.Tensor:
     """The bytes that tensors of one storage span."""
     low = min(item.storage_offset() * item.element_size() for item in items) // ALIGNED * ALIGNED
     high = max(
-        (item.storage_offset() + sum((size - 1) * stride for size, stride in zip(item.shape, item.stride(), strict=True)) + 1)
+        (
+            item.storage_offset()
+            + sum(
+                (size - 1) * stride for size, stride in zip(item.shape, item.stride(), strict=True)
+            )
+            + 1
+        )
         * item.element_size()
         for item in items
     )
     first = items[0]
-    return torch.empty(0, dtype=torch.uint8, device=first.device).set_(first.untyped_storage(), low, (high - low,), (1,))
+    return torch.empty(0, dtype=torch.uint8, device=first.device).set_(
+        first.untyped_storage(), low, (high - low,), (1,)
+    )

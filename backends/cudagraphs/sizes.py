@@ -1,4 +1,5 @@
 """Facts about a graph's tensors that recording needs: their device, and whether their sizes vary."""
+
 from __future__ import annotations
 
 import torch
@@ -9,12 +10,23 @@ from .unsafe import fake_of
 
 def device_of(gm: torch.fx.GraphModule) -> int:
     """The number of the CUDA device that a graph's tensors lie on."""
-    fakes = [fake for node in gm.graph.nodes if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"]
+    fakes = [
+        fake
+        for node in gm.graph.nodes
+        if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"
+    ]
     return next((fake.device.index or 0 for fake in fakes), 0)
 
 
 def varies(gm: torch.fx.GraphModule) -> bool:
     """Whether sizes of inputs are symbols."""
     fakes = [fake_of(node) for node in gm.graph.nodes if node.op == "placeholder"]
-    numbers = (number for fake in fakes if isinstance(fake, torch.Tensor) for number in (*fake.shape, *fake.stride()))
-    return any(not isinstance(fake, torch.Tensor) for fake in fakes) or any(not isinstance(number, int) for number in numbers)
+    numbers = (
+        number
+        for fake in fakes
+        if isinstance(fake, torch.Tensor)
+        for number in (*fake.shape, *fake.stride())
+    )
+    return any(not isinstance(fake, torch.Tensor) for fake in fakes) or any(
+        not isinstance(number, int) for number in numbers
+    )

@@ -1,4 +1,6 @@
-"""Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input or the user's line."""
+"""Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input
+or the user's line."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -26,12 +28,15 @@ TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increm
 
 
 def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> bool:
-    """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError where it must be."""
+    """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError
+    where it must be."""
     reason = unsafe(gm)
     if reason:
         report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
         if require:
-            raise RequirementError(f"CUDA graphs are required, but this graph cannot be recorded: {reason}")
+            raise RequirementError(
+                f"CUDA graphs are required, but this graph cannot be recorded: {reason}"
+            )
     return not reason
 
 
@@ -49,9 +54,17 @@ def unsafe(gm: torch.fx.GraphModule) -> str:
     for node in inner_nodes(gm):
         if isinstance(node.target, CustomFunction | Checkpointed) and wants_backward(node):
             return f"{name_of(node)} runs Python in its backward pass{at(node)}"
-    devices = {fake.device for node in gm.graph.nodes if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"}
+    devices = {
+        fake.device
+        for node in gm.graph.nodes
+        if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"
+    }
     if len(devices) != 1:
-        return "its tensors lie on more than one CUDA device" if devices else "nothing of the graph is on a CUDA device"
+        return (
+            "its tensors lie on more than one CUDA device"
+            if devices
+            else "nothing of the graph is on a CUDA device"
+        )
     return ""
 
 
@@ -78,7 +91,10 @@ def unsafe_call(node: torch.fx.Node) -> str:
         return f"{name} makes the host wait for the device{at(node)}"
     if name in CHANGES_OBJECTS or name in TRANSFORMS:
         return f"{name} does more than work on numbers{at(node)}"
-    if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.cudagraph_unsafe in node.target.tags:
+    if (
+        isinstance(node.target, torch._ops.OpOverload)
+        and torch.Tag.cudagraph_unsafe in node.target.tags
+    ):
         return f"torch says that {name} cannot be recorded{at(node)}"
     if "generator" in node.kwargs and node.kwargs["generator"] is not None:
         return f"{name} draws from a generator of the program's{at(node)}"
@@ -89,7 +105,11 @@ def unsafe_call(node: torch.fx.Node) -> str:
         return f"{name} makes a tensor on the {fake.device.type}{at(node)}"
     if name in ("getitem", "index", "setitem", "index_put", "index_put_") and indexed_by_mask(node):
         return f"{name} by a mask of booleans makes the host wait for the device{at(node)}"
-    if name == "repeat_interleave" and "output_size" not in node.kwargs and any(is_tensor(arg) for arg in node.args[1:]):
+    if (
+        name == "repeat_interleave"
+        and "output_size" not in node.kwargs
+        and any(is_tensor(arg) for arg in node.args[1:])
+    ):
         return f"repeat_interleave without output_size makes the host wait for the device{at(node)}"
     return ""
 
@@ -100,7 +120,9 @@ def is_tensor(argument: object) -> bool:
 
 def indexed_by_mask(node: torch.fx.Node) -> bool:
     fakes = [fake_of(other) for other in node.all_input_nodes[1:]]
-    return any(isinstance(fake, torch.Tensor) and fake.dtype in (torch.bool, torch.uint8) for fake in fakes)
+    return any(
+        isinstance(fake, torch.Tensor) and fake.dtype in (torch.bool, torch.uint8) for fake in fakes
+    )
 
 
 def wants_backward(node: torch.fx.Node) -> bool:

@@ -1,8 +1,10 @@
-"""Backward hooks of modules in a captured graph: torch's own code sets them up, between the subgraphs that the backend compiles.
+"""Backward hooks of modules in a captured graph: torch's own code sets them up, between the
+subgraphs that the backend compiles.
 
-In: a graph in which a call of a module with such hooks is an Entering, the module's operators, a Leaving. Out: a function of the graph's
-inputs.
+In: a graph in which a call of a module with such hooks is an Entering, the module's operators, a
+Leaving. Out: a function of the graph's inputs.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -22,19 +24,28 @@ from .passes.memory import is_strided
 
 
 class BackwardHooks:
-    """What a module calls when gradients of its results and its inputs are known; each call of the module gets a BackwardHook of its own.
-    Nothing is kept alive: who calls the graph has looked whether they are the same. born: the place in the capture that sets them up."""
+    """What a module calls when gradients of its results and its inputs are known; each call of the
+    module gets a BackwardHook of its own. Nothing is kept alive: who calls the graph has looked
+    whether they are the same. born: the place in the capture that sets them up."""
 
-    def __init__(self, module: torch.nn.Module, hooks: Sequence[Any], pre_hooks: Sequence[Any], born: int) -> None:
+    def __init__(
+        self, module: torch.nn.Module, hooks: Sequence[Any], pre_hooks: Sequence[Any], born: int
+    ) -> None:
         self.module, self.born = weakref.ref(module), born
-        self.hooks, self.pre_hooks = tuple(map(weakref.ref, hooks)), tuple(map(weakref.ref, pre_hooks))
+        self.hooks, self.pre_hooks = (
+            tuple(map(weakref.ref, hooks)),
+            tuple(map(weakref.ref, pre_hooks)),
+        )
 
     def for_call(self) -> BackwardHook:
-        return BackwardHook(self.module(), [hook() for hook in self.hooks], [hook() for hook in self.pre_hooks])
+        return BackwardHook(
+            self.module(), [hook() for hook in self.hooks], [hook() for hook in self.pre_hooks]
+        )
 
 
 class TensorPositions:
-    """Where tensors are among the arguments of a module, or its results. size: how many there are of these, `at`: which are tensors."""
+    """Where tensors are among the arguments of a module, or its results. size: how many there are
+    of these, `at`: which are tensors."""
 
     def __init__(self, size: int, at: Sequence[int]) -> None:
         self.size, self.at = size, tuple(at)
@@ -50,7 +61,8 @@ class TensorPositions:
 
 
 class HookEntry:
-    """Of a module's arguments, those that are tensors, to what the module is given instead. Their node knows the BackwardHook."""
+    """Of a module's arguments, those that are tensors, to what the module is given instead. Their
+    node knows the BackwardHook."""
 
     __name__ = "backward_hooks_enter"
 
@@ -68,15 +80,18 @@ class HookEntry:
 
 
 class HookExit:
-    """Of a module's results, those that are tensors, to what its caller gets. `entered`: something that requires a gradient of what
-    Entering gave; without, none of the `arguments` required one."""
+    """Of a module's results, those that are tensors, to what its caller gets. `entered`: something
+    that requires a gradient of what Entering gave; without, none of the `arguments` required one.
+    """
 
     __name__ = "backward_hooks_leave"
 
     def __init__(self, hooks: BackwardHooks, place: TensorPositions, arguments: int) -> None:
         self.hooks, self.place, self.arguments = hooks, place, arguments
 
-    def __call__(self, entered: torch.Tensor | None, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def __call__(
+        self, entered: torch.Tensor | None, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         if any(map(is_fake, tensors)):
             return BackwardHookFunction.apply(*tensors)
         if entered is None:
@@ -99,22 +114,29 @@ def is_set_up(node: torch.fx.Node) -> bool:
 
 
 def between_hooks(
-    gm: torch.fx.GraphModule, examples: list[Any], build: Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+    gm: torch.fx.GraphModule,
+    examples: list[Any],
+    build: Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]],
 ) -> Callable[..., Any]:
-    """What `build` makes of a graph, or of its pieces before, between and behind the nodes that set hooks up; the graph as it is where
-    nobody can say how to cut it."""
+    """What `build` makes of a graph, or of its pieces before, between and behind the nodes that set
+    hooks up; the graph as it is where nobody can say how to cut it."""
     if not sets_up(gm):
         return build(gm, examples)
     results: Any = gm.graph.output_node().args[0]
     try:
-        nodes, modes = by_modes(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
+        nodes, modes = by_modes(
+            node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
+        )
         pieces, numbers = make_subgraphs(gm, list(runs(nodes)), results, modes)
     except CannotSplit:
         return gm.forward
     for piece in pieces:
         for node in piece.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
-    calls = [piece.gm.forward if sets_up(piece.gm) else build(piece.gm, piece.examples(examples)) for piece in pieces]
+    calls = [
+        piece.gm.forward if sets_up(piece.gm) else build(piece.gm, piece.examples(examples))
+        for piece in pieces
+    ]
     return SubgraphSequence(pieces, calls, numbers)
 
 
@@ -123,7 +145,8 @@ def sets_up(gm: torch.fx.GraphModule) -> bool:
 
 
 def runs(nodes: Sequence[torch.fx.Node]) -> Iterator[list[torch.fx.Node]]:
-    """The nodes in their order, those that set hooks up, with the items of what they make, by themselves."""
+    """The nodes in their order, those that set hooks up, with the items of what they make, by
+    themselves."""
     run: list[torch.fx.Node] = []
     inside = False
     for node in nodes:

@@ -1,4 +1,6 @@
-"""Replaces a compiled graph by the captured one after it raised an error that the captured one does not raise."""
+"""Replaces a compiled graph by the captured one after it raised an error that the captured one does
+not raise."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,16 +11,22 @@ from torch.utils import checkpoint
 
 from ...errors import RequirementError, Rerun, warn_user
 
-# What a graph raises without anything starting over: by who watches it, caught by the same; for the user.
+# What a graph raises without anything starting over: by who watches it, caught by the same; for the
+# user.
 PASSED_ON = (checkpoint._StopRecomputationError, RequirementError)
 STARTS_OVER = (*PASSED_ON, Rerun)
 
 
-def fall_back_to_eager(compiled: Callable[..., Any], forward: Callable[..., Any], backend: str) -> Callable[..., Any]:
-    """`compiled` until it raises where `forward` does not, then `forward`. For graphs that change nothing but what they return."""
+def fall_back_to_eager(
+    compiled: Callable[..., Any], forward: Callable[..., Any], backend: str
+) -> Callable[..., Any]:
+    """`compiled` until it raises where `forward` does not, then `forward`. For graphs that change
+    nothing but what they return."""
     run = compiled
 
-    def call(*args: Any) -> Any:  # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
+    def call(
+        *args: Any,
+    ) -> Any:  # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
         try:
             return run(*args)
         except STARTS_OVER:

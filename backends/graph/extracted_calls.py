@@ -2,6 +2,7 @@
 
 In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -29,15 +30,23 @@ class ExtractedGraph:
 
 
 def extract_subgraph(
-    nodes: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None]
+    nodes: Sequence[torch.fx.Node],
+    inputs: Sequence[torch.fx.Node],
+    outputs: Sequence[torch.fx.Node | None],
 ) -> ExtractedGraph:
-    """A copy of `nodes` as a graph of its own. `inputs` come first, then what else the nodes use; None stays None."""
+    """A copy of `nodes` as a graph of its own. `inputs` come first, then what else the nodes use;
+    None stays None."""
     graph = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     order: list[torch.fx.Node] = []
     inside = set(nodes)
-    used = [other for node in nodes for other in node.all_input_nodes] + [node for node in outputs if node is not None]
-    for node in (*inputs, *dict.fromkeys(other for other in used if other not in inside and other not in set(inputs))):
+    used = [other for node in nodes for other in node.all_input_nodes] + [
+        node for node in outputs if node is not None
+    ]
+    for node in (
+        *inputs,
+        *dict.fromkeys(other for other in used if other not in inside and other not in set(inputs)),
+    ):
         placeholder = graph.placeholder(f"input_{len(order)}")
         placeholder.meta.update(node.meta)
         copies.setdefault(node, placeholder)
@@ -66,7 +75,10 @@ class _Apply(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         function = ctx.function
-        laid_out = [like_traced(grad, strides) for grad, strides in zip(grads, function.strides, strict=True)]
+        laid_out = [
+            like_traced(grad, strides)
+            for grad, strides in zip(grads, function.strides, strict=True)
+        ]
         made = function.backward(*laid_out, *ctx.saved_tensors)
         return None, *made, *(None,) * (ctx.count - len(made))
 
@@ -75,9 +87,10 @@ class CustomFunction:
     """A torch.autograd.Function whose forward and backward are pieces of graph.
 
     forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
-    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first `differentiable` tensors.
-    saved: positions among (all tensors, all results of forward). None for backward: no gradient is wanted.
-    once: backward cannot itself be differentiated. dirty: positions of the tensors that forward writes into, and returns.
+    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first
+    `differentiable` tensors. saved: positions among (all tensors, all results of forward). None for
+    backward: no gradient is wanted. once: backward cannot itself be differentiated. dirty:
+    positions of the tensors that forward writes into, and returns.
     """
 
     def __init__(
@@ -87,9 +100,21 @@ class CustomFunction:
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
-        self.kind: Any = type(name, (_Apply,), passes)  # its nodes are called as those of the function itself
-        self.forward, self.backward, self.outputs, self.differentiable = forward, backward, outputs, differentiable
-        self.saved, self.fixed, self.materialize, self.strides = tuple(saved), tuple(fixed), materialize, tuple(strides)
+        self.kind: Any = type(
+            name, (_Apply,), passes
+        )  # its nodes are called as those of the function itself
+        self.forward, self.backward, self.outputs, self.differentiable = (
+            forward,
+            backward,
+            outputs,
+            differentiable,
+        )
+        self.saved, self.fixed, self.materialize, self.strides = (
+            tuple(saved),
+            tuple(fixed),
+            materialize,
+            tuple(strides),
+        )
         self.dirty = tuple(dirty)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
@@ -97,7 +122,10 @@ class CustomFunction:
             return self.kind.apply(self, *tensors)
         results = self.forward(*tensors)[: self.outputs]
         same = [tensor for position, tensor in enumerate(tensors) if position not in self.dirty]
-        return tuple(returned_input(result) if any(result is one for one in same) else result for result in results)
+        return tuple(
+            returned_input(result) if any(result is one for one in same) else result
+            for result in results
+        )
 
 
 def returned_input(tensor: torch.Tensor) -> torch.Tensor:
@@ -124,17 +152,23 @@ def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Te
         return grad.contiguous()
     if grad.stride() == strides:
         return grad
-    return torch.empty_strided(grad.shape, strides, dtype=grad.dtype, device=grad.device).copy_(grad)
+    return torch.empty_strided(grad.shape, strides, dtype=grad.dtype, device=grad.device).copy_(
+        grad
+    )
 
 
 class Checkpointed:
-    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the backward pass.
+    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the
+    backward pass.
 
-    given: positions of the tensors that the program gave to checkpoint(), which looks whether they were written to until then. The others
-    the program's function knew: the backward pass takes them as it finds them.
+    given: positions of the tensors that the program gave to checkpoint(), which looks whether they
+    were written to until then. The others the program's function knew: the backward pass takes them
+    as it finds them.
     """
 
-    def __init__(self, run: Callable[..., Any], given: Sequence[int], options: dict[str, Any]) -> None:
+    def __init__(
+        self, run: Callable[..., Any], given: Sequence[int], options: dict[str, Any]
+    ) -> None:
         self.__name__ = f"checkpointed_{next(_numbers)}"
         self.run, self.given, self.options = run, tuple(given), options
 
@@ -145,10 +179,14 @@ class Checkpointed:
                 everything[position] = tensor
             return self.run(*everything)
 
-        return checkpoint.checkpoint(run, *(tensors[position] for position in self.given), **self.options)
+        return checkpoint.checkpoint(
+            run, *(tensors[position] for position in self.given), **self.options
+        )
 
     @property
     def writes(self) -> bool:
         """Whether the piece may write into what it takes: the backward pass does so again."""
         graph: torch.fx.Graph = self.run.__self__.graph  # type: ignore[attr-defined]
-        return any(is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder"))
+        return any(
+            is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder")
+        )

@@ -1,8 +1,11 @@
-"""Grad mode around a captured graph with gradients: compilers of whole graphs expect that it is on at both ends.
+"""Grad mode around a captured graph with gradients: compilers of whole graphs expect that it is on
+at both ends.
 
-A graph behind a break inside `with torch.no_grad()` begins by switching it on, one before such a break ends by switching it off. In: such
-a graph. Out: the graph without these nodes, and a callable that does what they did.
+A graph behind a break inside `with torch.no_grad()` begins by switching it on, one before such a
+break ends by switching it off. In: such a graph. Out: the graph without these nodes, and a callable
+that does what they did.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -43,9 +46,11 @@ def is_on_at_both_ends(gm: torch.fx.GraphModule) -> bool:
     return torch.is_grad_enabled() and mode_behind(gm.graph.nodes, True)
 
 
-def without_switches_at_the_ends(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, bool] | None:
-    """A copy of the graph without the first and the last switches of grad mode, and the mode behind the last; None where it is not on
-    behind the first and before the last ones."""
+def without_switches_at_the_ends(
+    gm: torch.fx.GraphModule,
+) -> tuple[torch.fx.GraphModule, bool] | None:
+    """A copy of the graph without the first and the last switches of grad mode, and the mode behind
+    the last; None where it is not on behind the first and before the last ones."""
     calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
     first = list(takewhile(is_switch, calls))
     last = list(takewhile(is_switch, reversed(calls[len(first) :])))

@@ -1,4 +1,6 @@
-"""Which inputs a node of a captured graph writes into, from its operator's schema, or from its name where there is no schema."""
+"""Which inputs a node of a captured graph writes into, from its operator's schema, or from its name
+where there is no schema."""
+
 from __future__ import annotations
 
 import inspect
@@ -13,8 +15,12 @@ import torch.utils._pytree as pytree
 from .node_targets import is_foreign, name_of
 from .passes.memory import memory_under
 
-OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())  # `x += y` is operator.iadd
-KEYWORDS = frozenset({"and_", "or_", "not_", "is_"})  # functions of Python's operator module, which write nothing
+OPERATORS = frozenset(
+    "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+)  # `x += y` is operator.iadd
+KEYWORDS = frozenset(
+    {"and_", "or_", "not_", "is_"}
+)  # functions of Python's operator module, which write nothing
 NORMS = ("batch_norm", "instance_norm")  # what they write, while training, are statistics
 STATISTICS = ("running_mean", "running_var")
 TRAINS = ("training", "train", "use_input_stats")
@@ -31,21 +37,33 @@ def may_write(node: torch.fx.Node) -> bool:
     name = name_of(node)
     in_place = name == "setitem" or (name.endswith(("_", "_.")) and name not in KEYWORDS)
     operator = name.startswith("i") and name[1:] in OPERATORS
-    asked_to = "out" in node.kwargs or node.kwargs.get("inplace") is True or last_in_place(node) or "batch_norm" in name
+    asked_to = (
+        "out" in node.kwargs
+        or node.kwargs.get("inplace") is True
+        or last_in_place(node)
+        or "batch_norm" in name
+    )
     return in_place or operator or asked_to or is_foreign(node)
 
 
 def last_in_place(node: torch.fx.Node) -> bool:
-    """Whether a function's parameter `inplace` is given by position: it is the last where there is one."""
-    if node.op != "call_function" or not node.args or node.args[-1] is not True or not isinstance(node.target, FunctionType):
+    """Whether a function's parameter `inplace` is given by position: it is the last where there is
+    one."""
+    if (
+        node.op != "call_function"
+        or not node.args
+        or node.args[-1] is not True
+        or not isinstance(node.target, FunctionType)
+    ):
         return False
     code = node.target.__code__
     return code.co_varnames[: code.co_argcount][len(node.args) - 1 : len(node.args)] == ("inplace",)
 
 
 def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
-    """Whether another node may write into the memory of one, seen through views, too. for_sure: whether torch says that one does, or may
-    do so through `.data`. Tensors' versions do not tell of all that."""
+    """Whether another node may write into the memory of one, seen through views, too. for_sure:
+    whether torch says that one does, or may do so through `.data`. Tensors' versions do not tell of
+    all that."""
     memory = memory_under(node.meta["example_value"])
     seen, todo = {node}, [(node, not for_sure)]
     while todo:
@@ -53,7 +71,12 @@ def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
         for user in one.users:
             if one in written_by(user):
                 return True
-            if asked and not is_norm(user) and may_write(user) and (user.op != "call_method" or user.args[0] is one):
+            if (
+                asked
+                and not is_norm(user)
+                and may_write(user)
+                and (user.op != "call_method" or user.args[0] is one)
+            ):
                 return True
             if user not in seen and may_show(user, memory):
                 seen.add(user)
@@ -62,7 +85,8 @@ def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
 
 
 def may_show(node: torch.fx.Node, memory: int) -> bool:
-    """Whether a node's result may lie in a memory; of several results, each has a node of its own behind this one."""
+    """Whether a node's result may lie in a memory; of several results, each has a node of its own
+    behind this one."""
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor):
         return node.op != "output"
@@ -79,19 +103,29 @@ def is_norm(node: torch.fx.Node) -> bool:
 
 
 def written_by(node: torch.fx.Node) -> list[Any]:
-    """The arguments that a call writes into by the schema of torch's operator, or as running statistics of a norm that trains."""
+    """The arguments that a call writes into by the schema of torch's operator, or as running
+    statistics of a norm that trains."""
     if node.op == "call_function" and is_norm(node):
         return statistics_of(node)
     schema = schema_of(node)
     if schema is None or not schema.is_mutable:
         return []
-    parameters = {argument.name: argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments}
+    parameters = {
+        argument.name: argument.alias_info is not None and argument.alias_info.is_write
+        for argument in schema.arguments
+    }
     given = {**dict(zip(parameters, node.args, strict=False)), **node.kwargs}
-    return [leaf for name, argument in given.items() if parameters.get(name) for leaf in pytree.tree_leaves(argument)]
+    return [
+        leaf
+        for name, argument in given.items()
+        if parameters.get(name)
+        for leaf in pytree.tree_leaves(argument)
+    ]
 
 
 def written_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The nodes that one writes into, if it may write: those of its schema, or the first that it takes."""
+    """The nodes that one writes into, if it may write: those of its schema, or the first that it
+    takes."""
     found = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
     return found or node.all_input_nodes[:1]
 
@@ -101,7 +135,10 @@ def statistics_of(norm: torch.fx.Node) -> list[Any]:
         return []
     schema, given = schema_of(norm), dict[str, Any]()
     if isinstance(norm.target, FunctionType):
-        given = {parameter.name: parameter.default for parameter in inspect.signature(norm.target).parameters.values()}
+        given = {
+            parameter.name: parameter.default
+            for parameter in inspect.signature(norm.target).parameters.values()
+        }
     elif schema is not None:
         given = {argument.name: argument.default_value for argument in schema.arguments}
     if not given:
@@ -112,12 +149,17 @@ def statistics_of(norm: torch.fx.Node) -> list[Any]:
 
 
 def schema_of(node: torch.fx.Node) -> Any:
-    """The schema of torch's operator of a call's name; None for a function that is written in Python, and where there is none."""
+    """The schema of torch's operator of a call's name; None for a function that is written in
+    Python, and where there is none."""
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema
     if isinstance(node.target, torch._ops.OpOverloadPacket):
         return first_schema(node.target)
-    return None if isinstance(node.target, FunctionType) or is_foreign(node) else schema_named(name_of(node))
+    return (
+        None
+        if isinstance(node.target, FunctionType) or is_foreign(node)
+        else schema_named(name_of(node))
+    )
 
 
 @lru_cache(1024)

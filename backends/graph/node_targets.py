@@ -1,4 +1,6 @@
-"""The targets of graph nodes: the name of the function that a node calls, and whether it is one of torch's."""
+"""The targets of graph nodes: the name of the function that a node calls, and whether it is one of
+torch's."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -12,11 +14,16 @@ PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in 
 
 
 def name_of(node: torch.fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return (
+        node.target
+        if isinstance(node.target, str)
+        else getattr(node.target, "__name__", str(node.target))
+    )
 
 
 def is_users(node: torch.fx.Node) -> bool:
-    """Whether a node calls an operator that somebody registered with torch, or a user's autograd.Function: it may raise what it likes."""
+    """Whether a node calls an operator that somebody registered with torch, or a user's
+    autograd.Function: it may raise what it likes."""
     target: Any = node.target
     if isinstance(target, CustomOpDef):
         return True
@@ -28,5 +35,9 @@ def is_users(node: torch.fx.Node) -> bool:
 
 def is_foreign(node: torch.fx.Node) -> bool:
     """Whether a node calls something that is neither torch's nor Python's: nothing is known of it."""
-    home = "torch" if isinstance(node.target, str) else str(getattr(node.target, "__module__", "torch"))
+    home = (
+        "torch"
+        if isinstance(node.target, str)
+        else str(getattr(node.target, "__module__", "torch"))
+    )
     return "torch" not in home and home not in PYTHONS

@@ -1,8 +1,10 @@
 """Writes into memory that two inputs share in part, which a functional graph cannot express.
 
-Torch's own operators, run in order, write such memory element by element; a compiler that reads everything first and writes last gets
-other numbers. Graphs with such writes run as they were captured. In: a captured graph. Out: the reason, in words.
+Torch's own operators, run in order, write such memory element by element; a compiler that reads
+everything first and writes last gets other numbers. Graphs with such writes run as they were
+captured. In: a captured graph. Out: the reason, in words.
 """
+
 from __future__ import annotations
 
 import operator
@@ -22,17 +24,34 @@ from .supported import at
 POINTWISE = frozenset({
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "copy_",
 })  # fmt: skip
-BY_STRIDES = frozenset({"reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "view_as", "unflatten", "as_strided"})
+BY_STRIDES = frozenset(
+    {
+        "reshape",
+        "reshape_as",
+        "flatten",
+        "ravel",
+        "contiguous",
+        "to",
+        "view_as",
+        "unflatten",
+        "as_strided",
+    }
+)
 
 
 def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]]) -> str:
-    """Why a graph is only for torch's own operators, "" where it is not. overlapping: pairs of names of inputs that overlap in memory,
-    the first of which the graph writes into."""
+    """Why a graph is only for torch's own operators, "" where it is not. overlapping: pairs of
+    names of inputs that overlap in memory, the first of which the graph writes into."""
     for one, other in overlapping:
         shown = "itself" if one == other else other
         return f"{one}, which is written, shares memory with {shown}"
     for node in nodes:
-        if node.op.startswith("call_") and not is_norm(node) and may_write(node) and writes_what_overlaps(node):
+        if (
+            node.op.startswith("call_")
+            and not is_norm(node)
+            and may_write(node)
+            and writes_what_overlaps(node)
+        ):
             return f"{name_of(node)} writes into memory that overlaps itself or what it reads{at(node)}"
     for node in asking_for_strides(nodes):
         return f"{name_of(node)} copies or not by the strides of memory that was written before{at(node)}"
@@ -40,30 +59,47 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
 
 
 def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
-    """Nodes that copy or make a view as the strides of their tensor are, where its stand-in in a functional graph has other strides: of an
-    input with gaps that is written, which begins as a dense copy; and as_strided of what is written, which reaches beyond the tensor
-    that it is given."""
+    """Nodes that copy or make a view as the strides of their tensor are, where its stand-in in a
+    functional graph has other strides: of an input with gaps that is written, which begins as a
+    dense copy; and as_strided of what is written, which reaches beyond the tensor that it is given.
+    """
     written = written_memories(nodes)
     inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
-    restrided = {plain_memory_at(node) for node in inputs if is_strided(fake_of(node)) and has_gaps(fake_of(node))} & written
+    restrided = {
+        plain_memory_at(node)
+        for node in inputs
+        if is_strided(fake_of(node)) and has_gaps(fake_of(node))
+    } & written
     for node in nodes:
         if not node.op.startswith("call_"):
             continue
-        operand = next((other for other in node.all_input_nodes if is_strided(fake_of(other))), node)
-        if name_of(node) in BY_STRIDES and plain_memory_at(operand) in (written if name_of(node) == "as_strided" else restrided):
+        operand = next(
+            (other for other in node.all_input_nodes if is_strided(fake_of(other))), node
+        )
+        if name_of(node) in BY_STRIDES and plain_memory_at(operand) in (
+            written if name_of(node) == "as_strided" else restrided
+        ):
             yield node
 
 
 def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:
     """The memory that some node writes into."""
-    writers = [node for node in nodes if node.op.startswith("call_") and may_write(node) and not is_norm(node)]
+    writers = [
+        node
+        for node in nodes
+        if node.op.startswith("call_") and may_write(node) and not is_norm(node)
+    ]
     return {plain_memory_at(target) for node in writers for target in written_nodes(node)} - {None}
 
 
 def has_gaps(fake: torch.Tensor) -> bool:
-    """Whether the elements of a tensor may not fill one stretch of memory; where sizes vary only a contiguous one is known to."""
+    """Whether the elements of a tensor may not fill one stretch of memory; where sizes vary only a
+    contiguous one is known to."""
     if is_static(fake):
-        return fake.numel() > 0 and window(fake).end - window(fake).address > fake.numel() * fake.element_size()
+        return (
+            fake.numel() > 0
+            and window(fake).end - window(fake).address > fake.numel() * fake.element_size()
+        )
     expected: Any = 1
     for size, stride in zip(reversed(fake.shape), reversed(fake.stride()), strict=True):
         if expression(stride) != expected:
@@ -84,7 +120,11 @@ def writes_what_overlaps(node: torch.fx.Node) -> bool:
     written = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
     if not written and node.args and isinstance(node.args[0], torch.fx.Node):
         written = [node.args[0]]
-    leaves = [leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, torch.fx.Node)]
+    leaves = [
+        leaf
+        for leaf in pytree.tree_leaves((node.args, node.kwargs))
+        if isinstance(leaf, torch.fx.Node)
+    ]
     for number, one in enumerate(written):
         if repeats(fake_of(one)) or one in written[:number]:
             return True
@@ -128,11 +168,19 @@ def is_pointwise(node: torch.fx.Node) -> bool:
 
 
 def is_strided(fake: Any) -> bool:
-    return isinstance(fake, torch.Tensor) and fake.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(fake)
+    return (
+        isinstance(fake, torch.Tensor)
+        and fake.layout is torch.strided
+        and not torch._C._functorch.is_functorch_wrapped_tensor(fake)
+    )
 
 
 def share(one: Any, other: Any) -> bool:
-    return is_strided(one) and is_strided(other) and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return (
+        is_strided(one)
+        and is_strided(other)
+        and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    )
 
 
 def numbers_of(fake: torch.Tensor) -> tuple[Any, ...]:
@@ -144,18 +192,22 @@ def is_static(fake: torch.Tensor) -> bool:
 
 
 def repeats(fake: Any) -> bool:
-    """Whether two elements of a written tensor may be one in memory. Of one whose sizes vary only an expanded dimension tells."""
+    """Whether two elements of a written tensor may be one in memory. Of one whose sizes vary only
+    an expanded dimension tells."""
     if not is_strided(fake):
         return False
     if is_static(fake):
         return may_overlap_itself(window(fake))
     pairs = zip(fake.shape, fake.stride(), strict=True)
-    return any(type(stride) is int and stride == 0 and not (type(size) is int and size < 2) for size, stride in pairs)
+    return any(
+        type(stride) is int and stride == 0 and not (type(size) is int and size < 2)
+        for size, stride in pairs
+    )
 
 
 def clash(written: Any, other: Any, pointwise: bool) -> bool:
-    """Whether what a node writes overlaps another tensor that it takes; the same elements at the same places do no harm to
-    an operator that works element by element."""
+    """Whether what a node writes overlaps another tensor that it takes; the same elements at the
+    same places do no harm to an operator that works element by element."""
     if not share(written, other):
         return False
     if not (is_static(written) and is_static(other)):
@@ -167,4 +219,6 @@ def clash(written: Any, other: Any, pointwise: bool) -> bool:
 def window(fake: torch.Tensor) -> Window:
     """Where a fake tensor's elements are, counted from the start of its storage."""
     size = fake.element_size()
-    return Window(1 + int(fake.storage_offset()) * size, size, tuple(fake.shape), tuple(fake.stride()))
+    return Window(
+        1 + int(fake.storage_offset()) * size, size, tuple(fake.shape), tuple(fake.stride())
+    )

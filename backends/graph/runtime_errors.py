@@ -1,5 +1,6 @@
-"""Which nodes of a captured graph may raise because of tensor values, draw random numbers, or switch modes when they run. (Errors
-in shapes and dtypes are found during capture.)"""
+"""Which nodes of a captured graph may raise because of tensor values, draw random numbers, or
+switch modes when they run. (Errors in shapes and dtypes are found during capture.)"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from .mutations import may_write, written_nodes
 from .node_targets import is_foreign, is_users, name_of
 from .passes.memory import memory_at
 
-# Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells later, by an assertion).
+# Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells
+# later, by an assertion).
 INDEX = (
     "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss", "cross_entropy", "bincount", "getitem", "setitem",
     "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split",
@@ -24,7 +26,16 @@ ALWAYS = (
     "histogram", "fake_quantize", "istft", "cov", "gaussian_nll",
 )  # fmt: skip
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
+INTEGERS = (
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+)
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
     "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
@@ -42,14 +53,21 @@ MODES = (
 def may_raise(node: torch.fx.Node) -> bool:
     """Whether running a node may raise although its shapes fit."""
     name = name_of(node)
-    known = any(word in name for word in ALWAYS) or (any(word in name for word in INDEX) and takes_integers(node))
+    known = any(word in name for word in ALWAYS) or (
+        any(word in name for word in INDEX) and takes_integers(node)
+    )
     return known or is_users(node) or is_foreign(node)
 
 
 def takes_integers(node: torch.fx.Node) -> bool:
     """Whether one of its arguments is an integer tensor on the CPU."""
     examples = [argument.meta.get("example_value") for argument in node.all_input_nodes]
-    return any(isinstance(example, torch.Tensor) and example.device.type == "cpu" and example.dtype in INTEGERS for example in examples)
+    return any(
+        isinstance(example, torch.Tensor)
+        and example.device.type == "cpu"
+        and example.dtype in INTEGERS
+        for example in examples
+    )
 
 
 def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
@@ -59,7 +77,8 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
 
 
 def raises_unread(graph: torch.fx.Graph) -> bool:
-    """Whether a node may raise though nothing that the graph returns or leaves in its inputs depends on it; tracers drop such nodes."""
+    """Whether a node may raise though nothing that the graph returns or leaves in its inputs
+    depends on it; tracers drop such nodes."""
     if not any(map(may_raise, graph.nodes)):
         return False
     needed = set(graph.output_node().all_input_nodes)
@@ -70,7 +89,9 @@ def raises_unread(graph: torch.fx.Graph) -> bool:
         writes = may_write(node) and any(memory_at(other) in read for other in written_nodes(node))
         if node in needed or writes:
             needed.update(node.all_input_nodes)
-            read.update(memory for other in node.all_input_nodes if (memory := memory_at(other)) is not None)
+            read.update(
+                memory for other in node.all_input_nodes if (memory := memory_at(other)) is not None
+            )
         elif may_raise(node) and "assert" not in name_of(node):
             return True
     return False
@@ -87,9 +108,13 @@ def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
 
 
 def draws_unread(graph: torch.fx.Graph) -> bool:
-    """Whether a graph draws numbers on which nothing that it returns or writes depends; tracers drop such draws."""
+    """Whether a graph draws numbers on which nothing that it returns or writes depends; tracers
+    drop such draws."""
     read: set[torch.fx.Node] = set()
-    todo = [graph.output_node(), *(node for node in graph.nodes if may_write(node) and not _draws(node))]
+    todo = [
+        graph.output_node(),
+        *(node for node in graph.nodes if may_write(node) and not _draws(node)),
+    ]
     while todo:
         node = todo.pop()
         if node not in read:
@@ -104,11 +129,16 @@ def may_draw(node: torch.fx.Node) -> bool:
 
 
 def _draws(node: torch.fx.Node) -> bool:
-    return node.op.startswith("call_") and any(word in name_of(node) for word in RANDOM) and not _drops_nothing(node)
+    return (
+        node.op.startswith("call_")
+        and any(word in name_of(node) for word in RANDOM)
+        and not _drops_nothing(node)
+    )
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
-    """Whether a node is one of torch's dropouts, or its attention, switched off: they draw no numbers then."""
+    """Whether a node is one of torch's dropouts, or its attention, switched off: they draw no
+    numbers then."""
     name = name_of(node).strip("_")
     if is_users(node) or is_foreign(node):
         return False

@@ -1,9 +1,11 @@
 """Gives inputs that share a storage without overlapping storages of their own.
 
-Views of one buffer (chunks, rows, interleaved columns) are as good as separate tensors where guards say that they do not overlap, but
-compilers go by storages: aot_autograd would make one input of them, with their places in it written into the compiled code. In: a
-captured graph and its example inputs. Out: the same, with other fake tensors in its nodes' meta and other examples.
+Views of one buffer (chunks, rows, interleaved columns) are as good as separate tensors where guards
+say that they do not overlap, but compilers go by storages: aot_autograd would make one input of
+them, with their places in it written into the compiled code. In: a captured graph and its example
+inputs. Out: the same, with other fake tensors in its nodes' meta and other examples.
 """
+
 from __future__ import annotations
 
 from collections import Counter
@@ -19,7 +21,11 @@ from .grad_mode import grad_mode_kept
 from .passes.memory import plain_memory_at
 from .runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 
-UNDERSTOOD = (GRAD_MODE, ENTER_AUTOCAST, EXIT_AUTOCAST)  # nodes that switch modes, and may be run once more
+UNDERSTOOD = (
+    GRAD_MODE,
+    ENTER_AUTOCAST,
+    EXIT_AUTOCAST,
+)  # nodes that switch modes, and may be run once more
 
 
 class Inseparable(Exception):
@@ -35,16 +41,25 @@ def shared_inputs(inputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
 
 
 def separate(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
-    """Gives inputs that share written storages storages of their own, in the graph's meta and in the examples, which it returns. Raises
-    Inseparable, having changed nothing."""
+    """Gives inputs that share written storages storages of their own, in the graph's meta and in
+    the examples, which it returns. Raises Inseparable, having changed nothing."""
     inputs = gm.graph.find_nodes(op="placeholder")
     shared = shared_inputs(inputs)
     if not shared:
         return list(examples)
-    anew = {*shared, *(node for node in inputs if node.meta.get("mutated"))}  # what is written is not any more what it was
-    made = [alone(item) if node in anew else item for node, item in zip(inputs, examples, strict=True)]
+    anew = {
+        *shared,
+        *(node for node in inputs if node.meta.get("mutated")),
+    }  # what is written is not any more what it was
+    made = [
+        alone(item) if node in anew else item for node, item in zip(inputs, examples, strict=True)
+    ]
     mode = shared[0].meta["example_value"].fake_mode
-    fakes = {node: mode.from_tensor(item, static_shapes=True) for node, item in zip(inputs, made, strict=True) if node in anew}
+    fakes = {
+        node: mode.from_tensor(item, static_shapes=True)
+        for node, item in zip(inputs, made, strict=True)
+        if node in anew
+    }
     before = {node: dict(node.meta) for node in fakes}
     try:
         for node, fake in fakes.items():
@@ -63,10 +78,19 @@ def alone(tensor: Any) -> torch.Tensor:
     """A tensor of the same kind on memory of its own."""
     if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor):
         raise Inseparable("sizes vary")
-    if tensor.is_conj() or tensor.is_neg() or tensor.is_inference() or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+    if (
+        tensor.is_conj()
+        or tensor.is_neg()
+        or tensor.is_inference()
+        or type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+    ):
         raise Inseparable("one of them is no plain tensor")
     sizes, strides = tensor.shape, tensor.stride()
-    reach = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1 if tensor.numel() else 0
+    reach = (
+        sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+        if tensor.numel()
+        else 0
+    )
     with torch.no_grad():
         memory = tensor.detach().as_strided((reach,), (1,)).clone()
         made = memory.as_strided(sizes, strides).detach()
@@ -78,8 +102,11 @@ def alone(tensor: Any) -> torch.Tensor:
         return (memory.requires_grad_() * 1).as_strided(sizes, strides)
 
 
-def propagate_fakes(gm: torch.fx.GraphModule, fakes: dict[torch.fx.Node, Any], mode: Any) -> dict[torch.fx.Node, Any]:
-    """What each node makes when the graph runs on other fake inputs. The others, which are not written, stay what they are."""
+def propagate_fakes(
+    gm: torch.fx.GraphModule, fakes: dict[torch.fx.Node, Any], mode: Any
+) -> dict[torch.fx.Node, Any]:
+    """What each node makes when the graph runs on other fake inputs. The others, which are not
+    written, stay what they are."""
     values: dict[torch.fx.Node, Any] = {}
     if any(switches_modes(node) and name(node) not in UNDERSTOOD for node in gm.graph.nodes):
         raise Inseparable("it switches modes")
@@ -93,7 +120,9 @@ def propagate_fakes(gm: torch.fx.GraphModule, fakes: dict[torch.fx.Node, Any], m
                 try:
                     values[node] = run(node, values)
                 except Exception as error:
-                    raise Inseparable(f"{name(node)} cannot be run once more: {type(error).__name__}") from error
+                    raise Inseparable(
+                        f"{name(node)} cannot be run once more: {type(error).__name__}"
+                    ) from error
     return {node: value for node, value in values.items() if "example_value" in node.meta}
 
 

@@ -1,4 +1,5 @@
 """Whether a backend supports a captured graph, and whether the autotuner may try it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,12 +13,24 @@ from ..registry import Backend
 from .extracted_calls import Checkpointed, CustomFunction
 from .node_targets import is_foreign, name_of
 
-COLLECTIVES = ("c10d", "distributed", "dtensor", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+COLLECTIVES = (
+    "c10d",
+    "distributed",
+    "dtensor",
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+)
 
 
 def device_types(gm: torch.fx.GraphModule) -> set[str]:
     """The types of devices that a graph's tensors lie on."""
-    return {fake.device.type for node in gm.graph.nodes if isinstance(fake := node.meta.get("example_value"), torch.Tensor)}
+    return {
+        fake.device.type
+        for node in gm.graph.nodes
+        if isinstance(fake := node.meta.get("example_value"), torch.Tensor)
+    }
 
 
 def reason_to_refuse(backend: Backend, gm: torch.fx.GraphModule) -> str:
@@ -38,7 +51,10 @@ def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
     if any(map(gains_history, gm.graph.find_nodes(op="placeholder"))):
         return "an input gets a history of autograd's, which a trial's copies could not have"
     for node in inner_nodes(gm):
-        if any(word in f"{getattr(node.target, '__module__', '')}.{name_of(node)}" for word in COLLECTIVES):
+        if any(
+            word in f"{getattr(node.target, '__module__', '')}.{name_of(node)}"
+            for word in COLLECTIVES
+        ):
             return f"{name_of(node)} talks to other processes{at(node)}"
         if is_opaque(node):
             return f"nothing is known of {name_of(node)}{at(node)}"

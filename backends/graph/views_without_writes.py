@@ -1,9 +1,13 @@
-"""Results of a graph that are made outside of it, by eager's operators from an input or one more result.
+"""Results of a graph that are made outside of it, by eager's operators from an input or one more
+result.
 
-Views that autograd lets nobody write to, which torch.split(), chunk() and unbind() give of a tensor with gradients: a compiled graph's
-own would be views of nothing, or of something else, and what Python writes into them would go past the gradients, where eager raises.
-Views of an input that is written, where sizes vary: aot_autograd makes them at the offset in memory that they have in its new value.
+Views that autograd lets nobody write to, which torch.split(), chunk() and unbind() give of a tensor
+with gradients: a compiled graph's own would be views of nothing, or of something else, and what
+Python writes into them would go past the gradients, where eager raises. Views of an input that is
+written, where sizes vary: aot_autograd makes them at the offset in memory that they have in its new
+value.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -21,15 +25,18 @@ from .passes.memory import memory_at
 
 @dataclass(frozen=True)
 class Outside:
-    """What is done behind a graph. `results`: those of the graph itself; `piece` makes views of some of them, and of inputs, which a
-    compiled graph may return as another tensor. `places`: of each result of both together, its number among the graph's, or, from
-    their end on, among the views."""
+    """What is done behind a graph. `results`: those of the graph itself; `piece` makes views of
+    some of them, and of inputs, which a compiled graph may return as another tensor. `places`: of
+    each result of both together, its number among the graph's, or, from their end on, among the
+    views."""
 
     results: tuple[torch.fx.Node, ...]
     piece: ExtractedGraph
     places: tuple[int, ...]
 
-    def around(self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]) -> Callable[..., Any]:
+    def around(
+        self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]
+    ) -> Callable[..., Any]:
         """inputs: the nodes of the arguments that `run` takes."""
         makes, places = self.piece.run, self.places
         taken = tuple((*inputs, *self.results).index(node) for node in self.piece.inputs)
@@ -44,11 +51,16 @@ class Outside:
         return call
 
 
-def views_to_make_outside(nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]) -> Outside | None:
-    """Those among the results of a graph with these nodes; None without one that can be made behind it."""
+def views_to_make_outside(
+    nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
+) -> Outside | None:
+    """Those among the results of a graph with these nodes; None without one that can be made behind
+    it."""
     forbidden = dict.fromkeys(node for node in outputs if is_forbidden(node))
     made = dict.fromkeys(step for node in forbidden for step in way_from_base(node))
-    if made and is_written_behind(nodes[next(place for place, node in enumerate(nodes) if node in made) :], made):
+    if made and is_written_behind(
+        nodes[next(place for place, node in enumerate(nodes) if node in made) :], made
+    ):
         forbidden, made = {}, {}
     moving = {node: way for node in views_at_an_offset(outputs) if (way := way_from_input(node))}
     made |= dict.fromkeys(step for way in moving.values() for step in way)
@@ -64,7 +76,8 @@ def views_to_make_outside(nodes: Sequence[torch.fx.Node], outputs: Sequence[torc
 
 
 def reason(results: Sequence[torch.fx.Node]) -> str:
-    """Why a graph with these results, after others are made outside, is only for torch's own operators; "" where it is not."""
+    """Why a graph with these results, after others are made outside, is only for torch's own
+    operators; "" where it is not."""
     if views_at_an_offset(results):
         return "a result is a view of an input that is written, and sizes vary"
     if any(map(is_forbidden, views_of_written(results))):
@@ -86,16 +99,24 @@ def views_of_written(outputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
 
 def has_symbols(node: torch.fx.Node) -> bool:
     fake = node.meta["example_value"]
-    return any(isinstance(number, torch.SymInt) for number in (*fake.shape, *fake.stride(), fake.storage_offset()))
+    return any(
+        isinstance(number, torch.SymInt)
+        for number in (*fake.shape, *fake.stride(), fake.storage_offset())
+    )
 
 
 def way_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
-    """The nodes by which a view comes from inputs; none where one of them does more than to look at them, or autograd has a part in it."""
+    """The nodes by which a view comes from inputs; none where one of them does more than to look at
+    them, or autograd has a part in it."""
     found, todo = [], [view]
     while todo:
         node = todo.pop()
         fake = node.meta.get("example_value")
-        if isinstance(fake, torch.Tensor) and (fake.requires_grad or memory_at(node) != memory_at(view)) or may_write(node):
+        if (
+            isinstance(fake, torch.Tensor)
+            and (fake.requires_grad or memory_at(node) != memory_at(view))
+            or may_write(node)
+        ):
             return []
         if node.op != "placeholder" and node not in found:
             found.append(node)
@@ -118,7 +139,9 @@ def way_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:
         node = todo.pop()
         if node.op == "placeholder" or node in found:
             continue
-        if "example_value" in node.meta and (node.meta["example_value"] is base or memory_at(node) != shared):
+        if "example_value" in node.meta and (
+            node.meta["example_value"] is base or memory_at(node) != shared
+        ):
             continue  # what the views are of, or a number
         found.append(node)
         todo += node.all_input_nodes
@@ -128,4 +151,9 @@ def way_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:
 def is_written_behind(nodes: Sequence[torch.fx.Node], views: dict[torch.fx.Node, None]) -> bool:
     """Whether one of these nodes may write into the memory of the views."""
     shared = {memory_at(view) for view in views} - {None}
-    return any(memory_at(other) in shared for node in nodes if may_write(node) for other in node.all_input_nodes)
+    return any(
+        memory_at(other) in shared
+        for node in nodes
+        if may_write(node)
+        for other in node.all_input_nodes
+    )

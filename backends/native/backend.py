@@ -1,4 +1,6 @@
-"""`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or Triton, and Python that calls it."""
+"""`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or
+Triton, and Python that calls it."""
+
 from __future__ import annotations
 
 import importlib
@@ -49,7 +51,8 @@ if TYPE_CHECKING:
 
 Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
 
-# Called as they are though torch knows how to decompose them: what they become would be slower than they are.
+# Called as they are though torch knows how to decompose them: what they become would be slower than
+# they are.
 WHOLE = (
     "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward", "index_add", "index_copy", "index_fill",
     "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin", "multilabel", "reflection_pad", "replication_pad",
@@ -60,15 +63,20 @@ WHOLE = (
 
 @lru_cache(1)
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of operators that have no lowering here; composite ones come apart without."""
+    """torch's decompositions of operators that have no lowering here; composite ones come apart
+    without."""
     known = _core_aten_decompositions_post_autograd().items()
-    return {operator: rule for operator, rule in known if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)}
+    return {
+        operator: rule
+        for operator, rule in known
+        if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
+    }
 
 
 @dataclass
 class CompileReport:
-    """What became of a graph: the host program, its different kernels, operators that are called, why neighbours stayed apart.
-    `clock`: takes the times of its phases."""
+    """What became of a graph: the host program, its different kernels, operators that are called,
+    why neighbours stayed apart. `clock`: takes the times of its phases."""
 
     clock: Clock = field(default_factory=Clock)
     host: str = ""
@@ -79,7 +87,9 @@ class CompileReport:
     def __str__(self) -> str:
         """One sentence for explain."""
         calls = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in self.calls())
-        return f"{len(self.kernels)} different kernels; torch's own operators for {calls or 'nothing'}"
+        return (
+            f"{len(self.kernels)} different kernels; torch's own operators for {calls or 'nothing'}"
+        )
 
     def calls(self) -> list[tuple[str, int]]:
         """The operators that are called, and how often."""
@@ -94,7 +104,9 @@ def short(operator: str) -> str:
     return operator.removeprefix("aten.").removesuffix(".default")
 
 
-def kernel_records(language: str, texts: Iterable[tuple[str, AnyKernel]], names: str) -> list[KernelRecord]:
+def kernel_records(
+    language: str, texts: Iterable[tuple[str, AnyKernel]], names: str
+) -> list[KernelRecord]:
     """One of each different text, with the operators of the first kernel that it was printed for."""
     first: dict[str, AnyKernel] = {}
     for text, kernel in texts:
@@ -112,21 +124,36 @@ def native(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
     report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode: with max-autotune, kernels for the GPU
-    are tuned by measuring. around: gets the parts of a graph with gradients and the callables made of them, and returns what is called
-    instead. freezing: without gradients, what depends on parameters
-    alone is computed once, batch norms become part of the weights before them, and all that is done again when a parameter has changed.
-    layout_optimization: without gradients, convolutions get their tensors channels-last where that should pay."""
-    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)) or any(map(runs_as_captured, gm.graph.nodes)):
+    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode:
+    with max-autotune, kernels for the GPU are tuned by measuring. around: gets the parts of a graph
+    with gradients and the callables made of them, and returns what is called instead. freezing:
+    without gradients, what depends on parameters alone is computed once, batch norms become part of
+    the weights before them, and all that is done again when a parameter has changed.
+    layout_optimization: without gradients, convolutions get their tensors channels-last where that
+    should pay."""
+    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)) or any(
+        map(runs_as_captured, gm.graph.nodes)
+    ):
         return gm.forward
-    if any(map(is_transform_on_cpu, gm.graph.nodes)) and not fake_transforms_have_the_real_strides():
-        report("runs torch's operators: this torch does not say beforehand which strides the result of a Fourier transform has")
+    if (
+        any(map(is_transform_on_cpu, gm.graph.nodes))
+        and not fake_transforms_have_the_real_strides()
+    ):
+        report(
+            "runs torch's operators: this torch does not say beforehand which strides the result of a Fourier transform has"
+        )
         return gm.forward
-    if "cuda" in usable() and any(isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)):
+    if "cuda" in usable() and any(
+        isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)
+    ):
         gpu().prepare()
     try:
         return compile_captured(
-            gm, example_inputs, CompileSettings(around, report, freezing, layout_optimization, mode.startswith("max-autotune"))
+            gm,
+            example_inputs,
+            CompileSettings(
+                around, report, freezing, layout_optimization, mode.startswith("max-autotune")
+            ),
         )
     except SyntaxError:  # of random_'s overload "from"
         report("runs torch's operators: torch.fx cannot write them as Python")
@@ -141,12 +168,17 @@ def native(
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:
     """Whether it is a Fourier transform of torch.fft, on the CPU."""
     fake = node.meta.get("example_value")
-    return isinstance(fake, FakeTensor) and fake.device.type == "cpu" and getattr(node.target, "__name__", "").startswith("fft_")
+    return (
+        isinstance(fake, FakeTensor)
+        and fake.device.type == "cpu"
+        and getattr(node.target, "__name__", "").startswith("fft_")
+    )
 
 
 @lru_cache(1)
 def fake_transforms_have_the_real_strides() -> bool:
-    """Whether FakeTensor knows the strides of what Fourier transforms on the CPU return, found out by trying one (2.11 does not)."""
+    """Whether FakeTensor knows the strides of what Fourier transforms on the CPU return, found out
+    by trying one (2.11 does not)."""
     real = torch.zeros(6, 7, 12)
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(real)
@@ -155,10 +187,16 @@ def fake_transforms_have_the_real_strides() -> bool:
 
 
 def is_data_dependent(error: Exception) -> bool:
-    """Whether a number was asked for that depends on a tensor's values. Who raises that has loaded torch's symbolic shapes."""
+    """Whether a number was asked for that depends on a tensor's values. Who raises that has loaded
+    torch's symbolic shapes."""
     if isinstance(error, DataDependentOutputException):
         return True
-    return isinstance(error, importlib.import_module("torch.fx.experimental.symbolic_shapes").GuardOnDataDependentSymNode)
+    return isinstance(
+        error,
+        importlib.import_module(
+            "torch.fx.experimental.symbolic_shapes"
+        ).GuardOnDataDependentSymNode,
+    )
 
 
 @dataclass(frozen=True)
@@ -172,7 +210,9 @@ class CompileSettings:
     tune: bool
 
 
-def compile_captured(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings) -> Callable[..., Any]:
+def compile_captured(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings
+) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
     report = wanted.report
     if wants_gradients(gm) or needs_wrappers(gm):
@@ -185,17 +225,26 @@ def compile_captured(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted
         return differentiable(gm, example_inputs, wanted)
     report(f"compiled: {told}")
     told.tell(report, "graph")
-    return without_gradients(compiled) if any(getattr(example, "requires_grad", False) for example in example_inputs) else compiled
+    return (
+        without_gradients(compiled)
+        if any(getattr(example, "requires_grad", False) for example in example_inputs)
+        else compiled
+    )
 
 
 def compile_inference(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings, told: CompileReport
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    wanted: CompileSettings,
+    told: CompileReport,
 ) -> Callable[..., Any]:
     """A graph without gradients by way of a functional one."""
     aten_graph = functional(join_attention(gm), decompositions())
     divided = None
     if wanted.freezing:
-        captured, placeholders = (graph.find_nodes(op="placeholder") for graph in (gm.graph, aten_graph.graph))
+        captured, placeholders = (
+            graph.find_nodes(op="placeholder") for graph in (gm.graph, aten_graph.graph)
+        )
         every = zip(captured, placeholders, example_inputs, strict=True)
         parameters = {node for source, node, example in every if is_parameter(source, example)}
         fold_batch_norms(aten_graph.graph, parameters)
@@ -208,31 +257,39 @@ def compile_inference(
     if divided is None:
         return compiled
     return FrozenGraph(
-        divided.once.forward, divided.positions, compiled, lambda: compile_captured(gm, example_inputs, replace(wanted, freezing=False))
+        divided.once.forward,
+        divided.positions,
+        compiled,
+        lambda: compile_captured(gm, example_inputs, replace(wanted, freezing=False)),
     )
 
 
 def is_parameter(node: torch.fx.Node, example: Any) -> bool:
-    """Whether an input may be taken to stay as it is: a parameter, or an attribute of something, which the graph does not write."""
+    """Whether an input may be taken to stay as it is: a parameter, or an attribute of something,
+    which the graph does not write."""
     if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
         return False
     return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
 
 
 def gpu() -> Any:
-    """The part for the GPU: it needs Triton, which torch for the CPU comes without. Raises ImportError."""
+    """The part for the GPU: it needs Triton, which torch for the CPU comes without. Raises
+    ImportError."""
     return importlib.import_module(".gpu", __package__)
 
 
 @lru_cache(1)
 def usable() -> frozenset[str]:
-    """Types of devices for which kernels can be compiled here; what is missing is told once, in a warning."""
+    """Types of devices for which kernels can be compiled here; what is missing is told once, in a
+    warning."""
     found = set()
     try:
         compiler()
         found.add("cpu")
     except NoCompiler as error:
-        warn_once(f"no C compiler works here, so the CPU runs torch's own operators ({error}); install gcc or clang, or set CC")
+        warn_once(
+            f"no C compiler works here, so the CPU runs torch's own operators ({error}); install gcc or clang, or set CC"
+        )
     if torch.cuda.is_available():
         try:
             gpu().check()
@@ -248,7 +305,9 @@ def processors() -> dict[str, int]:
     """By type of device, how many rows a kernel should have at least to keep it busy."""
     found = {"cpu": torch.get_num_threads()}
     if "cuda" in usable():
-        found["cuda"] = 2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+        found["cuda"] = (
+            2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+        )
     return found
 
 
@@ -260,19 +319,27 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         with torch.no_grad():
             results = compiled(*args)
-            return tuple(result.detach() if is_window(result, args) else result for result in results)
+            return tuple(
+                result.detach() if is_window(result, args) else result for result in results
+            )
 
     return call
 
 
 def is_window(result: Any, args: Sequence[Any]) -> bool:
-    """Whether a result is another tensor on the memory of an argument: it says that it requires a gradient when that does."""
-    return isinstance(result, torch.Tensor) and result.requires_grad and all(result is not arg for arg in args)
+    """Whether a result is another tensor on the memory of an argument: it says that it requires a
+    gradient when that does."""
+    return (
+        isinstance(result, torch.Tensor)
+        and result.requires_grad
+        and all(result is not arg for arg in args)
+    )
 
 
 class PendingKernels:
-    """Waits for kernels that compilers are still at: one after the other, or, while `together`, all at the end, so that the next
-    graph is lowered in the meantime. clock: takes the time that waiting takes."""
+    """Waits for kernels that compilers are still at: one after the other, or, while `together`, all
+    at the end, so that the next graph is lowered in the meantime. clock: takes the time that
+    waiting takes."""
 
     def __init__(self, clock: Clock, together: bool = False) -> None:
         self.clock, self.together = clock, together
@@ -290,7 +357,9 @@ class PendingKernels:
                 self.left.pop(0)()
 
 
-def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings) -> Callable[..., Any]:
+def differentiable(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings
+) -> Callable[..., Any]:
     """Forward and backward, both compiled."""
     around, report = wanted.around, wanted.report
     waits = PendingKernels(report.clock, together=True)
@@ -300,7 +369,9 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
         boxed = part.backward and around is None
         try:
             with report.phase("lowering"), no_collections():
-                compiled = compile_aten(part.graph, told, boxed=boxed, tune=wanted.tune, waits=waits)
+                compiled = compile_aten(
+                    part.graph, told, boxed=boxed, tune=wanted.tune, waits=waits
+                )
         except NotImplementedError as error:
             if not part.backward:
                 raise
@@ -312,10 +383,16 @@ def differentiable(gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: 
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):
-        parts = importlib.import_module("..autograd.graph_parts", __package__)  # it loads torch's tracing
+        parts = importlib.import_module(
+            "..autograd.graph_parts", __package__
+        )  # it loads torch's tracing
     with no_collections():
         made: Callable[..., Any] = parts.compile_forward_and_backward(
-            gm, example_inputs, compile_part, random_like_eager=True, decompositions=decompositions()
+            gm,
+            example_inputs,
+            compile_part,
+            random_like_eager=True,
+            decompositions=decompositions(),
         )
     waits.end()  # what is compiled from here on is a backward part at its first call
     return made
@@ -341,31 +418,48 @@ def compile_aten(
     tune: bool = False,
     waits: PendingKernels | None = None,
 ) -> Callable[..., Any]:
-    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its inputs (boxed: of one list). tune:
-    measures kernels for the GPU. waits: before its end nothing may be called."""
+    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its
+    inputs (boxed: of one list). tune: measures kernels for the GPU. waits: before its end nothing
+    may be called."""
     report = report or CompileReport()
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program = put_beside(split_long_rows(program, processors()))
     choices = {}
-    if tune and any(buffer.device.type == "cuda" for buffer in program.buffers.values()) and "cuda" in usable():
+    if (
+        tune
+        and any(buffer.device.type == "cuda" for buffer in program.buffers.values())
+        and "cuda" in usable()
+    ):
         program.write_out()
         with report.clock.phase("tuning"):
             choices = gpu().tune_program(program)
     reuse_memory(program)
     namespace = Namespace({"run": run})
     steps = enumerate(program.steps)
-    kernels = {position: step for position, step in steps if isinstance(step, AnyKernel) and step.rows != 0}
-    on_gpu = {position for position, step in kernels.items() if program.buffers[writes(step)[0]].device.type == "cuda"}
-    launches = cpu_launches(program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report)
+    kernels = {
+        position: step for position, step in steps if isinstance(step, AnyKernel) and step.rows != 0
+    }
+    on_gpu = {
+        position
+        for position, step in kernels.items()
+        if program.buffers[writes(step)[0]].device.type == "cuda"
+    }
+    launches = cpu_launches(
+        program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report
+    )
     first: list[str] = []
     finish: Callable[[], None] | None = None
     if on_gpu:
         launched = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
         launches |= launched.calls
         finish = launched.finish
-        report.kernels += kernel_records("triton", ((launched.texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}")
-        first = gpu().prologue(program, namespace, partial(compile_aten, gm, boxed=boxed), boxed=boxed)
+        report.kernels += kernel_records(
+            "triton", ((launched.texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}"
+        )
+        first = gpu().prologue(
+            program, namespace, partial(compile_aten, gm, boxed=boxed), boxed=boxed
+        )
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
     name = file_name("native")
@@ -383,7 +477,9 @@ def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def cpu_launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, report: CompileReport) -> dict[int, Launch]:
+def cpu_launches(
+    program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, report: CompileReport
+) -> dict[int, Launch]:
     """Prints and compiles kernels as C; equal ones once."""
     if not kernels:
         return {}
@@ -398,7 +494,9 @@ def cpu_launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: 
         names, text, parameters = once[bound.alike]
         printed[position] = text, parameters.on(dict(zip(names, bound.names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))
-    report.kernels = kernel_records("c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}")
+    report.kernels = kernel_records(
+        "c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}"
+    )
     _, _, vector = compiler()
     with report.clock.phase("c_compile"):
         addresses = dict(zip(texts, functions(preamble(vector), texts, 2), strict=True))

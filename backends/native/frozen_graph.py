@@ -1,4 +1,6 @@
-"""Keeps results that depend on parameters alone between calls, until a parameter changes (native's `freezing`)."""
+"""Keeps results that depend on parameters alone between calls, until a parameter changes (native's
+`freezing`)."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -14,17 +16,19 @@ VERSION, DATA_PTR = attrgetter("_version"), torch.Tensor.data_ptr
 
 
 class FrozenGraph:
-    """Calls `compiled` with the arguments and what `once` makes of some of them, which is made again when those have changed: when a
-    tensor is another one, was written to, or got other memory (`.data = `). Writes through `.data` torch does not tell. To look costs
-    some 0.15 us a parameter at each call.
-    plain: what to call when they change all the time."""
+    """Calls `compiled` with the arguments and what `once` makes of some of them, which is made
+    again when those have changed: when a tensor is another one, was written to, or got other memory
+    (`.data = `). Writes through `.data` torch does not tell. To look costs some 0.15 us a parameter
+    at each call. plain: what to call when they change all the time."""
 
     def __init__(
         self, once: Callable[..., Sequence[torch.Tensor]], positions: Sequence[int], compiled: Callable[..., Any],
         plain: Callable[[], Callable[..., Any]],
     ) -> None:  # fmt: skip
         self.once, self.compiled, self.plain = once, compiled, plain
-        self.chosen = itemgetter(slice(0, 0), *positions)  # the slice, as one position alone would give no tuple
+        self.chosen = itemgetter(
+            slice(0, 0), *positions
+        )  # the slice, as one position alone would give no tuple
         self.known: tuple[torch.Tensor, ...] = ()
         self.versions: list[int] = []
         self.places: list[int] = []

@@ -1,4 +1,6 @@
-"""Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the driver."""
+"""Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the
+driver."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -34,16 +36,22 @@ def prepare() -> None:
 
 @dataclass(frozen=True)
 class Launches:
-    """What launches each kernel of a program, and its text, by position of a step. `finish`: puts the compiled kernels into the
-    namespace, once they are there; nothing may be launched before."""
+    """What launches each kernel of a program, and its text, by position of a step. `finish`: puts
+    the compiled kernels into the namespace, once they are there; nothing may be launched before."""
 
     calls: dict[int, Launch]
     texts: dict[int, str]
     finish: Callable[[], None]
 
 
-def launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, choices: Mapping[int, Choice]) -> Launches:
-    """Prints kernels and has them compiled; equal ones once. choices: tiles that were tuned, by position."""
+def launches(
+    program: Program,
+    kernels: Mapping[int, AnyKernel],
+    namespace: Namespace,
+    choices: Mapping[int, Choice],
+) -> Launches:
+    """Prints kernels and has them compiled; equal ones once. choices: tiles that were tuned, by
+    position."""
     device = device_of(program)
     patterns = Patterns()
     once: dict[Any, tuple[tuple[str, ...], PrintedKernel, Job]] = {}
@@ -55,7 +63,9 @@ def launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Name
             one = print_step(whole(kernel), program.buffers, choices.get(position))
             once[alike] = names, one, job(program.buffers, one)
         first, one, jobs[position] = once[alike]
-        printed[position] = replace(one, parameters=one.parameters.on(dict(zip(first, names, strict=True))))
+        printed[position] = replace(
+            one, parameters=one.parameters.on(dict(zip(first, names, strict=True)))
+        )
     loading = load_triton.Loading(jobs.values(), device)
     called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
     calls = {
@@ -68,36 +78,55 @@ def launches(program: Program, kernels: Mapping[int, AnyKernel], namespace: Name
     return Launches(calls, {position: one.told for position, one in printed.items()}, finish)
 
 
-def what_is_printed(kernel: AnyKernel, program: Program, choice: Choice | None, patterns: Patterns) -> tuple[Any, tuple[str, ...]]:
-    """What kernels have in common whose texts differ in nothing, and the names of this one's buffers."""
+def what_is_printed(
+    kernel: AnyKernel, program: Program, choice: Choice | None, patterns: Patterns
+) -> tuple[Any, tuple[str, ...]]:
+    """What kernels have in common whose texts differ in nothing, and the names of this one's
+    buffers."""
     if isinstance(kernel, Product):
         return id(kernel), tuple(reads(kernel).union(writes(kernel)))
     bound = kernel if isinstance(kernel, Bound) else patterns.bind(kernel)
-    kinds = tuple((buffer.dtype, buffer.size, buffer.stride) for buffer in map(program.buffers.__getitem__, bound.names))
+    kinds = tuple(
+        (buffer.dtype, buffer.size, buffer.stride)
+        for buffer in map(program.buffers.__getitem__, bound.names)
+    )
     return (bound.alike, kinds, choice), bound.names
 
 
 def tune_program(program: Program) -> dict[int, Choice]:
-    """Measures tiles for a program's kernels, and makes one kernel of a product and its reader where that is faster. What was chosen, by
-    position of a step."""
+    """Measures tiles for a program's kernels, and makes one kernel of a product and its reader
+    where that is faster. What was chosen, by position of a step."""
     return Tuner(OnDevice(device_of(program))).tune(program)
 
 
-def prologue(program: Program, namespace: Namespace, again: Callable[[], Callable[..., Any]], *, boxed: bool) -> list[str]:
-    """Lines before the first launch. again: compiles the program's graph untuned, for calls under another precision than products were
-    tuned for. boxed: that takes a list of its arguments."""
+def prologue(
+    program: Program, namespace: Namespace, again: Callable[[], Callable[..., Any]], *, boxed: bool
+) -> list[str]:
+    """Lines before the first launch. again: compiles the program's graph untuned, for calls under
+    another precision than products were tuned for. boxed: that takes a list of its arguments."""
     namespace.objects["current_stream"] = torch._C._cuda_getCurrentRawStream
     lines = [f"stream = current_stream({device_of(program)})"]
-    if any(isinstance(step, Product) and precision(step.left.dtype) == "tf32" for step in program.steps):
-        namespace.objects |= {"precision": partial(precision, torch.float32), "untuned": cache(again)}
+    if any(
+        isinstance(step, Product) and precision(step.left.dtype) == "tf32" for step in program.steps
+    ):
+        namespace.objects |= {
+            "precision": partial(precision, torch.float32),
+            "untuned": cache(again),
+        }
         inputs = ", ".join(program.inputs)
-        lines.insert(0, f"if precision() != 'tf32': return untuned()({f'[{inputs}]' if boxed else inputs})")
+        lines.insert(
+            0, f"if precision() != 'tf32': return untuned()({f'[{inputs}]' if boxed else inputs})"
+        )
     return lines
 
 
 def device_of(program: Program) -> int:
     """The number of the one GPU. Raises NotImplementedError where there are several."""
-    found = {buffer.device.index or 0 for buffer in program.buffers.values() if buffer.device.type == "cuda"}
+    found = {
+        buffer.device.index or 0
+        for buffer in program.buffers.values()
+        if buffer.device.type == "cuda"
+    }
     if len(found) != 1:
         raise NotImplementedError("a graph over several GPUs")
     return found.pop()

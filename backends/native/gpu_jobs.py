@@ -1,4 +1,5 @@
 """Steps of a program as jobs of Triton's compiler."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -16,17 +17,33 @@ MOST_ALIGNED = 64  # arguments of which it is known
 def print_step(step: Kernel, buffers: Mapping[str, Buffer], choice: Choice | None) -> PrintedKernel:
     """A kernel or a product as text, cut as chosen, or as the table says."""
     if isinstance(step, Product):
-        return print_product(step, buffers, choice if isinstance(choice, Blocks) else blocks_to_try(step)[0])
+        return print_product(
+            step, buffers, choice if isinstance(choice, Blocks) else blocks_to_try(step)[0]
+        )
     return print_triton(step, buffers, choice if isinstance(choice, Tiles) else None)
 
 
 def job(buffers: Mapping[str, Buffer], printed: PrintedKernel) -> Job:
-    """What is compiled: for buffers that begin at multiples of 16 bytes, as torch's allocators give them."""
+    """What is compiled: for buffers that begin at multiples of 16 bytes, as torch's allocators give
+    them."""
     parameters = printed.parameters
-    names = [f"in{n}" for n in range(len(parameters.loaded))] + [f"out{n}" for n in range(len(parameters.stored))]
-    kinds = [POINTERS[buffers[name].dtype] for name in parameters.buffers] + ["i64"] * len(parameters.sizes)
+    names = [f"in{n}" for n in range(len(parameters.loaded))] + [
+        f"out{n}" for n in range(len(parameters.stored))
+    ]
+    kinds = [POINTERS[buffers[name].dtype] for name in parameters.buffers] + ["i64"] * len(
+        parameters.sizes
+    )
     arguments = (*names, *parameters.sizes, *(name for name, _ in printed.blocks))
     signature = (*kinds, *("constexpr" for _ in printed.blocks))
     aligned = tuple(range(min(len(names), MOST_ALIGNED)))
     asserts = "tl.device_assert" in printed.text
-    return Job(PREAMBLE + printed.text, arguments, signature, printed.blocks, aligned, printed.warps, printed.stages, asserts)
+    return Job(
+        PREAMBLE + printed.text,
+        arguments,
+        signature,
+        printed.blocks,
+        aligned,
+        printed.warps,
+        printed.stages,
+        asserts,
+    )

@@ -1,7 +1,9 @@
-"""Capture to code: call the graph, replay the effects, then return or run the breaking instruction and hand on the rest.
+"""Capture to code: call the graph, replay the effects, then return or run the breaking instruction
+and hand on the rest.
 
 Out: the code object, the graph's outputs, and the paths whose objects the guards must lift for it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -39,7 +41,11 @@ class Rebuilt:
     inputs: tuple[torch.fx.Node, ...]
     outputs: tuple[torch.fx.Node, ...]
     lifted: tuple[Source, ...]
-    places: tuple[int, ...] | None  # where the code only calls the graph and returns its one result: its arguments, as an Entry has them
+    places: (
+        tuple[int, ...] | None
+        # where the code only calls the graph and returns its one result: its arguments, as an Entry has
+        # them
+    )
 
     def bind(self, compiled: Any) -> CodeType:
         consts = tuple(compiled if const is self.slot else const for const in self.code.co_consts)
@@ -48,13 +54,21 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Continuations:
-    """How rebuilt code names what comes next: callables of a state tuple that it returns the result of."""
+    """How rebuilt code names what comes next: callables of a state tuple that it returns the result
+    of."""
 
-    resume: Callable[[tuple[SuspendedFrame, ...]], Any]  # after a break, in the innermost of these frames
+    resume: Callable[
+        [tuple[SuspendedFrame, ...]], Any
+    ]  # after a break, in the innermost of these frames
     rerun: Callable[[], Any]  # this same frame or continuation in eager, from its start
 
 
-def rebuild(capture: Capture, continuations: Continuations, globals_: dict[str, Any], marks: TimingMarks | None) -> Rebuilt:
+def rebuild(
+    capture: Capture,
+    continuations: Continuations,
+    globals_: dict[str, Any],
+    marks: TimingMarks | None,
+) -> Rebuilt:
     """Emits the code of a capture; with `marks`, it calls these as it goes.
     Raises CannotReconstruct or UnsupportedInstruction when Python's state
     cannot be made."""
@@ -69,10 +83,18 @@ class Emission:
     """One pass over a capture."""
 
     def __init__(
-        self, capture: Capture, continuations: Continuations, globals_: dict[str, Any], marks: TimingMarks | None, *, lifted: bool
+        self,
+        capture: Capture,
+        continuations: Continuations,
+        globals_: dict[str, Any],
+        marks: TimingMarks | None,
+        *,
+        lifted: bool,
     ) -> None:
         self.capture, self.continuations, self.marks = capture, continuations, marks
-        self.b = CodeBuilder(capture.decoded, "args" if capture.entry == "args" else "state", lifted=lifted)
+        self.b = CodeBuilder(
+            capture.decoded, "args" if capture.entry == "args" else "state", lifted=lifted
+        )
         self.r = Reconstructor(self.b, capture.entry, globals_)
         self.slot = GraphSlot()
 
@@ -95,18 +117,39 @@ class Emission:
             self.b.return_value()
         else:
             emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
-        return Rebuilt(self.b.finish(), self.slot, inputs, tuple(self.r.outputs), tuple(self.r.lifted), self._places() if only else None)
+        return Rebuilt(
+            self.b.finish(),
+            self.slot,
+            inputs,
+            tuple(self.r.outputs),
+            tuple(self.r.lifted),
+            self._places() if only else None,
+        )
 
     def _places(self) -> tuple[int, ...] | None:
         """Where the graph's arguments are found, if it has one result and that is returned."""
         exit_, outputs = self.capture.exit, list(self.r.outputs)
         used = [item for item in self.capture.trace.graph.inputs if item.node.users]
-        returned = isinstance(exit_, Return) and isinstance(exit_.value, TensorValue) and exit_.value.source is None
-        if not returned or self.capture.entry != "args" or outputs != [exit_.value.node] or any(item.mutated for item in used):  # type: ignore[union-attr]
+        returned = (
+            isinstance(exit_, Return)
+            and isinstance(exit_.value, TensorValue)
+            and exit_.value.source is None
+        )
+        if (
+            not returned
+            or self.capture.entry != "args"
+            or outputs != [exit_.value.node]  # type: ignore[union-attr]
+            or any(item.mutated for item in used)
+        ):
             return None
-        places, cells = {source: -1 - place for place, source in enumerate(self.r.lifted)}, self.b.decoded.cells
+        places, cells = (
+            {source: -1 - place for place, source in enumerate(self.r.lifted)},
+            self.b.decoded.cells,
+        )
         return tuple(
-            item.source.index if isinstance(item.source, SlotSource) and item.source.index not in cells else places[item.source]
+            item.source.index
+            if isinstance(item.source, SlotSource) and item.source.index not in cells
+            else places[item.source]
             for item in used
         )
 
@@ -131,7 +174,13 @@ class Emission:
         used = [item for item in graph.inputs if item.node.users]
         b = self.b
         failed = b.label()
-        with b.protect(failed, 0, False):  # from before the call: 3.13 looks an inlined call's exception up at the instruction before it
+        with b.protect(
+            failed,
+            0,
+            False,
+            # from before the call: 3.13 looks an inlined call's exception up at the instruction before
+            # it
+        ):
             b.push_null_before_callee()
             b.load_const(self.slot)
             b.push_null_after_callee()
@@ -142,12 +191,15 @@ class Emission:
         after = b.label()
         b.jump(after)
         b.mark(failed)
-        self._rerun(self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception)
+        self._rerun(
+            self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception
+        )
         b.mark(after)
         return tuple(item.node for item in used)
 
     def _rerun(self, maker: Any, caught: type[Exception]) -> None:
-        """The graph raised `caught`: nothing has happened yet, so the frame starts over in eager and raises where the user expects."""
+        """The graph raised `caught`: nothing has happened yet, so the frame starts over in eager
+        and raises where the user expects."""
         b, decoded = self.b, self.capture.decoded
         other = b.label()
         b.push_exc_info()

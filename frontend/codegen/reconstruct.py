@@ -1,4 +1,6 @@
-"""Emits code that pushes a value: how each family of values is loaded or made again in generated code."""
+"""Emits code that pushes a value: how each family of values is loaded or made again in generated
+code."""
+
 from __future__ import annotations
 
 import collections
@@ -24,11 +26,23 @@ from ..values.containers.instance_dict import Namespace
 from ..values.containers.mapping import DictIterator, DictValue, ViewValue
 from ..values.containers.mapping_proxy import MappingProxyValue
 from ..values.containers.range import RangeValue
-from ..values.containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, SliceValue, TupleValue
+from ..values.containers.sequence import (
+    BoundBuiltin,
+    BuiltinContainer,
+    ListValue,
+    SliceValue,
+    TupleValue,
+)
 from ..values.containers.set import SetIterator, SetValue
 from ..values.deferred_literal import DeferredLiteral
 from ..values.functions.attribute_getter import GetterValue
-from ..values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
+from ..values.functions.function import (
+    BuiltinValue,
+    CellValue,
+    FunctionValue,
+    MethodValue,
+    PartialValue,
+)
 from ..values.iterators.generator import GeneratorValue
 from ..values.iterators.iterator import (
     BackwardItems,
@@ -43,7 +57,14 @@ from ..values.iterators.iterator import (
     Zip,
 )
 from ..values.models.itertools import Count, Flat, OneFrameIterator, Pooled, Repeat, Slice
-from ..values.modes.mode_manager import GRAD_MODES, ManagerMethod, ModeManager, NullManager, NullMethod, set_grad_manager
+from ..values.modes.mode_manager import (
+    GRAD_MODES,
+    ManagerMethod,
+    ModeManager,
+    NullManager,
+    NullMethod,
+    set_grad_manager,
+)
 from ..values.modes.profiler_range import Annotation
 from ..values.objects.class_value import ClassValue, lookup
 from ..values.objects.current_exception import HandledException, LastInstruction
@@ -57,20 +78,29 @@ from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod, TensorValue
 from ..values.tensor.tensor_subclass import TensorObject, wrap_as_instance
 
-REASONS = {ExceptionValue: "exception-leaves", HookSetUp: "unknown-call"}  # of breaks before such values were made
+REASONS = {
+    ExceptionValue: "exception-leaves",
+    HookSetUp: "unknown-call",
+}  # of breaks before such values were made
 
 
 class CannotReconstruct(Exception):
-    """A value that rebuilt code cannot make. `born` is the step of the root frame that made it, None if unknown."""
+    """A value that rebuilt code cannot make. `born` is the step of the root frame that made it,
+    None if unknown."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
         self.born: int | None = getattr(value, "born", None)
-        self.reason = "unknown-call" if isinstance(value, OneFrameIterator) else REASONS.get(type(value), "generator")
+        self.reason = (
+            "unknown-call"
+            if isinstance(value, OneFrameIterator)
+            else REASONS.get(type(value), "generator")
+        )
 
 
 class Reconstructor:
-    """Emits the making of values. Each is made once and kept in a temporary, so identities stay what they were."""
+    """Emits the making of values. Each is made once and kept in a temporary, so identities stay
+    what they were."""
 
     def __init__(self, builder: CodeBuilder, entry: str, globals_: dict[str, Any]) -> None:
         self.b, self.entry, self.globals = builder, entry, globals_
@@ -84,9 +114,17 @@ class Reconstructor:
     def load(self, source: Source) -> None:
         """Pushes the object at the end of a path, as it was when the guards ran."""
         b = self.b
-        if isinstance(source, SlotSource) and self.entry == "args" and source.index not in b.decoded.cells:
+        if (
+            isinstance(source, SlotSource)
+            and self.entry == "args"
+            and source.index not in b.decoded.cells
+        ):
             b.load_slot(source.index)  # a cell may hold something else by now
-        elif isinstance(source, SequenceItem) and self.entry == "state" and isinstance(source.of, SlotSource):
+        elif (
+            isinstance(source, SequenceItem)
+            and self.entry == "state"
+            and isinstance(source.of, SlotSource)
+        ):
             b.load_state()
             b.load_const(source.index)
             b.subscr()
@@ -97,8 +135,14 @@ class Reconstructor:
             b.subscr()
 
     def literal(self, obj: Any) -> None:
-        """Pushes an object that code holds. A string that CPython would take for another, which it has interned, lies in a list."""
-        if type(obj) is str and obj.isascii() and obj.replace("_", "a").isalnum() and sys.intern(obj) is not obj:
+        """Pushes an object that code holds. A string that CPython would take for another, which it
+        has interned, lies in a list."""
+        if (
+            type(obj) is str
+            and obj.isascii()
+            and obj.replace("_", "a").isalnum()
+            and sys.intern(obj) is not obj
+        ):
             self.b.load_const([obj])
             self.b.load_const(0)
             self.b.subscr()
@@ -117,8 +161,15 @@ class Reconstructor:
         if temp is not None:
             self.b.load_slot(temp)
             return
-        if isinstance(value, Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue | FrozenObject):
-            self.literal(value.real if isinstance(value, BuiltinValue | FrozenObject) and not value.is_constant() else value.constant())
+        if isinstance(
+            value,
+            Constant | ClassValue | BuiltinValue | LastInstruction | RangeValue | FrozenObject,
+        ):
+            self.literal(
+                value.real
+                if isinstance(value, BuiltinValue | FrozenObject) and not value.is_constant()
+                else value.constant()
+            )
             return
         self._kept.append(value)  # ids stay taken while temps refer to them
         if key in self._making:
@@ -146,7 +197,9 @@ class Reconstructor:
         self.b.copy(1)
         self.b.store_slot(temp)
 
-    def call(self, callee: Any, arguments: list[Callable[[], None]], names: tuple[str, ...] = ()) -> None:
+    def call(
+        self, callee: Any, arguments: list[Callable[[], None]], names: tuple[str, ...] = ()
+    ) -> None:
         """Calls a constant with arguments that push themselves."""
         self.b.push_null_before_callee()
         self.b.load_const(callee)
@@ -197,7 +250,8 @@ def make_deferred_literal(r: Reconstructor, value: DeferredLiteral) -> None:
 
 @makes(SymbolicNumber)
 def make_number(r: Reconstructor, value: SymbolicNumber) -> None:
-    """By the program's own arithmetic where there is one, so that it is Python's number to the last bit."""
+    """By the program's own arithmetic where there is one, so that it is Python's number to the last
+    bit."""
     if value.function is not None:
         r.call(value.function, [r.push(operand) for operand in value.operands])
     elif value.node is not None:
@@ -252,7 +306,9 @@ def make_dict(r: Reconstructor, value: DictValue) -> None:
     if value.cls is dict:
         _pairs(r, value)
     elif value.cls is collections.defaultdict:
-        r.call(value.cls, [r.push(value.default_factory or Constant(None)), lambda: _pairs(r, value)])
+        r.call(
+            value.cls, [r.push(value.default_factory or Constant(None)), lambda: _pairs(r, value)]
+        )
     else:
         r.call(value.cls, [lambda: _pairs(r, value)])
     if value.attributes:
@@ -287,7 +343,9 @@ def make_set(r: Reconstructor, value: SetValue) -> None:
         r.b.build_set(len(order))
 
     if value.is_known():  # a copy iterates in the same order
-        r.call(set.copy, [r.const(set(value.order))]) if value.cls is set else r.b.load_const(value.order)
+        r.call(set.copy, [r.const(set(value.order))]) if value.cls is set else r.b.load_const(
+            value.order
+        )
     else:
         members() if value.cls is set else r.call(frozenset, [members])
 
@@ -341,7 +399,13 @@ def _make_elsewhere(r: Reconstructor, value: FunctionValue) -> None:
         return push if values else r.const(None)
 
     name = value.code.co_name
-    parts = [r.const(value.code), r.const(value.globals), r.const(name), tuple_of(value.defaults), tuple_of(value.closure)]
+    parts = [
+        r.const(value.code),
+        r.const(value.globals),
+        r.const(name),
+        tuple_of(value.defaults),
+        tuple_of(value.closure),
+    ]
     r.call(types.FunctionType, parts)
     if value.kwdefaults:
         r.b.copy(1)
@@ -379,10 +443,17 @@ def make_cell(r: Reconstructor, value: CellValue) -> None:
 
 @makes(MethodValue)
 def make_method(r: Reconstructor, value: MethodValue) -> None:
-    if isinstance(value.function, BuiltinValue) and isinstance(value.function.real, types.ClassMethodDescriptorType):
+    if isinstance(value.function, BuiltinValue) and isinstance(
+        value.function.real, types.ClassMethodDescriptorType
+    ):
         r.call(value.function.real.__get__, [r.const(None), r.push(value.receiver)])
-    elif isinstance(value.function, BuiltinValue):  # by the function itself: a class below may have another one of that name
-        r.call(value.function.real.__get__, [r.push(value.receiver), r.const(value.receiver.python_type())])  # without: 3.11 may crash
+    elif isinstance(
+        value.function, BuiltinValue
+    ):  # by the function itself: a class below may have another one of that name
+        r.call(
+            value.function.real.__get__,
+            [r.push(value.receiver), r.const(value.receiver.python_type())],
+        )  # without: 3.11 may crash
     else:
         r.call(types.MethodType, [r.push(value.function), r.push(value.receiver)])
 
@@ -393,7 +464,10 @@ def make_bound_builtin(r: Reconstructor, value: BoundBuiltin) -> None:
     if outer is None:
         make_bound(r, value)
     else:  # the container's own method, past the one that the object's class may have
-        r.call(getattr(value.receiver.python_type(), value.name).__get__, [r.push(outer), r.const(outer.python_type())])
+        r.call(
+            getattr(value.receiver.python_type(), value.name).__get__,
+            [r.push(outer), r.const(outer.python_type())],
+        )
 
 
 @makes(ConstantMethod, TensorMethod)
@@ -411,7 +485,9 @@ def make_partial(r: Reconstructor, value: PartialValue) -> None:
 
 @makes(GetterValue)
 def make_getter(r: Reconstructor, value: GetterValue) -> None:
-    r.call(value.cls, [r.push(v) for v in (*value.args, *value.kwargs.values())], tuple(value.kwargs))
+    r.call(
+        value.cls, [r.push(v) for v in (*value.args, *value.kwargs.values())], tuple(value.kwargs)
+    )
 
 
 @makes(SuperValue)
@@ -440,18 +516,32 @@ def make_object(r: Reconstructor, value: UserObject) -> None:
         items = [lambda: make_tuple(r, value.base)] if isinstance(value.base, TupleValue) else []
         r.call(maker, [r.const(value.cls), *items])
     r.keep(value)
-    if isinstance(value, ExceptionValue):  # some builtin exceptions take their arguments apart there
-        r.call(builtin.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), *(r.push(arg) for arg in value.args)])
+    if isinstance(
+        value, ExceptionValue
+    ):  # some builtin exceptions take their arguments apart there
+        r.call(
+            builtin.__init__,
+            [lambda: r.b.load_slot(r.temps[id(value)]), *(r.push(arg) for arg in value.args)],
+        )
         r.b.pop_top()
     if isinstance(value.base, DictValue):
         if value.base.default_factory is not None:
-            r.call(collections.defaultdict.__init__, [lambda: r.b.load_slot(r.temps[id(value)]), r.push(value.base.default_factory)])
+            r.call(
+                collections.defaultdict.__init__,
+                [lambda: r.b.load_slot(r.temps[id(value)]), r.push(value.base.default_factory)],
+            )
             r.b.pop_top()
         for key, item in (value.base.entries or {}).values():
-            r.call(value.base.cls.__setitem__, [lambda: r.b.load_slot(r.temps[id(value)]), r.push(key), r.push(item)])
+            r.call(
+                value.base.cls.__setitem__,
+                [lambda: r.b.load_slot(r.temps[id(value)]), r.push(key), r.push(item)],
+            )
             r.b.pop_top()
     elif isinstance(value.base, ListValue):
-        r.call(list.extend, [lambda: r.b.load_slot(r.temps[id(value)]), lambda: make_list(r, value.base)])
+        r.call(
+            list.extend,
+            [lambda: r.b.load_slot(r.temps[id(value)]), lambda: make_list(r, value.base)],
+        )
         r.b.pop_top()
     for name, stored in value.attrs.items():
         if stored is not None:
@@ -463,7 +553,9 @@ HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 
 def builtin_exception(cls: type) -> type:
     """The nearest exception class made in C, whose __new__ and __init__ lay out an instance."""
-    return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE or base in C_HEAP_EXCEPTIONS)
+    return next(
+        base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE or base in C_HEAP_EXCEPTIONS
+    )
 
 
 C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
@@ -474,11 +566,20 @@ def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
 
 
 def store_attribute(r: Reconstructor, obj: UserObject, name: str, item: Value) -> None:
-    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr reaches, and behind a descriptor that
-    takes stores for itself what the program stored lies in the object's dictionary."""
+    """object.__setattr__(obj, name, item); exceptions keep some attributes where only setattr
+    reaches, and behind a descriptor that takes stores for itself what the program stored lies in
+    the object's dictionary."""
     in_class = lookup(obj.cls, name)[1]
-    hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(type(in_class), "__set__")
-    setter = setattr if isinstance(obj, ExceptionValue) else store_in_dictionary if hidden else object.__setattr__
+    hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(
+        type(in_class), "__set__"
+    )
+    setter = (
+        setattr
+        if isinstance(obj, ExceptionValue)
+        else store_in_dictionary
+        if hidden
+        else object.__setattr__
+    )
     r.call(setter, [r.push(obj), r.const(name), r.push(item)])
     r.b.pop_top()
 
@@ -504,9 +605,16 @@ def make_namespace(r: Reconstructor, value: Namespace) -> None:
 def make_manager(r: Reconstructor, value: ModeManager) -> None:
     named = value.keywords
     if value.prev is not None:
-        r.call(set_grad_manager, [r.const(GRAD_MODES[value.cls](value.arguments, named)), r.const(value.prev)])
+        r.call(
+            set_grad_manager,
+            [r.const(GRAD_MODES[value.cls](value.arguments, named)), r.const(value.prev)],
+        )
         return
-    r.call(value.cls, [*(r.const(a) for a in value.arguments), *(r.const(a) for a in named.values())], tuple(named))
+    r.call(
+        value.cls,
+        [*(r.const(a) for a in value.arguments), *(r.const(a) for a in named.values())],
+        tuple(named),
+    )
 
 
 @makes(ManagerMethod)
@@ -528,7 +636,9 @@ def make_null_method(r: Reconstructor, value: NullMethod) -> None:
 
 @makes(Annotation)
 def make_annotation(r: Reconstructor, value: Annotation) -> None:
-    r.call(torch.ops.profiler._record_function_enter_new, [r.push(value.name), r.push(value.arguments)])
+    r.call(
+        torch.ops.profiler._record_function_enter_new, [r.push(value.name), r.push(value.arguments)]
+    )
 
 
 # iterators
@@ -537,7 +647,9 @@ def make_annotation(r: Reconstructor, value: Annotation) -> None:
 @makes(SequenceIterator, DequeIterator)
 def make_sequence_iterator(r: Reconstructor, value: SequenceIterator) -> None:
     if value.step == 1:
-        r.reload(value.sequence) if value.index >= 0 else r.b.load_const(()) if value.sequence.cls is tuple else r.b.build_list(0)
+        r.reload(value.sequence) if value.index >= 0 else r.b.load_const(
+            ()
+        ) if value.sequence.cls is tuple else r.b.build_list(0)
         r.b.get_iter()
     else:
         r.call(reversed, [r.push(value.sequence)])
@@ -587,7 +699,11 @@ def make_set_iterator(r: Reconstructor, value: SetIterator) -> None:
 
 @makes(DictIterator)
 def make_dict_iterator(r: Reconstructor, value: DictIterator) -> None:
-    if value.index > len(value.keys) or list(value.start(value.of.entries or {})) != value.keys or value.deletions != value.of.deletions:
+    if (
+        value.index > len(value.keys)
+        or list(value.start(value.of.entries or {})) != value.keys
+        or value.deletions != value.of.deletions
+    ):
         raise CannotReconstruct(value)
     r.call(value.start, [lambda: r.call(getattr(value.of.cls, value.what), [r.push(value.of)])])
     skip_items(r, value.index)
@@ -612,7 +728,9 @@ def make_generator(r: Reconstructor, value: GeneratorValue) -> None:
     if any(isinstance(item, HandledException) for item in frame.stack):
         raise CannotReconstruct(value)
     decoded = frame.decoded
-    index = frame.pc if value.started else decoded.start + 2  # behind RETURN_GENERATOR and its POP_TOP
+    index = (
+        frame.pc if value.started else decoded.start + 2
+    )  # behind RETURN_GENERATOR and its POP_TOP
     live = decoded.live_in[index - 1]
     slots = [slot for slot, held in enumerate(frame.slots) if held is not None and slot in live]
     kinds = tuple("null" if isinstance(item, Null) else "value" for item in frame.stack)
@@ -624,7 +742,10 @@ def make_generator(r: Reconstructor, value: GeneratorValue) -> None:
     function.__name__, function.__qualname__ = value.names
     bound = [value for value in (frame.slots[slot] for slot in slots) if value is not None]
     held = bound + [item for item in frame.stack if not isinstance(item, Null)]
-    r.call(start_generator if value.started else function, [*([r.const(function)] if value.started else []), r.push(TupleValue(held))])
+    r.call(
+        start_generator if value.started else function,
+        [*([r.const(function)] if value.started else []), r.push(TupleValue(held))],
+    )
 
 
 def start_generator(function: types.FunctionType, state: tuple[Any, ...]) -> types.GeneratorType:
@@ -652,12 +773,19 @@ def make_enumerate(r: Reconstructor, value: Enumerate) -> None:
 
 @makes(Zip)
 def make_zip(r: Reconstructor, value: Zip) -> None:
-    r.call(zip, [*(push_iterated(r, inner) for inner in value.inners), r.const(value.strict)], ("strict",))
+    r.call(
+        zip,
+        [*(push_iterated(r, inner) for inner in value.inners), r.const(value.strict)],
+        ("strict",),
+    )
 
 
 def push_iterated(r: Reconstructor, inner: Value) -> Callable[[], None]:
-    """What has been asked for its iterator already, and is one itself: its class must not be asked again."""
-    if isinstance(inner, UserObject) and not isinstance(lookup(inner.cls, "__iter__")[1], types.WrapperDescriptorType):
+    """What has been asked for its iterator already, and is one itself: its class must not be asked
+    again."""
+    if isinstance(inner, UserObject) and not isinstance(
+        lookup(inner.cls, "__iter__")[1], types.WrapperDescriptorType
+    ):
         return lambda: r.call(iterate, [r.push(inner)])
     return r.push(inner)
 
@@ -724,7 +852,10 @@ def make_flat(r: Reconstructor, value: Flat) -> None:
         r.call(itertools.chain.from_iterable, [push_iterated(r, rest)])
     else:  # the iterable that is open, then the others
         current = value.current
-        r.call(itertools.chain.from_iterable, [lambda: r.call(itertools.chain, [lambda: _one(r, current), push_iterated(r, rest)])])
+        r.call(
+            itertools.chain.from_iterable,
+            [lambda: r.call(itertools.chain, [lambda: _one(r, current), push_iterated(r, rest)])],
+        )
 
 
 def _one(r: Reconstructor, value: Value) -> None:
@@ -740,14 +871,19 @@ def make_and_skip(r: Reconstructor, steps: int, make: Callable[[], None]) -> Non
 
 @makes(Repeat)
 def make_repeat(r: Reconstructor, value: Repeat) -> None:
-    r.call(itertools.repeat, [r.push(value.repeated), *([] if value.left is None else [r.const(value.left)])])
+    r.call(
+        itertools.repeat,
+        [r.push(value.repeated), *([] if value.left is None else [r.const(value.left)])],
+    )
 
 
 @makes(Pooled)
 def make_pooled(r: Reconstructor, value: Pooled) -> None:
     pools = [r.push(TupleValue(list(pool))) for pool in value.pools]
     options = [r.const(option) for option in value.options.values()]
-    make_and_skip(r, value.index, lambda: r.call(value.cls, [*pools, *options], tuple(value.options)))
+    make_and_skip(
+        r, value.index, lambda: r.call(value.cls, [*pools, *options], tuple(value.options))
+    )
 
 
 @makes(Slice)
@@ -756,4 +892,12 @@ def make_slice_iterator(r: Reconstructor, value: Slice) -> None:
         r.call(itertools.islice, [r.const(()), r.const(0)])
         return
     stop = None if value.stop is None else max(0, value.stop - value.at)
-    r.call(itertools.islice, [push_iterated(r, value.inner), r.const(value.wanted - value.at), r.const(stop), r.const(value.step)])
+    r.call(
+        itertools.islice,
+        [
+            push_iterated(r, value.inner),
+            r.const(value.wanted - value.at),
+            r.const(stop),
+            r.const(value.step),
+        ],
+    )

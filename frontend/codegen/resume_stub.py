@@ -1,9 +1,12 @@
-"""The end of rebuilt code at a break: real slots and stack, the raw group, and a Continuation for each way out of it.
+"""The end of rebuilt code at a break: real slots and stack, the raw group, and a Continuation for
+each way out of it.
 
-A break in a frame that the root frame has called, in one call or several, is run by stubs, one a frame: functions with the
-names and lines of the user's, each with its state restored, that call one another down to the raw group. A stub returns
-the maker of the continuation and its frame's new state; the code above puts its own state around it.
+A break in a frame that the root frame has called, in one call or several, is run by stubs, one a
+frame: functions with the names and lines of the user's, each with its state restored, that call one
+another down to the raw group. A stub returns the maker of the continuation and its frame's new
+state; the code above puts its own state around it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -31,7 +34,14 @@ from .reconstruct import Reconstructor
 from .stack_effect import awaited_effect, group_effect
 
 Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
-CONSTANTS = (Constant, ClassValue, BuiltinValue, LastInstruction, RangeValue, FrozenObject)  # a stub holds them itself
+CONSTANTS = (
+    Constant,
+    ClassValue,
+    BuiltinValue,
+    LastInstruction,
+    RangeValue,
+    FrozenObject,
+)  # a stub holds them itself
 
 
 class TimingMarks(Protocol):
@@ -48,19 +58,27 @@ class TimingMarks(Protocol):
 
 @dataclass(frozen=True)
 class InnerStub:
-    """What a frame calls in place of its instruction: the stub of the next frame, and the state that takes."""
+    """What a frame calls in place of its instruction: the stub of the next frame, and the state
+    that takes."""
 
     stub: FunctionType
     state: Value
 
 
-def emit_break(b: CodeBuilder, r: Reconstructor, exit_: Break, makers: Makers, marks: TimingMarks | None) -> None:
-    """Ends the code of the outermost frame. Raises UnsupportedInstruction, Unresumable or CannotReconstruct where this cannot be done."""
+def emit_break(
+    b: CodeBuilder, r: Reconstructor, exit_: Break, makers: Makers, marks: TimingMarks | None
+) -> None:
+    """Ends the code of the outermost frame. Raises UnsupportedInstruction, Unresumable or
+    CannotReconstruct where this cannot be done."""
     frames, handlers = exit_.frames, open_handlers(exit_)
-    waiting = tuple(awaiting_frame(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False))
+    waiting = tuple(
+        awaiting_frame(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False)
+    )
     inner = None
     for depth in range(len(frames) - 1, 0, -1):
-        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet, marks)
+        inner = make_stub(
+            frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet, marks
+        )
     BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.is_quiet, marks).run()
 
 
@@ -76,10 +94,21 @@ def make_stub(
     below = inner and InnerStub(inner.stub, given.take(inner.state))
     stub_frame = replace(frame, slots=slots, stack=stack)
     builder.line(frame.decoded.instrs[frame.index].line)
-    BreakEmission(builder, Reconstructor(builder, "state", frame.globals), stub_frame, open_, outer, below, makers, quiet, marks).run()
+    BreakEmission(
+        builder,
+        Reconstructor(builder, "state", frame.globals),
+        stub_frame,
+        open_,
+        outer,
+        below,
+        makers,
+        quiet,
+        marks,
+    ).run()
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
-    stub._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+    # it is no frame of the user's to compile
+    stub._framejit_skip = True  # type: ignore[attr-defined]
     for between in reversed(frame.through):
         stub = make_passthrough(between, stub)
     return InnerStub(stub, TupleValue(given.values))
@@ -105,7 +134,12 @@ class StubInputs:
 
 def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
     """A frame whose call is not done yet: what its handler reads counts too."""
-    point = ResumePoint(frame.index, stack_kinds(frame.stack, open_), frozenset(bound_slots(frame, frame.index)), True)
+    point = ResumePoint(
+        frame.index,
+        stack_kinds(frame.stack, open_),
+        frozenset(bound_slots(frame, frame.index)),
+        True,
+    )
     return SuspendedFrame(frame.decoded, frame.globals, point, frame.through, frame.completion)
 
 
@@ -118,7 +152,13 @@ def bound_slots(frame: BrokenFrame, index: int) -> list[int]:
 def stack_kinds(stack: tuple[Value, ...], open_: frozenset[int]) -> tuple[str, ...]:
     """The kinds of stack items, as a ResumePoint names them."""
     return tuple(
-        "null" if isinstance(v, Null) else "exc" if i in open_ else "lasti" if isinstance(v, LastInstruction) else "value"
+        "null"
+        if isinstance(v, Null)
+        else "exc"
+        if i in open_
+        else "lasti"
+        if isinstance(v, LastInstruction)
+        else "value"
         for i, v in enumerate(stack)
     )
 
@@ -131,19 +171,41 @@ class BreakEmission:
         outer: tuple[SuspendedFrame, ...], inner: InnerStub | None,
         makers: Makers, quiet: bool, marks: TimingMarks | None,
     ) -> None:  # fmt: skip
-        self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = b, r, frame, open_, outer, inner, makers
+        self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = (
+            b,
+            r,
+            frame,
+            open_,
+            outer,
+            inner,
+            makers,
+        )
         self.decoded = frame.decoded
         self.instr = self.decoded.instrs[frame.index]
-        self.effect = group_effect(self.decoded, frame.index) if inner is None else awaited_effect(self.decoded, frame.index)
+        self.effect = (
+            group_effect(self.decoded, frame.index)
+            if inner is None
+            else awaited_effect(self.decoded, frame.index)
+        )
         depth = len(frame.stack) - self.effect.operands
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
-        if inner is None and self.instr.op is Op.DICT_MERGE:  # of the callee's two places one is NULL, and stays so
+        if (
+            inner is None and self.instr.op is Op.DICT_MERGE
+        ):  # of the callee's two places one is NULL, and stays so
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
-        self.handled = [value for position, value in enumerate(self.kept) if position in self.open and isinstance(value, HandledException)]
+        self.handled = [
+            value
+            for position, value in enumerate(self.kept)
+            if position in self.open and isinstance(value, HandledException)
+        ]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
         self.marks = marks if inner is None else None
-        self.quiet = quiet  # nobody can look at this frame while the group runs, so that anything may lie in temporaries
-        self.pushed = 0  # what lies under the operands: one a handled exception, one for what is kept
+        # nobody can look at this frame while the group runs, so that anything may lie in
+        # temporaries
+        self.quiet = quiet
+        self.pushed = (
+            0  # what lies under the operands: one a handled exception, one for what is kept
+        )
         self.kept_temps: list[int] | None = None  # what is kept lies here instead
 
     def run(self) -> None:
@@ -177,7 +239,12 @@ class BreakEmission:
         if isinstance(value, CellValue):
             return value.slot == slot or (self.r.entry == "args" and slot in self.decoded.frees)
         source = value.source
-        return self.r.entry == "args" and source is not None and getattr(source, "index", None) == slot and source.base is None
+        return (
+            self.r.entry == "args"
+            and source is not None
+            and getattr(source, "index", None) == slot
+            and source.base is None
+        )
 
     def _prepare(self) -> None:
         """Makes every value first, where loads read the argument slots, which storing overwrites."""
@@ -197,7 +264,9 @@ class BreakEmission:
     def _make(self, value: Value) -> None:
         if isinstance(value, HandledException):
             value = value.current
-        if not isinstance(value, Null) and (isinstance(value, SymbolicNumber) or not value.is_constant()):
+        if not isinstance(value, Null) and (
+            isinstance(value, SymbolicNumber) or not value.is_constant()
+        ):
             self.r.reload(value)
             self.b.pop_top()
 
@@ -215,7 +284,8 @@ class BreakEmission:
                     b.delete_slot(slot)
 
     def _stack(self) -> None:
-        """Under the operands: the open handlers, entered again, and one tuple of all that is kept, last item first."""
+        """Under the operands: the open handlers, entered again, and one tuple of all that is kept,
+        last item first."""
         b = self.b
         for handled in self.handled:
             self.r.reload(handled.current)
@@ -243,11 +313,18 @@ class BreakEmission:
             self._exit_call()
 
     def _method(self) -> TensorMethod | None:
-        """The tensor's method that the group does nothing but call, if that is so: no bound method need be made of it then."""
+        """The tensor's method that the group does nothing but call, if that is so: no bound method
+        need be made of it then."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
         callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
-        return callee[0] if len(callee) == 1 and type(callee[0]) is TensorMethod and id(callee[0]) not in self.r.temps else None
+        return (
+            callee[0]
+            if len(callee) == 1
+            and type(callee[0]) is TensorMethod
+            and id(callee[0]) not in self.r.temps
+            else None
+        )
 
     def _keep_in_temporaries(self) -> None:
         self.kept_temps = []
@@ -265,8 +342,8 @@ class BreakEmission:
             self.r.reload(value)
 
     def _exit_call(self) -> None:
-        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START finds deep in the stack
-        lies in the tuple of what is kept, so it is spelled out."""
+        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START
+        finds deep in the stack lies in the tuple of what is kept, so it is spelled out."""
         b, r = self.b, self.r
         leave, error = self.frame.stack[-4], self.frame.stack[-1]
         b.push_null_before_callee()
@@ -281,7 +358,12 @@ class BreakEmission:
         """What rebuilt code held for itself is gone while the user's code runs."""
         if self.quiet:
             return
-        for temp in {*self.r.temps.values(), *self.r.results, self.b.state_slot, self.b.lifted_slot}:
+        for temp in {
+            *self.r.temps.values(),
+            *self.r.results,
+            self.b.state_slot,
+            self.b.lifted_slot,
+        }:
             if temp is not None:
                 self.b.delete_slot(temp)
 
@@ -301,7 +383,9 @@ class BreakEmission:
                 self.b.line(instr.line)
                 spelled_out(self.b)
                 continue
-            jumps = any(i.target >= 0 for i in self.decoded.instrs[start : self.decoded.group_end(start)])
+            jumps = any(
+                i.target >= 0 for i in self.decoded.instrs[start : self.decoded.group_end(start)]
+            )
             self.b.raw(instr, jumped if jumps else None)
 
     # after it
@@ -319,7 +403,11 @@ class BreakEmission:
             temp = b.temp()
             b.store_slot(temp)
             results.insert(0, temp)
-        slots = self._bound_behind(index) if self.inner is None else bound_slots(self.frame, self.frame.index)
+        slots = (
+            self._bound_behind(index)
+            if self.inner is None
+            else bound_slots(self.frame, self.frame.index)
+        )
 
         def state() -> None:
             self._load(slots)
@@ -335,7 +423,9 @@ class BreakEmission:
             kept = b.temp()
             b.store_slot(kept)
         if self.inner is None:
-            point = ResumePoint(index, (*stack_kinds(self.kept, self.open), *left), frozenset(slots))
+            point = ResumePoint(
+                index, (*stack_kinds(self.kept, self.open), *left), frozenset(slots)
+            )
             self._hand_on(lambda: self._maker(point), state)
         else:
             self._hand_on(lambda: self._given_maker(results[0]), state)
@@ -346,7 +436,9 @@ class BreakEmission:
         operands = list(self.operands)
         for start in self.effect.starts:
             for instr in self.decoded.instrs[start : self.decoded.group_end(start)]:
-                if instr.op is Op.STORE_FAST and not isinstance(operands.pop(), Null):  # a NULL is stored behind a comprehension
+                if instr.op is Op.STORE_FAST and not isinstance(
+                    operands.pop(), Null
+                ):  # a NULL is stored behind a comprehension
                     held.add(instr.arg)
                 elif instr.op in (Op.STORE_FAST, Op.DELETE_FAST):
                     held.discard(instr.arg)
@@ -379,7 +471,8 @@ class BreakEmission:
         self.b.load_const(self.makers((*self.outer, here)))
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
-        """The group raised under a handler of the user's: go on there, with the exception on the stack."""
+        """The group raised under a handler of the user's: go on there, with the exception on the
+        stack."""
         b = self.b
         self._notify_resumed()
         error, kept = b.temp(), b.temp()
@@ -409,7 +502,8 @@ class BreakEmission:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
 
     def _hand_on(self, push_maker: Callable[[], None], push_state: Callable[[], None]) -> None:
-        """Closes the open handlers, whose items are on top, then returns the continuation, or what the code above makes it of."""
+        """Closes the open handlers, whose items are on top, then returns the continuation, or what
+        the code above makes it of."""
         b = self.b
         for _ in self.handled:
             b.pop_except()
@@ -434,14 +528,18 @@ SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
 
 
 def open_handlers(exit_: Break) -> list[frozenset[int]]:
-    """By frame, the positions of the open handlers' items. A handler's cleanup copies its item and pops the copy: the other
-    is dead."""
+    """By frame, the positions of the open handlers' items. A handler's cleanup copies its item and
+    pops the copy: the other is dead."""
     handled, found = exit_.handled, []
     for frame in reversed(exit_.frames):
         positions = set()
         for position in reversed(range(len(frame.stack))):
             value = frame.stack[position]
-            if isinstance(value, HandledException) and handled is not None and value.current is handled:
+            if (
+                isinstance(value, HandledException)
+                and handled is not None
+                and value.current is handled
+            ):
                 positions.add(position)
                 handled = value.previous
         found.append(frozenset(positions))

@@ -1,4 +1,6 @@
-"""Emits code that applies the traced program's side effects to the real objects, once, after the graph has run."""
+"""Emits code that applies the traced program's side effects to the real objects, once, after the
+graph has run."""
+
 from __future__ import annotations
 
 import collections
@@ -20,7 +22,13 @@ from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import ListValue
 from ..values.containers.set import SetValue
 from ..values.functions.function import CellValue, FunctionValue
-from ..values.iterators.existing_iterator import ExistingChain, ExistingCount, ExistingEnumerate, ExistingIterator, ExistingSlice
+from ..values.iterators.existing_iterator import (
+    ExistingChain,
+    ExistingCount,
+    ExistingEnumerate,
+    ExistingIterator,
+    ExistingSlice,
+)
 from ..values.modes.mode_manager import ModeManager
 from ..values.objects.exception import ExceptionValue
 from ..values.objects.nn_module import ModuleValue
@@ -32,7 +40,8 @@ from .reconstruct import CannotReconstruct, Reconstructor, make_list, store_attr
 
 
 def emit_side_effects(r: Reconstructor, effects: EffectLog) -> None:
-    """Emits all changes, each object's in the order of first changes. Objects made in the trace carry theirs with them."""
+    """Emits all changes, each object's in the order of first changes. Objects made in the trace
+    carry theirs with them."""
     for value in effects.changed:
         rule = RULES.get(type(value))
         if rule is not None and (value.source is not None or isinstance(value, CellValue)):
@@ -55,7 +64,8 @@ def emit_side_effects(r: Reconstructor, effects: EffectLog) -> None:
 
 
 def replay_random(r: Reconstructor, random: RandomState, by_graph: bool) -> None:
-    """The generator gets its seed, unless the graph does that, and then the state that it is left in."""
+    """The generator gets its seed, unless the graph does that, and then the state that it is left
+    in."""
     if random.seed is not None and not by_graph:
         r.call(torch.manual_seed, [r.const(random.seed)])
         r.b.pop_top()
@@ -100,19 +110,27 @@ def replay_deque(r: Reconstructor, value: DequeValue) -> None:
 
 def set_items(r: Reconstructor, value: DequeValue) -> None:
     """Sets the items of an existing deque that are others now."""
-    changed = [index for index, item in enumerate(value.items) if item.source != IteratorItem(value.known_source, index)]
+    changed = [
+        index
+        for index, item in enumerate(value.items)
+        if item.source != IteratorItem(value.known_source, index)
+    ]
     items = {index: r.b.temp() for index in changed}  # all read before any is set
     for index in changed:
         r.reload(value.items[index])
         r.b.store_slot(items[index])
     for index in changed:
-        r.call(collections.deque.__setitem__, [r.push(value), r.const(index), functools.partial(r.b.load_slot, items[index])])
+        r.call(
+            collections.deque.__setitem__,
+            [r.push(value), r.const(index), functools.partial(r.b.load_slot, items[index])],
+        )
         r.b.pop_top()
         r.b.delete_slot(items[index])
 
 
 def replay_dict(r: Reconstructor, value: DictValue) -> None:
-    """Sets and deletes what differs; where the order of keys would come out wrong, fills the dictionary anew."""
+    """Sets and deletes what differs; where the order of keys would come out wrong, fills the
+    dictionary anew."""
     if value.compared is not None:
         replay_compared(r, value, value.compared)
         return
@@ -122,9 +140,16 @@ def replay_dict(r: Reconstructor, value: DictValue) -> None:
         raise CannotReconstruct(value) from error
 
 
-def changes_of_dict(r: Reconstructor, value: DictValue, real: dict[Any, Any], entries: dict[Any, tuple[Value, Value]]) -> None:
+def changes_of_dict(
+    r: Reconstructor,
+    value: DictValue,
+    real: dict[Any, Any],
+    entries: dict[Any, tuple[Value, Value]],
+) -> None:
     kept = [key for key in real if key in entries and key not in value.dropped]
-    if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(entries):
+    if [*kept, *(key for key in entries if key not in real or key in value.dropped)] != list(
+        entries
+    ):
         r.call(value.cls.clear, [r.push(value)])
         r.b.pop_top()
         changed = list(entries.values())
@@ -133,18 +158,27 @@ def changes_of_dict(r: Reconstructor, value: DictValue, real: dict[Any, Any], en
             if key not in entries or key in value.dropped:
                 r.call(value.cls.__delitem__, [r.push(value), r.const(key)])
                 r.b.pop_top()
-        changed = [(k, v) for hashed, (k, v) in entries.items() if hashed in value.dropped or not is_unchanged(value, real, hashed, v)]
+        changed = [
+            (k, v)
+            for hashed, (k, v) in entries.items()
+            if hashed in value.dropped or not is_unchanged(value, real, hashed, v)
+        ]
     for key, item in changed:
         r.call(value.cls.__setitem__, [r.push(value), r.push(key), r.push(item)])
         r.b.pop_top()
 
 
-def replay_compared(r: Reconstructor, value: DictValue, before: dict[Any, tuple[Value, Value]]) -> None:
-    """The same, where keys are compared in Python: here by what they are, not by what they are equal to."""
+def replay_compared(
+    r: Reconstructor, value: DictValue, before: dict[Any, tuple[Value, Value]]
+) -> None:
+    """The same, where keys are compared in Python: here by what they are, not by what they are
+    equal to."""
     entries = value.entries or {}
     there, stay = set(map(id, before)), set(map(id, entries))
     kept = [key for key in before if id(key) in stay]
-    if [*map(id, kept), *(id(key) for key in entries if id(key) not in there)] != [*map(id, entries)]:
+    if [*map(id, kept), *(id(key) for key in entries if id(key) not in there)] != [
+        *map(id, entries)
+    ]:
         r.call(value.cls.clear, [r.push(value)])
         r.b.pop_top()
         kept = []
@@ -166,14 +200,22 @@ def is_unchanged(value: DictValue, real: dict[Any, Any], key: Any, item: Value) 
     if type(item) is Lazy:
         return item.object is real[key]
     known = value.seen.get(key)
-    return item is known or (item.source is not None and item.source == DictItem(value.known_source, key))
+    return item is known or (
+        item.source is not None and item.source == DictItem(value.known_source, key)
+    )
 
 
 def replay_set(r: Reconstructor, value: SetValue) -> None:
-    stay, there = set(map(id, value.members.values())), set(map(id, value.before.values()))  # others may be equal to them
+    stay, there = (
+        set(map(id, value.members.values())),
+        set(map(id, value.before.values())),
+    )  # others may be equal to them
     for key, member in value.before.items():
         if id(member) not in stay:
-            r.call(set.discard, [r.push(value), r.const(key) if member.source is None else r.push(member)])
+            r.call(
+                set.discard,
+                [r.push(value), r.const(key) if member.source is None else r.push(member)],
+            )
             r.b.pop_top()
     for member in value.members.values():
         if id(member) not in there:

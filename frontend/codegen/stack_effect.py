@@ -1,4 +1,6 @@
-"""The stack effect of a raw instruction group: how many items it takes, and the kinds of items that it leaves."""
+"""The stack effect of a raw instruction group: how many items it takes, and the kinds of items that
+it leaves."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -48,7 +50,10 @@ VARIABLE = {
     Op.SET_UPDATE: lambda i: (i + 1, i),
     Op.SET_ADD: lambda i: (i + 1, i),
     Op.DICT_UPDATE: lambda i: (i + 1, i),
-    Op.DICT_MERGE: lambda i: (i + 4, i + 3),  # its errors name the callee, which lies under the arguments
+    Op.DICT_MERGE: lambda i: (
+        i + 4,
+        i + 3,
+    ),  # its errors name the callee, which lies under the arguments
     Op.MAP_ADD: lambda i: (i + 2, i),
     Op.UNPACK_SEQUENCE: lambda n: (1, n),
     Op.UNPACK_EX: lambda arg: (1, arg[0] + arg[1] + 1),
@@ -65,8 +70,8 @@ VARIABLE = {
 
 @dataclass(frozen=True)
 class GroupEffect:
-    """A group (and its tail) as Python runs it: the indices where its raw groups start, operands taken, kinds left when
-    it falls through to `next` or jumps to `target`."""
+    """A group (and its tail) as Python runs it: the indices where its raw groups start, operands
+    taken, kinds left when it falls through to `next` or jumps to `target`."""
 
     starts: tuple[int, ...]
     operands: int
@@ -81,8 +86,9 @@ ENDS = frozenset({Op.RAISE, Op.RERAISE, Op.JUMP})
 
 
 def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
-    """The starts of the raw groups run together, and the index behind them. A result that is compared and branched on at
-    once (`if x.item() > 0`) is branched on in Python too: what follows then depends on the way taken, not on a number."""
+    """The starts of the raw groups run together, and the index behind them. A result that is
+    compared and branched on at once (`if x.item() > 0`) is branched on in Python too: what follows
+    then depends on the way taken, not on a number."""
     first_end = end = decoded.group_end(index)
     starts = [index]
     if any(instr.target >= 0 or instr.op in ENDS for instr in decoded.instrs[index:end]):
@@ -98,11 +104,17 @@ def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
     return (index,), first_end
 
 
-TAIL = (frozenset({Op.LOAD_CONST, Op.LOAD_FAST}), frozenset({Op.COMPARE, Op.IS_OP}), frozenset({Op.UNARY}), frozenset({Op.JUMP_IF}))
+TAIL = (
+    frozenset({Op.LOAD_CONST, Op.LOAD_FAST}),
+    frozenset({Op.COMPARE, Op.IS_OP}),
+    frozenset({Op.UNARY}),
+    frozenset({Op.JUMP_IF}),
+)
 
 
 def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
-    """The effect of the raw group that starts at `index`. Raises Unsupported for one that cannot be run apart."""
+    """The effect of the raw group that starts at `index`. Raises Unsupported for one that cannot be
+    run apart."""
     instrs = decoded.instrs
     starts, end = with_tail(decoded, index)
     stack: list[str] = []  # what the group has put on top of what was there
@@ -126,9 +138,12 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
     only_attribute = instrs[index].op is Op.LOAD_ATTR and decoded.group_end(index) - index > 1
     if instrs[index].op is Op.LOAD_SUPER_ATTR and end - index > 1:
         raise UnsupportedInstruction(instrs[index])
-    return GroupEffect(starts, operands, tuple(stack), -1 if ends else end, jumped, target, only_attribute)
+    return GroupEffect(
+        starts, operands, tuple(stack), -1 if ends else end, jumped, target, only_attribute
+    )
 
 
 def awaited_effect(decoded: DecodedCode, index: int) -> GroupEffect:
-    """The effect of the call at `index` as rebuilt code makes it for a frame that waits: nothing is taken, one item is left."""
+    """The effect of the call at `index` as rebuilt code makes it for a frame that waits: nothing is
+    taken, one item is left."""
     return GroupEffect((index,), 0, (V,), decoded.group_end(index), (), -1, False)

@@ -1,4 +1,6 @@
-"""Makes a Report of event records and a probe's measurements. Knows no frames and no caches; the caller says how to print a guard."""
+"""Makes a Report of event records and a probe's measurements. Knows no frames and no caches; the
+caller says how to print a guard."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -25,7 +27,16 @@ from ...events import (
     Spent,
     WrongGraph,
 )
-from .report import BreakReport, CaptureReport, Check, Node, Report, TimelineSpan, Times, TurnsReport
+from .report import (
+    BreakReport,
+    CaptureReport,
+    Check,
+    Node,
+    Report,
+    TimelineSpan,
+    Times,
+    TurnsReport,
+)
 from .source import caret, parts, source_line
 
 MOST_SPANS = 800  # of either kind
@@ -65,7 +76,8 @@ def make_report(
     events: Iterable[Event], describe: Describe, result: Any = None, probe: Measured | None = None, wall: float | None = None,
     title: str = "",
 ) -> Report:  # fmt: skip
-    """A report of records in their order. describe: puts a guard into words. wall: seconds that the explained call took."""
+    """A report of records in their order. describe: puts a guard into words. wall: seconds that the
+    explained call took."""
     events = tuple(events)
     captured = [event for event in events if isinstance(event, Captured)]
     numbered = Numbered(events)
@@ -75,14 +87,23 @@ def make_report(
     return Report(
         captures=captures,
         breaks=breaks,
-        skipped=tuple(full(event) if isinstance(event, Full) else event for event in events if isinstance(event, Skipped | Full)),
+        skipped=tuple(
+            full(event) if isinstance(event, Full) else event
+            for event in events
+            if isinstance(event, Skipped | Full)
+        ),
         misses=tuple(event for event in events if isinstance(event, Miss) and not event.turn),
         turns=turns_reports(event for event in events if isinstance(event, Miss) and event.turn),
         times=times(events, probe, wall),
-        specialised=tuple(dict.fromkeys(event for event in events if isinstance(event, Specialised))),
+        specialised=tuple(
+            dict.fromkeys(event for event in events if isinstance(event, Specialised))
+        ),
         notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
         recordings=tuple(dict.fromkeys(event for event in events if isinstance(event, Recorded))),
-        sources=parts(places, [(where, position) for position, one in enumerate(breaks) for where in one.chain]),
+        sources=parts(
+            places,
+            [(where, position) for position, one in enumerate(breaks) for where in one.chain],
+        ),
         timeline=timeline(events, probe),
         seen=sum(isinstance(event, Seen) for event in events),
         title=title or (captures[0].function if captures else ""),
@@ -100,13 +121,18 @@ def turns_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
     places: dict[tuple[str, str], list[Change]] = {}
     for event in events:
         places.setdefault((event.function, event.where), []).append(event.changes[0])
-    return tuple(TurnsReport(*place, changes[0].what, changes[0].line, len(changes)) for place, changes in places.items())
+    return tuple(
+        TurnsReport(*place, changes[0].what, changes[0].line, len(changes))
+        for place, changes in places.items()
+    )
 
 
 # ---- captures ----
 
 
-def capture_report(event: Captured, others: Numbered, describe: Describe, probe: Measured | None) -> CaptureReport:
+def capture_report(
+    event: Captured, others: Numbered, describe: Describe, probe: Measured | None
+) -> CaptureReport:
     number = event.number
     spent = [one.seconds for one in others.of(Spent, number)]
     given, choices = others.of(Given, number), others.of(Chosen, number)
@@ -134,9 +160,16 @@ def capture_report(event: Captured, others: Numbered, describe: Describe, probe:
     )
 
 
-def checks(event: Captured, describe: Describe, costs: tuple[float | None, ...]) -> tuple[Check, ...]:
+def checks(
+    event: Captured, describe: Describe, costs: tuple[float | None, ...]
+) -> tuple[Check, ...]:
     return tuple(
-        Check(describe(guard), getattr(guard, "line", ""), costs[place] if place < len(costs) else None, place in event.watched)
+        Check(
+            describe(guard),
+            getattr(guard, "line", ""),
+            costs[place] if place < len(costs) else None,
+            place in event.watched,
+        )
         for place, guard in enumerate(event.guards)
     )
 
@@ -154,18 +187,26 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
 
 def kind_of(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
-        return "parameter" if isinstance(node.meta.get("example_value"), torch.nn.Parameter) else "input"
+        return (
+            "parameter"
+            if isinstance(node.meta.get("example_value"), torch.nn.Parameter)
+            else "input"
+        )
     return "output" if node.op == "output" else "op"
 
 
 def target_of(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
         return str(node.meta.get("path", node.name))
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return (
+        node.target
+        if isinstance(node.target, str)
+        else getattr(node.target, "__name__", str(node.target))
+    )
 
 
 def type_of(example: Any) -> str:
-    """"float32[2, 3]"; a number's type."""
+    """ "float32[2, 3]"; a number's type."""
     if not isinstance(example, torch.Tensor):
         return "" if example is None else type(example).__name__
     return f"{str(example.dtype).removeprefix('torch.')}[{', '.join(map(str, example.shape))}]"
@@ -183,7 +224,9 @@ def break_reports(events: list[Break], probe: Measured | None) -> tuple[BreakRep
 
 
 def break_report(event: Break, count: int, probe: Measured | None) -> BreakReport:
-    tally = None if probe is None else probe.breaks.get((event.function, event.chain, event.reason_id))
+    tally = (
+        None if probe is None else probe.breaks.get((event.function, event.chain, event.reason_id))
+    )
     return BreakReport(
         id=event.reason_id,
         function=event.function,
@@ -227,9 +270,17 @@ def timeline(events: tuple[Event, ...], probe: Measured | None) -> tuple[Timelin
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
         for event in events if isinstance(event, Spent) for span in event.spans
     ]  # fmt: skip
-    running = [] if probe is None else [TimelineSpan("run", span.kind, span.number, span.start, span.end, 0) for span in probe.spans]
+    running = (
+        []
+        if probe is None
+        else [
+            TimelineSpan("run", span.kind, span.number, span.start, span.end, 0)
+            for span in probe.spans
+        ]
+    )
     found = sorted((*compiling[:MOST_SPANS], *running[:MOST_SPANS]), key=lambda span: span.start)
     first = found[0].start if found else 0.0
     return tuple(
-        TimelineSpan(one.row, one.phase, one.number, one.start - first, one.end - first, one.depth) for one in found
+        TimelineSpan(one.row, one.phase, one.number, one.start - first, one.end - first, one.depth)
+        for one in found
     )

@@ -1,4 +1,6 @@
-"""A captured graph as SVG: a row for each step of the work, data flowing down. Colours are the page's, by CSS classes."""
+"""A captured graph as SVG: a row for each step of the work, data flowing down. Colours are the
+page's, by CSS classes."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -42,7 +44,8 @@ class Box:
 
 
 def svg(nodes: Sequence[Node]) -> str:
-    """The drawing, "" where there is nothing to draw. Parameters are left out, and what lies behind MOST_NODES nodes."""
+    """The drawing, "" where there is nothing to draw. Parameters are left out, and what lies behind
+    MOST_NODES nodes."""
     shown = [node for node in nodes if node.kind != "parameter"][:MOST_NODES]
     if not any(node.kind == "op" for node in shown):
         return ""
@@ -64,8 +67,14 @@ def rows_of(nodes: Sequence[Node]) -> tuple[list[list[Box]], list[tuple[str, str
     graph = networkx.DiGraph()
     by_name = {node.name: node for node in nodes}
     graph.add_nodes_from(by_name)
-    graph.add_edges_from((name, node.name) for node in nodes for name in node.inputs if name in by_name)
-    row = {name: number for number, names in enumerate(networkx.topological_generations(graph)) for name in names}
+    graph.add_edges_from(
+        (name, node.name) for node in nodes for name in node.inputs if name in by_name
+    )
+    row = {
+        name: number
+        for number, names in enumerate(networkx.topological_generations(graph))
+        for name in names
+    }
     for node in nodes:  # an input stands just above the first that takes it
         users = [row[user] for user in graph.successors(node.name)]
         if node.kind == "input" and users:
@@ -75,7 +84,11 @@ def rows_of(nodes: Sequence[Node]) -> tuple[list[list[Box]], list[tuple[str, str
         rows[number].append(Box(name, number, by_name[name]))
     edges: list[tuple[str, str]] = []
     for first, second in graph.edges:
-        path = [first, *(f"{first}>{second}>{number}" for number in range(row[first] + 1, row[second])), second]
+        path = [
+            first,
+            *(f"{first}>{second}>{number}" for number in range(row[first] + 1, row[second])),
+            second,
+        ]
         for number, name in enumerate(path[1:-1], row[first] + 1):
             rows[number].append(Box(name, number))
         edges += pairwise(path)
@@ -83,7 +96,8 @@ def rows_of(nodes: Sequence[Node]) -> tuple[list[list[Box]], list[tuple[str, str
 
 
 def place(rows: list[list[Box]], edges: list[tuple[str, str]]) -> None:
-    """Orders each row by the middle of what it is joined to, going down and up in turn, then spreads it."""
+    """Orders each row by the middle of what it is joined to, going down and up in turn, then
+    spreads it."""
     boxes = {box.name: box for row in rows for box in row}
     above: dict[str, list[Box]] = {name: [] for name in boxes}
     below: dict[str, list[Box]] = {name: [] for name in boxes}
@@ -118,7 +132,10 @@ def spread(row: list[Box]) -> None:
 
 
 def edge(first: Box, second: Box) -> str:
-    start, end = first.y + (HEIGHT if first.node is not None else HEIGHT / 2), second.y + (0 if second.node is not None else HEIGHT / 2)
+    start, end = (
+        first.y + (HEIGHT if first.node is not None else HEIGHT / 2),
+        second.y + (0 if second.node is not None else HEIGHT / 2),
+    )
     middle = (start + end) / 2
     return (
         f'<path class="edge" d="M{first.x:.1f} {start:.1f} C{first.x:.1f} {middle:.1f} {second.x:.1f} {middle:.1f} '
@@ -129,7 +146,11 @@ def edge(first: Box, second: Box) -> str:
 def figure(box: Box) -> str:
     node = box.node
     assert node is not None
-    about = "\n".join(filter(None, (f"{node.name} = {node.target}({', '.join(node.inputs)})", node.type, node.line)))
+    about = "\n".join(
+        filter(
+            None, (f"{node.name} = {node.target}({', '.join(node.inputs)})", node.type, node.line)
+        )
+    )
     return (
         f'<g class="node {node.kind}"><title>{escape(about)}</title><rect x="{box.x - box.width / 2:.1f}" y="{box.y:.1f}" '
         f'width="{box.width:.1f}" height="{HEIGHT}" rx="6"/><text x="{box.x:.1f}" y="{box.y + HEIGHT / 2 + 4:.1f}">'

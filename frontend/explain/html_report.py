@@ -1,4 +1,6 @@
-"""A report as one HTML file: styles, script, drawings and highlighted text are in it, so that it works from disk without a network."""
+"""A report as one HTML file: styles, script, drawings and highlighted text are in it, so that it
+works from disk without a network."""
+
 from __future__ import annotations
 
 import os
@@ -21,14 +23,34 @@ if TYPE_CHECKING:
 
 LIGHT, DARK = "default", "github-dark"  # pygments' styles
 LEXERS = {"triton": "python"}
-ABOUT = {"graphs": "compiled code at work", "python": "Python in and around the statements at breaks"}
+ABOUT = {
+    "graphs": "compiled code at work",
+    "python": "Python in and around the statements at breaks",
+}
 HUES = 8  # colours of captures, which then begin again; phases have more
-PHASES = ("graphs", "trace", "tuning", "c_compile", "lowering", "backend", "fake_tensors", "guards", "imports", "rebuild", "measuring",
-          "python", "triton_compile")  # by their colours
+PHASES = (
+    "graphs",
+    "trace",
+    "tuning",
+    "c_compile",
+    "lowering",
+    "backend",
+    "fake_tensors",
+    "guards",
+    "imports",
+    "rebuild",
+    "measuring",
+    "python",
+    "triton_compile",
+)  # by their colours
 SHORTEST_SHARE = 0.0005  # of the timeline: what is shorter is not drawn
 
 _environment = jinja2.Environment(
-    loader=jinja2.PackageLoader(__package__), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    loader=jinja2.PackageLoader(__package__),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )
 
 
@@ -43,10 +65,15 @@ def html(report: Report) -> str:
         about=NAMES | ABOUT,
         colours=colours,
         places=places,
-        files=[(file, [(part, lines_of(part)) for part in parts]) for file, parts in groupby(report.sources, lambda part: part.file)],
+        files=[
+            (file, [(part, lines_of(part)) for part in parts])
+            for file, parts in groupby(report.sources, lambda part: part.file)
+        ],
         hue=hue,
         drawing=lambda capture: Markup(graph_svg.svg(capture.nodes)),
-        code=lambda text, language: Markup(highlight(text, lexer(language), HtmlFormatter(nowrap=True))),
+        code=lambda text, language: Markup(
+            highlight(text, lexer(language), HtmlFormatter(nowrap=True))
+        ),
         phases=sorted(report.times.parts.items(), key=lambda pair: -pair[1]),
         rows=timeline_rows(report),
         end=max((span.end for span in report.timeline), default=0.0),

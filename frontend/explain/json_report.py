@@ -1,4 +1,6 @@
-"""A report as JSON. The schema is report.schema.json; docs/explain.md tells what its parts mean and how it may change."""
+"""A report as JSON. The schema is report.schema.json; docs/explain.md tells what its parts mean and
+how it may change."""
+
 from __future__ import annotations
 
 import json
@@ -112,9 +114,15 @@ def choice_of(one: Chosen) -> dict[str, Any]:
 def kernels_of(one: Kernels) -> dict[str, Any]:
     return {
         "part": one.part,
-        "kernels": [{"name": k.name, "language": k.language, "ops": list(k.ops), "text": k.text} for k in one.kernels],
+        "kernels": [
+            {"name": k.name, "language": k.language, "ops": list(k.ops), "text": k.text}
+            for k in one.kernels
+        ],
         "called": [{"operator": name, "times": times} for name, times in one.called],
-        "apart": [{"first": first, "second": second, "reason": reason} for first, second, reason in one.apart],
+        "apart": [
+            {"first": first, "second": second, "reason": reason}
+            for first, second, reason in one.apart
+        ],
         "host": one.host,
     }
 
@@ -145,7 +153,13 @@ def recompile_of(one: Miss) -> dict[str, Any]:
         "function": one.function,
         "where": one.where,
         "changes": [
-            {"guard": change.guard, "what": change.what, "old": change.old, "new": change.new, "line": change.line}
+            {
+                "guard": change.guard,
+                "what": change.what,
+                "old": change.old,
+                "new": change.new,
+                "line": change.line,
+            }
             for change in one.changes
         ],
     }

@@ -1,17 +1,35 @@
-"""Event records -> lines of Python's logging, under "framejit.breaks", "framejit.guards" and so on, as config.log asks.
+"""Event records -> lines of Python's logging, under "framejit.breaks", "framejit.guards" and so on,
+as config.log asks.
 
-A table says which records a name is about and how one reads. Where the program has set up no logging, lines go to stderr.
+A table says which records a name is about and how one reads. Where the program has set up no
+logging, lines go to stderr.
 """
+
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from typing import Any
 
-from ...events import Break, Captured, Chosen, Event, Full, Kernels, Miss, Note, Recorded, Skipped, Specialised, WrongGraph
+from ...events import (
+    Break,
+    Captured,
+    Chosen,
+    Event,
+    Full,
+    Kernels,
+    Miss,
+    Note,
+    Recorded,
+    Skipped,
+    Specialised,
+    WrongGraph,
+)
 from ...options import config
 
-Line = Callable[[Any, Callable[[Any], str]], str]  # of a record, and of what puts a guard into words; "" for nothing to say
+Line = Callable[
+    [Any, Callable[[Any], str]], str
+]  # of a record, and of what puts a guard into words; "" for nothing to say
 
 
 def break_line(event: Break, describe: Callable[[Any], str]) -> str:
@@ -25,7 +43,11 @@ def skip_line(event: Skipped, describe: Callable[[Any], str]) -> str:
 
 def miss_line(event: Miss, describe: Callable[[Any], str]) -> str:
     reasons = "".join(f"\n    {failure}" for failure in event.failures)
-    missed = "another turn of a loop needs code of its own" if event.turn else "nothing compiled serves this call"
+    missed = (
+        "another turn of a loop needs code of its own"
+        if event.turn
+        else "nothing compiled serves this call"
+    )
     return f"{event.function} at {event.where}: {missed}{reasons}"
 
 
@@ -40,7 +62,12 @@ def specialisation_line(event: Specialised, describe: Callable[[Any], str]) -> s
 
 
 def guard_lines(event: Captured, describe: Callable[[Any], str]) -> str:
-    return "\n    ".join([f"{event.function} from {event.where}: {len(event.guards)} guards", *map(describe, event.guards)])
+    return "\n    ".join(
+        [
+            f"{event.function} from {event.where}: {len(event.guards)} guards",
+            *map(describe, event.guards),
+        ]
+    )
 
 
 def graph_lines(event: Captured, describe: Callable[[Any], str]) -> str:

@@ -1,7 +1,10 @@
-"""Report: what was captured, where it broke and what that costs, what is checked, what runs, where the time went.
+"""Report: what was captured, where it broke and what that costs, what is checked, what runs, where
+the time went.
 
-Data only: gather.py makes it of records; text_report.py, rich_tables.py, json_report.py and html_report.py show it.
+Data only: gather.py makes it of records; text_report.py, rich_tables.py, json_report.py and
+html_report.py show it.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -19,8 +22,9 @@ from .source import SourcePart, is_users
 
 @dataclass(frozen=True)
 class Check:
-    """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this check alone, None where it was
-    not measured. watched: it is checked only after something that it looks at has changed."""
+    """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this
+    check alone, None where it was not measured. watched: it is checked only after something that it
+    looks at has changed."""
 
     text: str
     line: str
@@ -45,7 +49,8 @@ class Node:
 
 @dataclass(frozen=True)
 class CaptureReport:
-    """A frame, or the rest of one after a break, that became compiled code. `ops` is 0 where it does no tensor work."""
+    """A frame, or the rest of one after a break, that became compiled code. `ops` is 0 where it
+    does no tensor work."""
 
     function: str
     where: str  # file:line
@@ -74,7 +79,8 @@ class CaptureReport:
 
 @dataclass(frozen=True)
 class BreakReport:
-    """A place where Python had to run a statement between two captures. Times are None where nothing was measured."""
+    """A place where Python had to run a statement between two captures. Times are None where
+    nothing was measured."""
 
     id: str  # stable: one of framejit.errors.REASONS
     function: str
@@ -107,7 +113,8 @@ class BreakReport:
 
 @dataclass(frozen=True)
 class TurnsReport:
-    """A place in a loop that has compiled code for each turn, as it relies on something that differs from turn to turn."""
+    """A place in a loop that has compiled code for each turn, as it relies on something that
+    differs from turn to turn."""
 
     function: str
     where: str  # file:line behind the break
@@ -134,8 +141,9 @@ class TimelineSpan:
 
 @dataclass(frozen=True)
 class Times:
-    """Where the time went, in seconds. `wall`: of the explained call, None where nobody took it. `compiling`: by phase.
-    What calls of compiled functions took beside: `graphs`, and `python`, both None where nothing was measured, and `measuring`."""
+    """Where the time went, in seconds. `wall`: of the explained call, None where nobody took it.
+    `compiling`: by phase. What calls of compiled functions took beside: `graphs`, and `python`,
+    both None where nothing was measured, and `measuring`."""
 
     compiling: dict[str, float]
     wall: float | None = None
@@ -169,9 +177,11 @@ class Times:
 
 @dataclass(frozen=True)
 class Report:
-    """What framejit made of one call (`framejit.explain`), of all calls so far (`handle.framejit.explain()`), or of a program.
+    """What framejit made of one call (`framejit.explain`), of all calls so far
+    (`handle.framejit.explain()`), or of a program.
 
-    `print(report)` gives text, `rich.print(report)` tables, `to_json` and `to_html` what their names say.
+    `print(report)` gives text, `rich.print(report)` tables, `to_json` and `to_html` what their
+    names say.
     """
 
     captures: tuple[CaptureReport, ...]
@@ -179,7 +189,9 @@ class Report:
     skipped: tuple[Skipped, ...]  # frames left to Python, with the reason
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
     times: Times
-    turns: tuple[TurnsReport, ...] = ()  # loops around a break whose turns have compiled code of their own
+    turns: tuple[
+        TurnsReport, ...
+    ] = ()  # loops around a break whose turns have compiled code of their own
     specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs
@@ -232,8 +244,11 @@ class Report:
         return text
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A page that needs no network, and returns its text; written to a file, if there is a path."""
-        page = importlib.import_module(".html_report", __package__)  # jinja2 and pygments take their time
+        """A page that needs no network, and returns its text; written to a file, if there is a
+        path."""
+        page = importlib.import_module(
+            ".html_report", __package__
+        )  # jinja2 and pygments take their time
         text: str = page.html(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")

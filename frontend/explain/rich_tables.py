@@ -1,4 +1,5 @@
 """A report as rich tables, for terminals and notebooks."""
+
 from __future__ import annotations
 
 import os
@@ -30,31 +31,60 @@ def renderable(report: Report) -> RenderableType:
 
 
 def phases(report: Report) -> Table:
-    made = Table("phase", Column("time", justify="right"), Column("share", justify="right"), "", title="time", title_justify="left")
+    made = Table(
+        "phase",
+        Column("time", justify="right"),
+        Column("share", justify="right"),
+        "",
+        title="time",
+        title_justify="left",
+    )
     known = report.times.parts
     total = sum(known.values()) or 1.0
     for name, seconds in sorted(known.items(), key=lambda pair: -pair[1]):
         share = seconds / total
-        made.add_row(name, text_report.duration(seconds), f"{share:.0%}", Text("█" * round(share * BAR), style="cyan"))
+        made.add_row(
+            name,
+            text_report.duration(seconds),
+            f"{share:.0%}",
+            Text("█" * round(share * BAR), style="cyan"),
+        )
     return made
 
 
 def captures(report: Report) -> Table:
-    made = Table("#", Column("captured", overflow="fold"), "runs on", title="captures", title_justify="left")
+    made = Table(
+        "#", Column("captured", overflow="fold"), "runs on", title="captures", title_justify="left"
+    )
     for name in ("ops", "kernels", "guards", "compiled in", "runs"):
         made.add_column(name, justify="right")
     for number, item in enumerate(report.captures, 1):
         captured = Text(f"{item.function}\n") + Text(near(item.where), style="dim")
         kernels = str(sum(len(one.kernels) for one in item.kernels) or "")
-        guards = str(len(item.checks)) + ("" if item.check_seconds is None else f"\n{text_report.duration(item.check_seconds)}")
-        runs = "" if item.runs is None else f"{item.runs} ×\n{text_report.duration(item.run_seconds or 0.0)}"
+        guards = str(len(item.checks)) + (
+            "" if item.check_seconds is None else f"\n{text_report.duration(item.check_seconds)}"
+        )
+        runs = (
+            ""
+            if item.runs is None
+            else f"{item.runs} ×\n{text_report.duration(item.run_seconds or 0.0)}"
+        )
         compiled = text_report.duration(sum(item.seconds.values()))
-        made.add_row(str(number), captured, item.backend, str(item.ops), kernels, guards, compiled, runs)
+        made.add_row(
+            str(number), captured, item.backend, str(item.ops), kernels, guards, compiled, runs
+        )
     return made
 
 
 def breaks(report: Report) -> Table:
-    made = Table("#", Column("where", overflow="fold"), "why", title="breaks", title_justify="left", show_lines=True)
+    made = Table(
+        "#",
+        Column("where", overflow="fold"),
+        "why",
+        title="breaks",
+        title_justify="left",
+        show_lines=True,
+    )
     for number, item in enumerate(report.breaks, 1):
         where = Text(f"{near(item.where)}\n") + Text(item.source, style="cyan")
         if item.caret:
@@ -62,7 +92,11 @@ def breaks(report: Report) -> Table:
         why = Text(f"{item.reason} [{item.id}]\n")
         if text_report.cost(item):
             why += Text(f"{text_report.cost(item)}\n", style="yellow")
-        made.add_row(str(number), where, why + Text(f"hint: {item.hint}", style="green") + Text(f"\n{item.page}", style="dim"))
+        made.add_row(
+            str(number),
+            where,
+            why + Text(f"hint: {item.hint}", style="green") + Text(f"\n{item.page}", style="dim"),
+        )
     return made
 
 

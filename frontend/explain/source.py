@@ -1,4 +1,6 @@
-"""Source text: the line at file:line, the part of it that an event is about, and the excerpts that a report shows."""
+"""Source text: the line at file:line, the part of it that an event is about, and the excerpts that
+a report shows."""
+
 from __future__ import annotations
 
 import linecache
@@ -17,7 +19,8 @@ MOST_LINES = 3000  # in one report
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of a file: the numbers of the captures whose graphs have operations of it, and the positions of the breaks there."""
+    """A line of a file: the numbers of the captures whose graphs have operations of it, and the
+    positions of the breaks there."""
 
     number: int
     text: str
@@ -33,7 +36,12 @@ class SourcePart:
     lines: tuple[SourceLine, ...]
 
 
-LIBRARIES = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+LIBRARIES = tuple(
+    {
+        os.path.join(sysconfig.get_path(name), "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
 TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
@@ -60,20 +68,28 @@ def source_line(where: str) -> str:
 
 
 def caret(where: str, position: Position) -> str:
-    """Spaces and carets that say, under `source_line(where)`, what of it is meant; "" where that is not known."""
+    """Spaces and carets that say, under `source_line(where)`, what of it is meant; "" where that is
+    not known."""
     name, number = split_place(where)
     line, last_line, column, last_column = position
     text = linecache.getline(name, number).rstrip()
     if not text or line != number or column is None or last_column is None:
         return ""
     start = len(text.encode()[:column].decode(errors="replace"))  # columns count bytes
-    end = len(text.encode()[:last_column].decode(errors="replace")) if last_line == line else len(text)
+    end = (
+        len(text.encode()[:last_column].decode(errors="replace"))
+        if last_line == line
+        else len(text)
+    )
     indented = len(text) - len(text.lstrip())
     return " " * (start - indented) + "^" * max(1, end - start) if start >= indented else ""
 
 
-def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]) -> tuple[SourcePart, ...]:
-    """The parts of files around these places: file:line and the number of a capture, or the position of a break."""
+def parts(
+    captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
+) -> tuple[SourcePart, ...]:
+    """The parts of files around these places: file:line and the number of a capture, or the
+    position of a break."""
     found: dict[str, dict[int, tuple[set[int], set[int]]]] = {}
     for which, places in enumerate((captured, broken)):
         for where, number in places:
@@ -87,7 +103,10 @@ def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
         for first, last in windows(sorted(marked), length):
             if room <= 0:
                 return tuple(made)
-            lines = tuple(line_of(name, number, marked) for number in range(first, min(last, first + room) + 1))
+            lines = tuple(
+                line_of(name, number, marked)
+                for number in range(first, min(last, first + room) + 1)
+            )
             room -= len(lines)
             made.append(SourcePart(name, lines))
     return tuple(made)
@@ -95,7 +114,12 @@ def parts(captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
 
 def line_of(name: str, number: int, marked: dict[int, tuple[set[int], set[int]]]) -> SourceLine:
     captures, breaks = marked.get(number, (set(), set()))
-    return SourceLine(number, linecache.getline(name, number).rstrip("\n"), tuple(sorted(captures)), tuple(sorted(breaks)))
+    return SourceLine(
+        number,
+        linecache.getline(name, number).rstrip("\n"),
+        tuple(sorted(captures)),
+        tuple(sorted(breaks)),
+    )
 
 
 def windows(numbers: list[int], length: int) -> list[tuple[int, int]]:

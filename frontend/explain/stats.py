@@ -1,4 +1,5 @@
 """Stats: how many calls of each compiled function hit, compiled, or ran in eager."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -13,13 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FunctionStats:
-    """The calls of one compiled function, those of what follows its graph breaks and of what it calls there included."""
+    """The calls of one compiled function, those of what follows its graph breaks and of what it
+    calls there included."""
 
     function: str
     entries: int  # compiled code that is kept
     hits: int  # calls that it served, first ones included
     compiles: int
-    left_to_eager: int  # calls that none served after config.recompile_limit was reached, or under a stance
+    left_to_eager: (
+        int  # calls that none served after config.recompile_limit was reached, or under a stance
+    )
     full: int  # places that have as many entries as they may have
     misses: tuple[Miss, ...]  # the last ones, each with guard, old value, new value and line
 
@@ -29,7 +33,12 @@ class FunctionStats:
         counts = f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, {len(self.misses)} misses{turns}"
         eager = f", {self.left_to_eager} left to eager" if self.left_to_eager else ""
         full = f", {self.full} full" if self.full else ""
-        return "\n".join([f"{self.function}: {counts}{eager}{full}", *(f"    {miss.failures[0]}" for miss in self.misses)])
+        return "\n".join(
+            [
+                f"{self.function}: {counts}{eager}{full}",
+                *(f"    {miss.failures[0]}" for miss in self.misses),
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,9 @@ class Stats:
 
 def make_stats(caches: Iterable[Cache]) -> Stats:
     found = [function_stats(cache) for cache in caches]
-    return Stats(tuple(sorted((one for one in found if one.compiles), key=lambda one: one.function)))
+    return Stats(
+        tuple(sorted((one for one in found if one.compiles), key=lambda one: one.function))
+    )
 
 
 def function_stats(cache: Cache) -> FunctionStats:

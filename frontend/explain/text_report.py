@@ -1,4 +1,5 @@
 """A report as plain text, for logs and for people without colours."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,12 +15,26 @@ GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
 
 
 def text(report: Report) -> str:
-    return "\n".join((summary(report), *time_lines(report), *capture_lines(report), *break_lines(report), *other_lines(report)))
+    return "\n".join(
+        (
+            summary(report),
+            *time_lines(report),
+            *capture_lines(report),
+            *break_lines(report),
+            *other_lines(report),
+        )
+    )
 
 
 def summary(report: Report) -> str:
     """One line: how much was captured, and the time that took."""
-    counts = ", ".join((count(len(report.graphs), "graph"), count(report.ops, "op"), count(len(report.breaks), "break")))
+    counts = ", ".join(
+        (
+            count(len(report.graphs), "graph"),
+            count(report.ops, "op"),
+            count(len(report.breaks), "break"),
+        )
+    )
     phases = ", ".join(f"{phase} {spent:.3f}" for phase, spent in report.seconds.items())
     return f"{counts}; {sum(report.seconds.values()):.3f} s" + (f" ({phases})" if phases else "")
 
@@ -66,7 +81,9 @@ def details(capture: CaptureReport) -> Iterator[str]:
     """Inputs, times, kernels."""
     tensors = [item for item in capture.inputs if item.device]
     if tensors:
-        few = ", ".join(f"{item.source}: {item.dtype}[{', '.join(item.sizes)}]" for item in tensors[:4])
+        few = ", ".join(
+            f"{item.source}: {item.dtype}[{', '.join(item.sizes)}]" for item in tensors[:4]
+        )
         yield f"inputs: {few}" + (f" and {len(tensors) - 4} more" if len(tensors) > 4 else "")
     if capture.runs:
         yield f"ran {capture.runs} times, {duration(capture.run_seconds or 0.0)} each"
@@ -76,7 +93,9 @@ def details(capture: CaptureReport) -> Iterator[str]:
         for kernel in made.kernels:
             yield f"{made.part}: {kernel.name} ({kernel.language}) fuses {', '.join(kernel.ops) or 'nothing'}"
         if made.called:
-            yield f"{made.part}: calls " + ", ".join(f"{name} x{times}" if times > 1 else name for name, times in made.called)
+            yield f"{made.part}: calls " + ", ".join(
+                f"{name} x{times}" if times > 1 else name for name, times in made.called
+            )
 
 
 def guard_line(check: Check) -> str:
@@ -92,7 +111,10 @@ def break_lines(report: Report) -> Iterator[str]:
         yield f"    {item.where}: {item.source}"
         if item.caret:
             yield f"    {' ' * len(item.where)}  {item.caret}"
-        yield from (f"    called from {where}: {source_line(where)}".rstrip(": ") for where in item.chain[1:])
+        yield from (
+            f"    called from {where}: {source_line(where)}".rstrip(": ")
+            for where in item.chain[1:]
+        )
         if cost(item):
             yield f"    cost: {cost(item)}"
         yield f"    hint: {item.hint}"
@@ -103,7 +125,11 @@ def cost(item: BreakReport) -> str:
     """What a break costs, in words; "" where nothing was measured."""
     said = []
     if item.lost is not None:
-        passes = "in its first pass" if item.passes == 1 else f"a pass, {duration(item.lost_in_all)} in {item.passes} passes"
+        passes = (
+            "in its first pass"
+            if item.passes == 1
+            else f"a pass, {duration(item.lost_in_all)} in {item.passes} passes"
+        )
         said.append(f"{duration(item.lost)} {passes}")
     if item.work is not None:
         said.append(f"{duration(item.work)} in the statement itself")

@@ -1,4 +1,5 @@
 """CPython bytecode: the one place that knows versions.
 
-In: a code object. Out: canonical instructions (decode), and code objects made of instructions again (code_builder, resume).
+In: a code object. Out: canonical instructions (decode), and code objects made of instructions again
+(code_builder, resume).
 """

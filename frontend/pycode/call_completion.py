@@ -1,7 +1,10 @@
-"""What an instruction does with the result of the function that it called; after a break inside that function this is still to be done.
+"""What an instruction does with the result of the function that it called; after a break inside
+that function this is still to be done.
 
-In: the items that the instruction has kept on the stack for it, and what the function returned. Out: what the instruction leaves.
+In: the items that the instruction has kept on the stack for it, and what the function returned.
+Out: what the instruction leaves.
 """
+
 from __future__ import annotations
 
 import operator
@@ -9,14 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Ending = tuple[tuple[Any, ...], Callable[..., Any]]  # the call, its arguments first, that gives what the instruction leaves, or raises
+Ending = tuple[
+    tuple[Any, ...], Callable[..., Any]
+]  # the call, its arguments first, that gives what the instruction leaves, or raises
 
 
 @dataclass(frozen=True, eq=False)
 class CallCompletion:
-    """`function` takes one tuple: the `takes` items kept, then the result, and says how it ends (None: the result is what is left, as
-    it is). It is a call of something in C, so that what it raises comes from the instruction. `leaves`: whether anything is left.
-    `refuses`: a result that only `function` knows what to do with."""
+    """`function` takes one tuple: the `takes` items kept, then the result, and says how it ends
+    (None: the result is what is left, as it is). It is a call of something in C, so that what it
+    raises comes from the instruction. `leaves`: whether anything is left. `refuses`: a result that
+    only `function` knows what to do with."""
 
     function: Callable[[tuple[Any, ...]], Ending] | None = None
     takes: int = 0
@@ -41,7 +47,9 @@ def finish_initialization(items: tuple[Any, Any]) -> Ending:
     made, result = items
     if result is None:
         return return_constant(made)
-    return ((result,),), type(type(made).__name__, (), {"__init__": FIRST})  # refused by type.__call__
+    return ((result,),), type(
+        type(made).__name__, (), {"__init__": FIRST}
+    )  # refused by type.__call__
 
 
 def is_not_implemented(result: Any) -> bool:
@@ -56,7 +64,8 @@ NOT_CONTAINED = CallCompletion(lambda items: (items, operator.not_))
 
 
 def binary(function: Callable[[Any, Any], Any], reflected: str) -> CallCompletion:
-    """function(left, right), an operator, when left's method has returned; `reflected`: the method of right's that is asked next."""
+    """function(left, right), an operator, when left's method has returned; `reflected`: the method
+    of right's that is asked next."""
 
     def finish(items: tuple[Any, Any, Any]) -> Ending:
         left, right, result = items
@@ -80,7 +89,11 @@ def comparison(function: Callable[[Any, Any], Any], reflected: str) -> CallCompl
         if result is not NotImplemented:
             return return_constant(result)
         identity = IDENTITY.get(function)
-        return ((left, right), identity) if identity else ((named_like(left), named_like(right)), function)
+        return (
+            ((left, right), identity)
+            if identity
+            else ((named_like(left), named_like(right)), function)
+        )
 
     return CallCompletion(finish, 2, refuses=is_not_implemented)
 
@@ -90,7 +103,9 @@ NAMES = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul", "<<": "lshift",
     ">>": "rshift", "&": "and", "|": "or", "^": "xor",
 }  # fmt: skip
-FORWARD = {sign: binary(getattr(operator, f"__{name}__"), f"__r{name}__") for sign, name in NAMES.items()}
+FORWARD = {
+    sign: binary(getattr(operator, f"__{name}__"), f"__r{name}__") for sign, name in NAMES.items()
+}
 COMPARED = {
     sign: comparison(getattr(operator, name), f"__{reflected}__")
     for sign, name, reflected in (

@@ -1,9 +1,10 @@
 """New code objects for the running version. In: method calls, one an instruction. Out: CodeType.
 
-A `CodeBuilder` makes rebuilt code for one original: its names, slots and flags, glue in between, and copies of the
-original's raw instructions with their positions. Slots are given by their original index; `temp()` makes new ones
-(negative until `finish`). It knows no symbolic values.
+A `CodeBuilder` makes rebuilt code for one original: its names, slots and flags, glue in between,
+and copies of the original's raw instructions with their positions. Slots are given by their
+original index; `temp()` makes new ones (negative until `finish`). It knows no symbolic values.
 """
+
 from __future__ import annotations
 
 import opcode
@@ -16,7 +17,16 @@ from bytecode import Instr as Raw
 from bytecode import Label, TryBegin, TryEnd
 from bytecode.instr import UNSET, InstrLocation
 
-from .code_object import ConstantObject, Position, Signature, location, make_code, raw_slot, symbolic, variable
+from .code_object import (
+    ConstantObject,
+    Position,
+    Signature,
+    location,
+    make_code,
+    raw_slot,
+    symbolic,
+    variable,
+)
 from .decode import raw_instructions
 from .dialect import current
 from .instr import DecodedCode, Instr
@@ -27,33 +37,48 @@ VARARGS, VARKEYWORDS, GENERATORS = 0x4, 0x8, 0x2A0
 
 
 def dummy_closure(code: CodeType) -> tuple[CellType, ...] | None:
-    """Empty cells for a function of state-entered code, whose free slots are stored by its prologue."""
+    """Empty cells for a function of state-entered code, whose free slots are stored by its
+    prologue."""
     return tuple(CellType() for _ in code.co_freevars) or None
 
 
 class CodeBuilder:
-    """Assembles one code object; methods named as canonical ops emit what they mean on the running version.
+    """Assembles one code object; methods named as canonical ops emit what they mean on the running
+    version.
 
-    entry="args": the original's arguments, all positional, in slots 0..nargs-1, then the tuple of lifted objects if
-    `lifted`; cells are made and free variables copied. entry="state": one argument (`state_slot`) and the tuple of
-    lifted objects if `lifted`; all original slots are unbound, and the caller stores cells into cell and free slots
-    with `store_slot`. Original slot 0 stays slot 0, since super() looks there.
+    entry="args": the original's arguments, all positional, in slots 0..nargs-1, then the tuple of
+    lifted objects if `lifted`; cells are made and free variables copied. entry="state": one
+    argument (`state_slot`) and the tuple of lifted objects if `lifted`; all original slots are
+    unbound, and the caller stores cells into cell and free slots with `store_slot`. Original slot 0
+    stays slot 0, since super() looks there.
     """
 
     def __init__(
-        self, decoded: DecodedCode, entry: Literal["args", "state"] = "args", *, lifted: bool = False
+        self,
+        decoded: DecodedCode,
+        entry: Literal["args", "state"] = "args",
+        *,
+        lifted: bool = False,
     ) -> None:
         self.decoded, self.entry = decoded, entry
         self.dialect = current()
         self._code = decoded.code
-        self._raw: list[Any] = []  # instructions, labels, and where protected stretches begin and end
-        self._unpacked: dict[int, list[int]] = {}  # the targets of `unpack_into`, by the id of what stands for it
+        self._raw: list[
+            Any
+        ] = []  # instructions, labels, and where protected stretches begin and end
+        self._unpacked: dict[
+            int, list[int]
+        ] = {}  # the targets of `unpack_into`, by the id of what stands for it
         self._region: TryBegin | None = None
-        self._constants: dict[int, ConstantObject] = {id(const): ConstantObject(const) for const in self._code.co_consts}
+        self._constants: dict[int, ConstantObject] = {
+            id(const): ConstantObject(const) for const in self._code.co_consts
+        }
         self._temps = 0
         self._nulls: set[int] = set()  # temporaries that a NULL was taken off the stack into
         self._raw_positions: list[Position] | None = None
-        self._position: InstrLocation | None = location((self._code.co_firstlineno, None, None, None))
+        self._position: InstrLocation | None = location(
+            (self._code.co_firstlineno, None, None, None)
+        )
         self._lifted_inside = lifted and entry == "args"
         self.state_slot: int | None = None
         self.lifted_slot: int | None = None
@@ -82,13 +107,17 @@ class CodeBuilder:
         else:
             self.state_slot = self.temp()
             self.lifted_slot = self.temp() if lifted else None
-        if self.decoded.cells:  # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
+        if (
+            self.decoded.cells
+        ):  # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
             behind = self.label()
             self.jump(behind)
             for slot in sorted(self.decoded.cells):
                 self.make_cell(slot)
             self.mark(behind)
-        self.emit("RESUME", 2)  # 2: no check for signals, which the original's handlers could not see here
+        self.emit(
+            "RESUME", 2
+        )  # 2: no check for signals, which the original's handlers could not see here
         arrived = (self.state_slot, self.lifted_slot)
         for slot, kept in enumerate(arrived[: min(nlocals, self._argcount)]):
             assert kept is not None
@@ -121,7 +150,8 @@ class CodeBuilder:
     # Emission.
 
     def emit(self, op: str, arg: Any = UNSET) -> None:
-        """Append an instruction of the running version by name; its argument is as the `bytecode` library has it."""
+        """Append an instruction of the running version by name; its argument is as the `bytecode`
+        library has it."""
         self._raw.append(Raw(op, arg, location=self._position))
 
     def _emit_local(self, op: str, slot: int) -> None:
@@ -162,9 +192,14 @@ class CodeBuilder:
 
     @contextmanager
     def protect(self, handler: Label, depth: int, lasti: bool) -> Iterator[None]:
-        """An exception inside cuts the stack to `depth`, pushes the raising index if `lasti`, and goes to `handler`."""
+        """An exception inside cuts the stack to `depth`, pushes the raising index if `lasti`, and
+        goes to `handler`."""
         with self._in_region(TryBegin(handler, lasti, depth)):
-            self.emit("NOP")  # 3.13 looks an exception that leaves a callee run in the same loop up at the unit before the call
+            self.emit(
+                "NOP"
+                # 3.13 looks an exception that leaves a callee run in the same loop up at the unit
+                # before the call
+            )
             yield
 
     @contextmanager
@@ -208,7 +243,8 @@ class CodeBuilder:
     # Names and constants.
 
     def load_const(self, value: Any) -> None:
-        """Push any object. CPython interns strings that look like names, in tuples and frozensets too."""
+        """Push any object. CPython interns strings that look like names, in tuples and frozensets
+        too."""
         self.emit("LOAD_CONST", self.constant(value))
 
     def load_slot(self, slot: int) -> None:
@@ -252,7 +288,8 @@ class CodeBuilder:
         self.emit("LOAD_ATTR", self.dialect.plain_attribute(name))
 
     def load_method(self, name: str) -> None:
-        """obj -> the two slots that CALL finds under its arguments: the function and `obj`, or what getattr gives and NULL"""
+        """obj -> the two slots that CALL finds under its arguments: the function and `obj`, or what
+        getattr gives and NULL"""
         self.dialect.load_method(self, name)
 
     def store_attr(self, name: str) -> None:
@@ -289,14 +326,16 @@ class CodeBuilder:
         self.emit("UNPACK_SEQUENCE", n)
 
     def unpack_into(self, slots: list[int]) -> None:
-        """sequence -> ; its items go into `slots`, which may still grow until `finish`. None: it is dropped."""
+        """sequence -> ; its items go into `slots`, which may still grow until `finish`. None: it is
+        dropped."""
         self.emit("POP_TOP")
         self._unpacked[id(self._raw[-1])] = slots
 
     # Calls.
 
     def push_null_before_callee(self) -> None:
-        """To be said before the callee is pushed, and `push_null_after_callee` after it, for each plain call."""
+        """To be said before the callee is pushed, and `push_null_after_callee` after it, for each
+        plain call."""
         if self.dialect.null_below:
             self.emit("PUSH_NULL")
 
@@ -317,8 +356,11 @@ class CodeBuilder:
         self.pop_top()
 
     def make_function(self, parts: Sequence[str] = ()) -> None:
-        """`parts` name what lies under the code object, bottom first, as in Instr.arg of MAKE_FUNCTION."""
-        self.dialect.make_function(self, sum(bit for bit, part in FUNCTION_PARTS.items() if part in parts))
+        """`parts` name what lies under the code object, bottom first, as in Instr.arg of
+        MAKE_FUNCTION."""
+        self.dialect.make_function(
+            self, sum(bit for bit, part in FUNCTION_PARTS.items() if part in parts)
+        )
 
     # Control.
 
@@ -361,7 +403,9 @@ class CodeBuilder:
         for raw in raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end):
             op = opcode.opname[raw.op]
             self._position = location(positions[raw.start // 2])
-            if op in dialect.needs_truth and previous not in dialect.truths:  # the original knew that it is a bool
+            if (
+                op in dialect.needs_truth and previous not in dialect.truths
+            ):  # the original knew that it is a bool
                 self.emit(dialect.truth or "NOP")
             if op in dialect.pairs:  # behind an inserted slot its slots may not fit any more
                 for one, slot in zip(dialect.pairs[op], (raw.arg >> 4, raw.arg & 15), strict=True):
@@ -391,7 +435,8 @@ class CodeBuilder:
         return make_code(self._raw, self._code, Signature(self._argcount, varnames, flags))
 
     def _varnames(self) -> tuple[str, ...]:
-        """The names of locals in order: the original's, with the lifted objects behind the arguments, then temporaries."""
+        """The names of locals in order: the original's, with the lifted objects behind the
+        arguments, then temporaries."""
         names = list(self._code.co_varnames)
         temps = [self._local(-1 - n) for n in range(self._temps)]
         if self._lifted_inside:
@@ -412,9 +457,12 @@ class CodeBuilder:
                 self._emit_local("STORE_FAST", slot)
 
     def _redirect_jumps(self) -> None:
-        """Send jumps that need something at their target, or cannot go back, through a landing behind the code."""
+        """Send jumps that need something at their target, or cannot go back, through a landing
+        behind the code."""
         dialect = self.dialect
-        placed = {id(item): index for index, item in enumerate(self._raw) if isinstance(item, Label)}
+        placed = {
+            id(item): index for index, item in enumerate(self._raw) if isinstance(item, Label)
+        }
         for index, instr in enumerate(list(self._raw)):
             if not isinstance(instr, Raw) or not isinstance(instr.arg, Label):
                 continue

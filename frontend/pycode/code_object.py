@@ -1,7 +1,9 @@
-"""Instructions of the `bytecode` library into a code object, with what the library has no words for.
+"""Instructions of the `bytecode` library into a code object, with what the library has no words
+for.
 
 - Constants are told apart by identity, not by value: rebuilt code names objects of the program.
-- A cell's or free variable's slot can be loaded and stored as it is (`raw_slot`): the cell, not what is in it.
+- A cell's or free variable's slot can be loaded and stored as it is (`raw_slot`): the cell, not
+  what is in it.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from typing import Any
 from bytecode import Bytecode, CellVar, ConcreteBytecode, ConcreteInstr, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
-Position = tuple[int | None, int | None, int | None, int | None]  # line, end line, column, end column
+Position = tuple[
+    int | None, int | None, int | None, int | None
+]  # line, end line, column, end column
 NOWHERE: Position = (None, None, None, None)
 RAW_SLOT = "cell of "  # begins the name under which a raw slot goes through the library
 
 
 class ConstantObject:
-    """An object among the constants; the library compares constants, and two of these are never equal."""
+    """An object among the constants; the library compares constants, and two of these are never
+    equal."""
 
     __slots__ = ("value",)
 
@@ -51,7 +56,8 @@ def location(position: Position) -> InstrLocation:
 
 
 def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature) -> CodeType:
-    """A code object of these instructions that has the names, file and free variables of another one."""
+    """A code object of these instructions that has the names, file and free variables of another
+    one."""
     symbolic = Bytecode(instructions)
     symbolic.argnames = list(signature.varnames)  # all of them, so that their order is kept
     symbolic.cellvars, symbolic.freevars = list(like.co_cellvars), list(like.co_freevars)
@@ -65,19 +71,29 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
 
 def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
     """Give code the name, place and flags that its code object is to have."""
-    concrete.name, concrete.qualname, concrete.filename = like.co_name, like.co_qualname, like.co_filename
+    concrete.name, concrete.qualname, concrete.filename = (
+        like.co_name,
+        like.co_qualname,
+        like.co_filename,
+    )
     concrete.first_lineno, concrete.argcount = like.co_firstlineno, signature.argcount
     concrete.flags = signature.flags  # type: ignore[assignment]  # the library takes a number, too
     concrete.cellvars, concrete.freevars = list(like.co_cellvars), list(like.co_freevars)
 
 
 def resolve_raw_slots(concrete: ConcreteBytecode, nlocals: int) -> None:
-    """Let instructions on raw slots name the slots of the cells; CPython numbers locals, cells, free variables in this order."""
+    """Let instructions on raw slots name the slots of the cells; CPython numbers locals, cells,
+    free variables in this order."""
     varnames = concrete.varnames[:nlocals]
     raw_names = concrete.varnames[nlocals:]
     others = [*(name for name in concrete.cellvars if name not in varnames), *concrete.freevars]
-    slots = [*range(nlocals), *(nlocals + others.index(name.removeprefix(RAW_SLOT)) for name in raw_names)]
-    slots += range(nlocals, nlocals + len(others))  # the library has put the raw names in front of these
+    slots = [
+        *range(nlocals),
+        *(nlocals + others.index(name.removeprefix(RAW_SLOT)) for name in raw_names),
+    ]
+    slots += range(
+        nlocals, nlocals + len(others)
+    )  # the library has put the raw names in front of these
     concrete.varnames = varnames
     if not raw_names:
         return
@@ -85,7 +101,10 @@ def resolve_raw_slots(concrete: ConcreteBytecode, nlocals: int) -> None:
         if isinstance(instr, ConcreteInstr) and instr.opcode in ON_SLOTS and instr.arg >= nlocals:
             # the size stays as it is: distances are computed already
             concrete[index] = ConcreteInstr(
-                instr.name, slots[instr.arg], location=instr.location, extended_args=instr.size // 2 - 1
+                instr.name,
+                slots[instr.arg],
+                location=instr.location,
+                extended_args=instr.size // 2 - 1,
             )
 
 
@@ -96,7 +115,11 @@ def symbolic(op: str, arg: int, code: CodeType, where: InstrLocation | None) -> 
     """A raw instruction of a code object, neither a jump nor on slots, as one of the library's."""
     one = ConcreteBytecode(consts=code.co_consts, names=code.co_names)
     takes_argument = opcode.opmap[op] in TAKES_ARGUMENT
-    one.append(ConcreteInstr(op, arg, location=where) if takes_argument else ConcreteInstr(op, location=where))
+    one.append(
+        ConcreteInstr(op, arg, location=where)
+        if takes_argument
+        else ConcreteInstr(op, location=where)
+    )
     (instr,) = one.to_bytecode()
     assert isinstance(instr, Instr)
     if instr.opcode in opcode.hasconst:
@@ -105,9 +128,7 @@ def symbolic(op: str, arg: int, code: CodeType, where: InstrLocation | None) -> 
 
 
 # 3.12 lists the opcodes that take one, since not all of them lie above a number any more.
-TAKES_ARGUMENT = frozenset(
-    getattr(opcode, "hasarg", None) or range(opcode.HAVE_ARGUMENT, 256)
-)
+TAKES_ARGUMENT = frozenset(getattr(opcode, "hasarg", None) or range(opcode.HAVE_ARGUMENT, 256))
 
 
 def variable(name: str, code: CodeType) -> CellVar | FreeVar:

@@ -1,4 +1,6 @@
-"""Whether every path from an instruction ends in an exception that leaves the frame. Independent of versions."""
+"""Whether every path from an instruction ends in an exception that leaves the frame. Independent of
+versions."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,21 +14,27 @@ ASKS = frozenset({Op.CHECK_EXC_MATCH, Op.CHECK_EG_MATCH})
 
 
 def always_raises(decoded: DecodedCode, index: int) -> bool:
-    """Whether code that goes on at `index` raises, whatever it meets, and no except clause of the frame may take that."""
+    """Whether code that goes on at `index` raises, whatever it meets, and no except clause of the
+    frame may take that."""
     ends = list(ends_of(decoded, index))
     return all(decoded.instrs[end].op in RAISES and not may_catch(decoded, end) for end in ends)
 
 
 def may_catch(decoded: DecodedCode, index: int) -> bool:
-    """Whether an except clause in the frame may take what the instruction at `index` raises. A with statement is not expected to."""
+    """Whether an except clause in the frame may take what the instruction at `index` raises. A with
+    statement is not expected to."""
     handler = decoded.handlers[index]
     if handler is None:
         return False
-    return any(decoded.instrs[end].op not in RAISES or may_catch(decoded, end) for end in ends_of(decoded, handler.target))
+    return any(
+        decoded.instrs[end].op not in RAISES or may_catch(decoded, end)
+        for end in ends_of(decoded, handler.target)
+    )
 
 
 def ends_of(decoded: DecodedCode, index: int) -> Iterator[int]:
-    """Where the ways on from `index` end, exceptions on the way aside: where they raise, or do what no raising way does."""
+    """Where the ways on from `index` end, exceptions on the way aside: where they raise, or do what
+    no raising way does."""
     seen: set[int] = set()
     ways = [index]
     while ways:
@@ -36,7 +44,13 @@ def ends_of(decoded: DecodedCode, index: int) -> Iterator[int]:
         seen.add(at)
         instr = decoded.instrs[at]
         goes_back = 0 <= instr.target < at
-        if instr.op in GOES_ON or instr.op in ASKS or instr.op in RAISES or goes_back or len(seen) > LONGEST:
+        if (
+            instr.op in GOES_ON
+            or instr.op in ASKS
+            or instr.op in RAISES
+            or goes_back
+            or len(seen) > LONGEST
+        ):
             yield at
         elif instr.op is Op.WITH_EXCEPT_START:
             ways.append(at + 2)  # past the jump for managers that swallow exceptions

@@ -1,4 +1,6 @@
-"""A code object into canonical instructions. In: CodeType. Out: DecodedCode. What opcodes mean is in the dialect."""
+"""A code object into canonical instructions. In: CodeType. Out: DecodedCode. What opcodes mean is
+in the dialect."""
+
 from __future__ import annotations
 
 import opcode
@@ -11,7 +13,9 @@ from .flow import FRAME_READERS, Liveness
 from .instr import DecodedCode, Handler, Instr, Op
 
 MEMO_SIZE = 4096
-_memo: dict[int, DecodedCode] = {}  # by id: equal code objects may differ in lines, and rebuilt ones may not hash
+_memo: dict[
+    int, DecodedCode
+] = {}  # by id: equal code objects may differ in lines, and rebuilt ones may not hash
 
 
 class Raw(NamedTuple):
@@ -34,7 +38,8 @@ class Region(NamedTuple):
 
 
 def decode(code: CodeType) -> DecodedCode:
-    """`code` in canonical form, remembered while it is among the MEMO_SIZE latest (so it is kept alive)."""
+    """`code` in canonical form, remembered while it is among the MEMO_SIZE latest (so it is kept
+    alive)."""
     known = _memo.get(id(code))
     if known is not None:
         return known
@@ -58,11 +63,28 @@ def _decode(code: CodeType) -> DecodedCode:
         always = cells | set(frees) | ({0} if "__class__" in code.co_freevars else set())
     else:
         always = frozenset(range(len(slots)))
-    nargs = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    return DecodedCode(code, instrs, handlers, start, slots, nargs, cells, frees, Liveness(instrs, handlers, always))
+    nargs = (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & 4)
+        + bool(code.co_flags & 8)
+    )
+    return DecodedCode(
+        code,
+        instrs,
+        handlers,
+        start,
+        slots,
+        nargs,
+        cells,
+        frees,
+        Liveness(instrs, handlers, always),
+    )
 
 
-def raw_instructions(code: bytes, caches: bytes, start: int = 0, end: int | None = None) -> Iterator[Raw]:
+def raw_instructions(
+    code: bytes, caches: bytes, start: int = 0, end: int | None = None
+) -> Iterator[Raw]:
     """The raw instructions of co_code between two byte offsets, EXTENDED_ARG folded in."""
     at, stop = start, len(code) if end is None else end
     extended_arg = opcode.EXTENDED_ARG
@@ -93,11 +115,16 @@ def regions(table: bytes) -> Iterator[Region]:
 
 def slot_names(code: CodeType) -> tuple[str, ...]:
     """Names of the localsplus slots: a cell that is a local too shares its slot."""
-    return (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames), *code.co_freevars)
+    return (
+        *code.co_varnames,
+        *(c for c in code.co_cellvars if c not in code.co_varnames),
+        *code.co_freevars,
+    )
 
 
 class Decoder:
-    """What a rule sees of one code object. A rule emits, or sets `open` to make the next raw one join its group."""
+    """What a rule sees of one code object. A rule emits, or sets `open` to make the next raw one
+    join its group."""
 
     def __init__(self, code: CodeType, dialect: Dialect) -> None:
         self.code, self.dialect = code, dialect
@@ -110,9 +137,13 @@ class Decoder:
         self.end = 0  # byte offset behind it
         self.open = False
         self.keywords: tuple[str, ...] = ()
-        self._emitted: list[tuple[Op, Any, int, int, int]] = []  # op, arg, target offset, own offset, group's number
+        self._emitted: list[
+            tuple[Op, Any, int, int, int]
+        ] = []  # op, arg, target offset, own offset, group's number
         self._groups: list[tuple[int, int]] = []
-        self._index: dict[int, int] = {}  # byte offset of a group, or of what is dropped -> index of what comes next
+        self._index: dict[
+            int, int
+        ] = {}  # byte offset of a group, or of what is dropped -> index of what comes next
 
     def emit(self, op: Op, arg: Any = None, target: int = -1) -> None:
         """Append one canonical instruction; `target` is a byte offset."""
@@ -129,7 +160,13 @@ class Decoder:
 
     def run(self) -> None:
         """Apply the rules."""
-        table, raws, index, emitted, groups = self.dialect.table, self.raws, self._index, self._emitted, self._groups
+        table, raws, index, emitted, groups = (
+            self.dialect.table,
+            self.raws,
+            self._index,
+            self._emitted,
+            self._groups,
+        )
         start, joined = 0, False
         while self.at < len(raws):
             raw = raws[self.at]
@@ -162,13 +199,17 @@ class Decoder:
                 _, line_end, line = next(lines)
             if target >= 0:
                 target = index[target + beyond.get(op, 0)]
-            if group != last:  # a group lies in the region of its first instruction: the later ones cannot raise alone
+            if (
+                group != last
+                # a group lies in the region of its first instruction: the later ones cannot raise alone
+            ):
                 while region is not None and start >= region.end:
                     region, handler = next(table, None), None
                 if region is not None and handler is None and start >= region.start:
                     handler = Handler(index[region.target], region.depth, region.lasti)
             instrs.append(Instr(op, arg, target, start, end, group != last, line))
-            # PUSH_EXC_INFO cannot raise, and the entry it lies in counts the item that it has yet to push
+            # PUSH_EXC_INFO cannot raise, and the entry it lies in counts the item that it has yet
+            # to push
             handlers.append(None if op is Op.PUSH_EXC_INFO else handler)
             last = group
         return tuple(instrs), tuple(handlers)
@@ -178,12 +219,17 @@ class Decoder:
         return {op: 2 * len(self.dialect.exits[op.name]) for op in (Op.FOR_ITER, Op.SEND)}
 
 
-def position_of_group(decoded: DecodedCode, index: int) -> tuple[int | None, int | None, int | None, int | None]:
+def position_of_group(
+    decoded: DecodedCode, index: int
+) -> tuple[int | None, int | None, int | None, int | None]:
     """First and last line, first and last column of what the group at `index` was compiled from."""
     instr = decoded.instrs[index]
     units = list(decoded.code.co_positions())[instr.offset // 2 : instr.end // 2]
     whole = [unit for unit in units if None not in unit]
     if not whole:
         return instr.line, instr.line, None, None
-    (line, column), (last_line, last_column) = min((unit[0], unit[2]) for unit in whole), max((unit[1], unit[3]) for unit in whole)
+    (line, column), (last_line, last_column) = (
+        min((unit[0], unit[2]) for unit in whole),
+        max((unit[1], unit[3]) for unit in whole),
+    )
     return line, last_line, column, last_column

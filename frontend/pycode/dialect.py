@@ -1,8 +1,10 @@
 """The record of all that differs between CPython versions, and the one of the running interpreter.
 
-In: the tables of py311.py, py312.py or py313.py. Out: `Dialect`, `current()`, `supported()`. Tables name opcodes, so
-that each file imports under every version; `Dialect` resolves names to the numbers of the running one.
+In: the tables of py311.py, py312.py or py313.py. Out: `Dialect`, `current()`, `supported()`. Tables
+name opcodes, so that each file imports under every version; `Dialect` resolves names to the numbers
+of the running one.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -16,27 +18,42 @@ from typing import Any
 VERSIONS = ((3, 11), (3, 12), (3, 13))
 NEWEST_TESTED = {(3, 11): 7, (3, 12): 1, (3, 13): 0}  # patch releases
 
-Rule = Callable[[Any, int], None]  # (decoder, oparg): emit the canonical instructions of one raw instruction
+Rule = Callable[
+    [Any, int], None
+]  # (decoder, oparg): emit the canonical instructions of one raw instruction
 
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """One CPython version. Names are opcode names; those of `rules` are the whole visible instruction set."""
+    """One CPython version. Names are opcode names; those of `rules` are the whole visible
+    instruction set."""
 
     version: tuple[int, int]
     rules: Mapping[str, Rule | None]  # None: dropped, it has no canonical meaning
     internal: frozenset[str]  # opcodes that never lie in co_code
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
-    truth: str | None  # what must precede UNARY_NOT and a conditional jump on any object, if anything
-    plain_attribute: Callable[[str], Any]  # LOAD_ATTR's argument for a name, no method of that name being looked for
-    load_method: Callable[[Any, str], None]  # (builder, name): emit the load of a method to be called
+    truth: (
+        str | None
+    )  # what must precede UNARY_NOT and a conditional jump on any object, if anything
+    plain_attribute: Callable[
+        [str], Any
+    ]  # LOAD_ATTR's argument for a name, no method of that name being looked for
+    load_method: Callable[
+        [Any, str], None
+    ]  # (builder, name): emit the load of a method to be called
     checked_load: str  # pushes a local, raises when it is unbound
     pairs: Mapping[str, tuple[str, str]]  # superinstructions on two slots (oparg: 4 bits each)
     jump_if: tuple[str, str]  # pop a truth value: jump if it is false, jump if it is true
-    backward: Mapping[str, str]  # the backward twin of a forward jump; a jump that has none goes through a forward one
-    exits: Mapping[str, tuple[str, ...]]  # what must stand at the target of a jump that only pairs with it
+    backward: Mapping[
+        str, str
+    ]  # the backward twin of a forward jump; a jump that has none goes through a forward one
+    exits: Mapping[
+        str, tuple[str, ...]
+    ]  # what must stand at the target of a jump that only pairs with it
     call: Callable[[Any, int, tuple[str, ...]], None]  # (builder, n, names): emit the call
-    make_function: Callable[[Any, int], None]  # (builder, flags): emit MAKE_FUNCTION and what belongs to it
+    make_function: Callable[
+        [Any, int], None
+    ]  # (builder, flags): emit MAKE_FUNCTION and what belongs to it
 
     @cached_property
     def table(self) -> tuple[Rule | None, ...]:
@@ -46,7 +63,8 @@ class Dialect:
     @cached_property
     def caches(self) -> bytes:
         """Inline cache entries behind each opcode, in code units."""
-        entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]  # a list by number, 3.13: a dict by name
+        # a list by number, 3.13: a dict by name
+        entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
         if isinstance(entries, dict):
             return bytes(entries.get(opcode.opname[number], 0) for number in range(256))
         return bytes(entries[:256])
@@ -54,13 +72,19 @@ class Dialect:
     @cached_property
     def jumps(self) -> dict[int, int]:
         """Opcode of each jump -> 1 for a forward one, -1 for a backward one."""
-        return {number: -1 if "BACKWARD" in opcode.opname[number] else 1 for number in opcode.hasjrel if number < 256}
+        return {
+            number: -1 if "BACKWARD" in opcode.opname[number] else 1
+            for number in opcode.hasjrel
+            if number < 256
+        }
 
     @cached_property
     def slot_ops(self) -> frozenset[int]:
         """Opcodes whose oparg is one localsplus index."""
         both = (*opcode.haslocal, *opcode.hasfree)
-        return frozenset(number for number in both if number < 256 and opcode.opname[number] not in self.pairs)
+        return frozenset(
+            number for number in both if number < 256 and opcode.opname[number] not in self.pairs
+        )
 
     @cached_property
     def needs_truth(self) -> frozenset[str]:
@@ -80,7 +104,9 @@ class Dialect:
     @cached_property
     def forward(self) -> dict[str, str]:
         """The forward twin of a backward jump."""
-        return {twin: name for name, twin in self.backward.items()} | {"JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"}
+        return {twin: name for name, twin in self.backward.items()} | {
+            "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"
+        }
 
 
 def _unknown(decoder: Any, arg: int) -> None:
@@ -93,7 +119,8 @@ def is_supported() -> bool:
 
 
 def is_tested() -> bool:
-    """Whether the tests have run with this patch release of a known version, or with a newer one of it."""
+    """Whether the tests have run with this patch release of a known version, or with a newer one of
+    it."""
     return is_supported() and sys.version_info[2] <= NEWEST_TESTED[sys.version_info[:2]]
 
 
@@ -102,7 +129,9 @@ def current() -> Dialect:
     """The dialect of the running interpreter. Raises ImportError under an unknown one."""
     if not is_supported():
         known = ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
-        raise ImportError(f"framejit knows CPython {known}, not {sys.implementation.name} {sys.version.split()[0]}")
+        raise ImportError(
+            f"framejit knows CPython {known}, not {sys.implementation.name} {sys.version.split()[0]}"
+        )
     module = importlib.import_module(f".py{sys.version_info[0]}{sys.version_info[1]}", __package__)
     dialect: Dialect = module.DIALECT
     return dialect

@@ -1,8 +1,10 @@
-"""Which slots are read later: backward dataflow over canonical instructions, exception edges included.
+"""Which slots are read later: backward dataflow over canonical instructions, exception edges
+included.
 
-In: instructions and handlers. Out: `Liveness`, a sequence of slot sets computed at its first use, since most inlined
-frames never break. Knows no versions.
+In: instructions and handlers. Out: `Liveness`, a sequence of slot sets computed at its first use,
+since most inlined frames never break. Knows no versions.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -12,18 +14,27 @@ from typing import overload
 from .instr import DecodedCode, Handler, Instr, Op
 
 READS = frozenset(
-    {Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.DELETE_FAST, Op.LOAD_CLOSURE, Op.LOAD_DEREF, Op.DELETE_DEREF}
+    {
+        Op.LOAD_FAST,
+        Op.LOAD_FAST_AND_CLEAR,
+        Op.DELETE_FAST,
+        Op.LOAD_CLOSURE,
+        Op.LOAD_DEREF,
+        Op.DELETE_DEREF,
+    }
 )
 KILLS = frozenset({Op.STORE_FAST})
 ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
-# Names that let a frame, or how long it keeps things alive, be looked at: code that mentions one keeps all it has.
+# Names that let a frame, or how long it keeps things alive, be looked at: code that mentions one
+# keeps all it has.
 FRAME_READERS = frozenset({
     "locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref", "proxy", "ref", "finalize",
 })  # fmt: skip
 
 
 def keeps_its_frame(code: CodeType) -> bool:
-    """Whether code takes its own frame and asks that, maybe later, for its variables: from 3.13 on they are the frame's as it is then."""
+    """Whether code takes its own frame and asks that, maybe later, for its variables: from 3.13 on
+    they are the frame's as it is then."""
     names = set(code.co_names)
     return "f_locals" in names and not names.isdisjoint({"_getframe", "currentframe"})
 
@@ -31,7 +42,12 @@ def keeps_its_frame(code: CodeType) -> bool:
 class Liveness(Sequence[frozenset[int]]):
     """The slots read at or after each instruction, `always` included."""
 
-    def __init__(self, instrs: tuple[Instr, ...], handlers: tuple[Handler | None, ...], always: frozenset[int]) -> None:
+    def __init__(
+        self,
+        instrs: tuple[Instr, ...],
+        handlers: tuple[Handler | None, ...],
+        always: frozenset[int],
+    ) -> None:
         self._instrs, self._handlers, self._always = instrs, handlers, always
         self._masks: list[int] | None = None
         self._sets: dict[int, frozenset[int]] = {}
@@ -82,7 +98,8 @@ def solve(instrs: Sequence[Instr], handlers: Sequence[Handler | None]) -> list[i
 
 
 def loop_around(decoded: DecodedCode, index: int) -> frozenset[int]:
-    """The instructions that can be reached from one and lead back to it; none where it lies in no loop."""
+    """The instructions that can be reached from one and lead back to it; none where it lies in no
+    loop."""
     following = [successors(decoded, i) for i in range(len(decoded.instrs))]
     leading: list[list[int]] = [[] for _ in following]
     for i, nexts in enumerate(following):

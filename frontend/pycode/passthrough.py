@@ -1,7 +1,10 @@
-"""Functions that only forward a call and that tracing skips: stand-ins keep their place in tracebacks.
+"""Functions that only forward a call and that tracing skips: stand-ins keep their place in
+tracebacks.
 
-In: such a function, which of its calls hands on, and what is called there instead. Out: a function of one argument.
+In: such a function, which of its calls hands on, and what is called there instead. Out: a function
+of one argument.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -21,7 +24,11 @@ class PassthroughFrame:
 
     @property
     def call(self) -> Instr:
-        return [instr for instr in decode(self.function.__code__).instrs if instr.op is Op.CALL_FUNCTION_EX][self.n]
+        return [
+            instr
+            for instr in decode(self.function.__code__).instrs
+            if instr.op is Op.CALL_FUNCTION_EX
+        ][self.n]
 
 
 def make_passthrough(through: PassthroughFrame, inner: FunctionType) -> FunctionType:
@@ -37,5 +44,6 @@ def make_passthrough(through: PassthroughFrame, inner: FunctionType) -> Function
     b.return_value()
     code = b.finish()
     made = FunctionType(code, through.function.__globals__, code.co_name, None, dummy_closure(code))
-    made._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+    # it is no frame of the user's to compile
+    made._framejit_skip = True  # type: ignore[attr-defined]
     return made

@@ -1,8 +1,10 @@
-"""Removes useless instructions from generated code: temporaries that nothing reads, or that are read at once.
+"""Removes useless instructions from generated code: temporaries that nothing reads, or that are
+read at once.
 
-In: the instructions of one code object, and the names of its temporaries. Out: fewer instructions that leave the same on
-the stack and in the original's slots; a temporary may let go of its object earlier. Labels and the ends of protected
-stretches stay where they are, and nothing is joined across them.
+In: the instructions of one code object, and the names of its temporaries. Out: fewer instructions
+that leave the same on the stack and in the original's slots; a temporary may let go of its object
+earlier. Labels and the ends of protected stretches stay where they are, and nothing is joined
+across them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ LOADS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK"})
 
 
 def drop_idle_temporaries(items: Sequence[Any], temporaries: Collection[str]) -> list[Any]:
-    """The instructions that are left, with labels and protected stretches, those without an instruction aside."""
+    """The instructions that are left, with labels and protected stretches, those without an
+    instruction aside."""
     while True:
         kept = drop_once(items, temporaries)
         if len(kept) == len(items):
@@ -39,7 +42,9 @@ def drop_once(items: Sequence[Any], temporaries: Collection[str]) -> list[Any]:
             dead |= {at, at + 1}
         if item.name != STORE:
             continue
-        copied = before is not None and before.name == COPY and before.arg == 1 and at - 1 not in dead
+        copied = (
+            before is not None and before.name == COPY and before.arg == 1 and at - 1 not in dead
+        )
         if not loads[item.arg]:
             unused.add(item.arg)
             if copied:
@@ -61,7 +66,12 @@ def reads_once(instr: Instr, name: str, loads: Counter[str], stores: Counter[str
 
 
 def is_on(item: Any, names: Collection[str]) -> bool:
-    return isinstance(item, Instr) and isinstance(item.arg, str) and item.arg in names and item.name.endswith(ON_LOCALS)
+    return (
+        isinstance(item, Instr)
+        and isinstance(item.arg, str)
+        and item.arg in names
+        and item.name.endswith(ON_LOCALS)
+    )
 
 
 ON_LOCALS = ("_FAST", "_FAST_CHECK")
@@ -73,7 +83,9 @@ def instruction_at(items: Sequence[Any], at: int) -> Instr | None:
     return item if isinstance(item, Instr) else None
 
 
-def count_uses(items: Sequence[Any], temporaries: Collection[str]) -> tuple[Counter[str], Counter[str]]:
+def count_uses(
+    items: Sequence[Any], temporaries: Collection[str]
+) -> tuple[Counter[str], Counter[str]]:
     """How often each temporary is read, and written."""
     loads: Counter[str] = Counter()
     stores: Counter[str] = Counter()

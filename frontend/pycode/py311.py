@@ -1,4 +1,6 @@
-"""CPython 3.11: how its opcodes decode and how calls, jumps and functions are emitted. Later versions build on it."""
+"""CPython 3.11: how its opcodes decode and how calls, jumps and functions are emitted. Later
+versions build on it."""
+
 from __future__ import annotations
 
 import opcode
@@ -194,26 +196,33 @@ COMMON: dict[str, Rule | None] = {
     "SEND": forward(Op.SEND),
 } | {opname: left_to_python(opname) for opname in (*ASYNC, *NAMESPACE)}
 
-RULES: dict[str, Rule | None] = COMMON | {
-    "LOAD_CLOSURE": number(Op.LOAD_CLOSURE),
-    "LOAD_METHOD": load_method,
-    "UNARY_POSITIVE": without_argument(Op.UNARY, "+"),
-    "LIST_TO_TUPLE": without_argument(Op.LIST_TO_TUPLE),
-    "FORMAT_VALUE": format_value,
-    "KW_NAMES": kw_names,
-    "PRECALL": precall,
-    "POP_JUMP_FORWARD_IF_FALSE": forward(Op.JUMP_IF, False),
-    "POP_JUMP_FORWARD_IF_TRUE": forward(Op.JUMP_IF, True),
-    "POP_JUMP_BACKWARD_IF_FALSE": backward(Op.JUMP_IF, False),
-    "POP_JUMP_BACKWARD_IF_TRUE": backward(Op.JUMP_IF, True),
-    "POP_JUMP_FORWARD_IF_NONE": forward(Op.JUMP_IF_NONE, True),
-    "POP_JUMP_FORWARD_IF_NOT_NONE": forward(Op.JUMP_IF_NONE, False),
-    "POP_JUMP_BACKWARD_IF_NONE": backward(Op.JUMP_IF_NONE, True),
-    "POP_JUMP_BACKWARD_IF_NOT_NONE": backward(Op.JUMP_IF_NONE, False),
-    "JUMP_IF_FALSE_OR_POP": forward(Op.JUMP_IF_OR_POP, False),
-    "JUMP_IF_TRUE_OR_POP": forward(Op.JUMP_IF_OR_POP, True),
-    "PREP_RERAISE_STAR": without_argument(Op.PREP_RERAISE_STAR),
-} | {opname: left_to_python(opname) for opname in ("ASYNC_GEN_WRAP", "IMPORT_STAR", "LOAD_CLASSDEREF", "PRINT_EXPR")}
+RULES: dict[str, Rule | None] = (
+    COMMON
+    | {
+        "LOAD_CLOSURE": number(Op.LOAD_CLOSURE),
+        "LOAD_METHOD": load_method,
+        "UNARY_POSITIVE": without_argument(Op.UNARY, "+"),
+        "LIST_TO_TUPLE": without_argument(Op.LIST_TO_TUPLE),
+        "FORMAT_VALUE": format_value,
+        "KW_NAMES": kw_names,
+        "PRECALL": precall,
+        "POP_JUMP_FORWARD_IF_FALSE": forward(Op.JUMP_IF, False),
+        "POP_JUMP_FORWARD_IF_TRUE": forward(Op.JUMP_IF, True),
+        "POP_JUMP_BACKWARD_IF_FALSE": backward(Op.JUMP_IF, False),
+        "POP_JUMP_BACKWARD_IF_TRUE": backward(Op.JUMP_IF, True),
+        "POP_JUMP_FORWARD_IF_NONE": forward(Op.JUMP_IF_NONE, True),
+        "POP_JUMP_FORWARD_IF_NOT_NONE": forward(Op.JUMP_IF_NONE, False),
+        "POP_JUMP_BACKWARD_IF_NONE": backward(Op.JUMP_IF_NONE, True),
+        "POP_JUMP_BACKWARD_IF_NOT_NONE": backward(Op.JUMP_IF_NONE, False),
+        "JUMP_IF_FALSE_OR_POP": forward(Op.JUMP_IF_OR_POP, False),
+        "JUMP_IF_TRUE_OR_POP": forward(Op.JUMP_IF_OR_POP, True),
+        "PREP_RERAISE_STAR": without_argument(Op.PREP_RERAISE_STAR),
+    }
+    | {
+        opname: left_to_python(opname)
+        for opname in ("ASYNC_GEN_WRAP", "IMPORT_STAR", "LOAD_CLASSDEREF", "PRINT_EXPR")
+    }
+)
 
 DIALECT = Dialect(
     version=(3, 11),

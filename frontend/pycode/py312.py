@@ -1,4 +1,5 @@
 """CPython 3.12: what differs from 3.11."""
+
 from __future__ import annotations
 
 import opcode
@@ -58,26 +59,31 @@ def emit_call(b: Any, n: int, names: tuple[str, ...]) -> None:
     b.emit("CALL", n)
 
 
-COMMON: dict[str, Rule | None] = py311.COMMON | {
-    "LOAD_ATTR": load_attr,
-    "LOAD_SUPER_ATTR": load_super_attr,
-    "LOAD_FAST_CHECK": number(Op.LOAD_FAST),
-    "LOAD_FAST_AND_CLEAR": number(Op.LOAD_FAST_AND_CLEAR),
-    "BINARY_SLICE": binary_slice,
-    "STORE_SLICE": store_slice,
-    "RETURN_CONST": return_const,
-    "CALL_INTRINSIC_1": lambda d, arg: intrinsic(d, INTRINSICS_1[arg]),
-    "CALL_INTRINSIC_2": lambda d, arg: intrinsic(d, INTRINSICS_2[arg]),
-    "POP_JUMP_IF_FALSE": forward(Op.JUMP_IF, False),
-    "POP_JUMP_IF_TRUE": forward(Op.JUMP_IF, True),
-    "POP_JUMP_IF_NONE": forward(Op.JUMP_IF_NONE, True),
-    "POP_JUMP_IF_NOT_NONE": forward(Op.JUMP_IF_NONE, False),
-    "END_FOR": None,
-    "END_SEND": without_argument(Op.END_SEND),
-    "CLEANUP_THROW": without_argument(Op.CLEANUP_THROW),
-} | {
-    opname: left_to_python(opname) for opname in ("LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS")
-}
+COMMON: dict[str, Rule | None] = (
+    py311.COMMON
+    | {
+        "LOAD_ATTR": load_attr,
+        "LOAD_SUPER_ATTR": load_super_attr,
+        "LOAD_FAST_CHECK": number(Op.LOAD_FAST),
+        "LOAD_FAST_AND_CLEAR": number(Op.LOAD_FAST_AND_CLEAR),
+        "BINARY_SLICE": binary_slice,
+        "STORE_SLICE": store_slice,
+        "RETURN_CONST": return_const,
+        "CALL_INTRINSIC_1": lambda d, arg: intrinsic(d, INTRINSICS_1[arg]),
+        "CALL_INTRINSIC_2": lambda d, arg: intrinsic(d, INTRINSICS_2[arg]),
+        "POP_JUMP_IF_FALSE": forward(Op.JUMP_IF, False),
+        "POP_JUMP_IF_TRUE": forward(Op.JUMP_IF, True),
+        "POP_JUMP_IF_NONE": forward(Op.JUMP_IF_NONE, True),
+        "POP_JUMP_IF_NOT_NONE": forward(Op.JUMP_IF_NONE, False),
+        "END_FOR": None,
+        "END_SEND": without_argument(Op.END_SEND),
+        "CLEANUP_THROW": without_argument(Op.CLEANUP_THROW),
+    }
+    | {
+        opname: left_to_python(opname)
+        for opname in ("LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+    }
+)
 
 RULES: dict[str, Rule | None] = COMMON | {
     "LOAD_CLOSURE": number(Op.LOAD_CLOSURE),

@@ -1,4 +1,5 @@
 """CPython 3.13: what differs from 3.12."""
+
 from __future__ import annotations
 
 import opcode
@@ -19,7 +20,8 @@ PAIRS = {
 
 
 def load_fast(d: Any, slot: int) -> None:
-    """LOAD_CLOSURE is a LOAD_FAST of the cell here, and so is one of what an inlined comprehension keeps there."""
+    """LOAD_CLOSURE is a LOAD_FAST of the cell here, and so is one of what an inlined comprehension
+    keeps there."""
     d.emit(Op.LOAD_CLOSURE if slot in d.cells or slot in d.frees else Op.LOAD_FAST, slot)
 
 
@@ -87,7 +89,8 @@ def part_of_function(d: Any, op: Op, arg: Any) -> None:
 
 
 def compare_op(d: Any, arg: int) -> None:
-    """Bit 16 takes truth, which what follows does in canonical form. So code entered between the two has to (Dialect.truth)."""
+    """Bit 16 takes truth, which what follows does in canonical form. So code entered between the
+    two has to (Dialect.truth)."""
     d.emit(Op.COMPARE, opcode.cmp_op[arg >> 5])
     if arg & 16 and d.peek() not in JUMPS_ON_TRUTH:
         d.emit(Op.UNARY, "not")
@@ -123,7 +126,9 @@ RULES: dict[str, Rule | None] = py312.COMMON | {
     "LOAD_SUPER_ATTR": load_super_attr,
     "CALL_KW": call_kw,
     "MAKE_FUNCTION": lambda d, arg: part_of_function(d, Op.MAKE_FUNCTION, ()),
-    "SET_FUNCTION_ATTRIBUTE": lambda d, arg: part_of_function(d, Op.SET_FUNCTION_ATTRIBUTE, FUNCTION_PARTS[arg]),
+    "SET_FUNCTION_ATTRIBUTE": lambda d, arg: part_of_function(
+        d, Op.SET_FUNCTION_ATTRIBUTE, FUNCTION_PARTS[arg]
+    ),
     "COMPARE_OP": compare_op,
     "TO_BOOL": to_bool,
     "END_FOR": end_for,

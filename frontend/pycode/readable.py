@@ -1,8 +1,10 @@
-"""A code object as Python text: for people who want to see what was generated. It parses, and is not meant to be run.
+"""A code object as Python text: for people who want to see what was generated. It parses, and is
+not meant to be run.
 
-Jumps are written goto("L7") and their targets label("L7"), since rebuilt code has no other structure. Exception regions are told
-where they begin: an error under them goes to a label.
+Jumps are written goto("L7") and their targets label("L7"), since rebuilt code has no other
+structure. Exception regions are told where they begin: an error under them goes to a label.
 """
+
 from __future__ import annotations
 
 import ast
@@ -35,7 +37,9 @@ class PythonWriter:
     name: Name
     lines: list[str] = field(default_factory=list)
     stack: list[StackExpression] = field(default_factory=list)
-    waiting: dict[int, list[StackExpression]] = field(default_factory=dict)  # by target: the stack of the first jump to it
+    waiting: dict[int, list[StackExpression]] = field(
+        default_factory=dict
+    )  # by target: the stack of the first jump to it
     temporaries: int = 0
     reachable: bool = True
 
@@ -49,12 +53,14 @@ class PythonWriter:
         self.stack.append(StackExpression(text, runs))
 
     def say(self, statement: str, changes: str = "") -> None:
-        """Writes a statement, behind what lies on the stack and would have run before it. changes: a variable that is not the same then."""
+        """Writes a statement, behind what lies on the stack and would have run before it. changes:
+        a variable that is not the same then."""
         self.settle(changes)
         self.lines.append(statement)
 
     def settle(self, changes: str = "") -> None:
-        """Gives names to what on the stack has run by now, or would be another once `changes` has changed."""
+        """Gives names to what on the stack has run by now, or would be another once `changes` has
+        changed."""
         for item in self.stack:
             if item.runs or (changes and changes in words(item.text)):
                 self.temporaries += 1
@@ -64,7 +70,11 @@ class PythonWriter:
 
     def slot(self, index: int) -> str:
         text = self.decoded.slots[index]
-        return text if text.isidentifier() else "_" + "".join(letter for letter in text if letter.isalnum() or letter == "_")
+        return (
+            text
+            if text.isidentifier()
+            else "_" + "".join(letter for letter in text if letter.isalnum() or letter == "_")
+        )
 
     def jump(self, target: int) -> str:
         self.waiting.setdefault(target, [StackExpression(item.text) for item in self.stack])
@@ -72,18 +82,29 @@ class PythonWriter:
 
     def write(self) -> str:
         region = None
-        targets = {instr.target for instr in self.decoded.instrs} | {one.target for one in self.decoded.handlers if one is not None}
-        for index, (instr, handler) in enumerate(zip(self.decoded.instrs, self.decoded.handlers, strict=True)):
+        targets = {instr.target for instr in self.decoded.instrs} | {
+            one.target for one in self.decoded.handlers if one is not None
+        }
+        for index, (instr, handler) in enumerate(
+            zip(self.decoded.instrs, self.decoded.handlers, strict=True)
+        ):
             if index in targets:
                 if not self.reachable:
-                    self.stack = [StackExpression(item.text) for item in self.waiting.get(index, [StackExpression("error")])]
+                    self.stack = [
+                        StackExpression(item.text)
+                        for item in self.waiting.get(index, [StackExpression("error")])
+                    ]
                 self.say(f'label("L{index}")')
                 self.reachable = True
             if handler is not region:
                 if handler is not None:
                     self.say(f'on_error("L{handler.target}")')
                     self.waiting.setdefault(
-                        handler.target, [*(StackExpression(one.text) for one in self.stack[: handler.depth]), StackExpression("error")]
+                        handler.target,
+                        [
+                            *(StackExpression(one.text) for one in self.stack[: handler.depth]),
+                            StackExpression("error"),
+                        ],
                     )
                 elif self.reachable:
                     self.say("on_error(None)")
@@ -111,7 +132,8 @@ def other(w: PythonWriter, instr: Instr) -> None:
     w.say(f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})")
 
 
-# --- the stack, names and attributes ----------------------------------------------------------------------------------------------
+# --- the stack, names and attributes
+# ----------------------------------------------------------------------------------------------
 
 
 @writes(Op.NOP, Op.MAKE_CELL)
@@ -129,7 +151,11 @@ def pop_top(w: PythonWriter, instr: Instr) -> None:
 @writes(Op.COPY)
 def copy(w: PythonWriter, instr: Instr) -> None:
     w.settle()
-    w.stack.append(StackExpression(w.stack[-instr.arg].text) if len(w.stack) >= instr.arg else StackExpression("..."))
+    w.stack.append(
+        StackExpression(w.stack[-instr.arg].text)
+        if len(w.stack) >= instr.arg
+        else StackExpression("...")
+    )
 
 
 @writes(Op.SWAP)
@@ -191,7 +217,8 @@ def store_attr(w: PythonWriter, instr: Instr) -> None:
     w.say(f"{operand(owner)}.{instr.arg} = {value}")
 
 
-# --- operators and containers -----------------------------------------------------------------------------------------------------
+# --- operators and containers
+# -----------------------------------------------------------------------------------------------------
 
 
 @writes(Op.UNARY)
@@ -249,7 +276,11 @@ def build_set(w: PythonWriter, instr: Instr) -> None:
 @writes(Op.BUILD_MAP)
 def build_map(w: PythonWriter, instr: Instr) -> None:
     parts = w.pops(2 * instr.arg)
-    w.push("{" + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True)) + "}")
+    w.push(
+        "{"
+        + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True))
+        + "}"
+    )
 
 
 @writes(Op.BUILD_STRING)
@@ -272,7 +303,8 @@ def unpack_sequence(w: PythonWriter, instr: Instr) -> None:
         w.push(one)
 
 
-# --- calls, jumps and exceptions --------------------------------------------------------------------------------------------------
+# --- calls, jumps and exceptions
+# --------------------------------------------------------------------------------------------------
 
 
 @writes(Op.CALL)
@@ -280,9 +312,17 @@ def call(w: PythonWriter, instr: Instr) -> None:
     count, names = instr.arg
     args = w.pops(count)
     lower, upper = w.pops(2)
-    keywords = [f"{one}={value}" for one, value in zip(names, args[count - len(names) :], strict=True)]
+    keywords = [
+        f"{one}={value}" for one, value in zip(names, args[count - len(names) :], strict=True)
+    ]
     args = args[: count - len(names)] + keywords
-    callee, args = (upper, args) if lower == NULL else (lower, args) if upper == NULL else (lower, [upper, *args])
+    callee, args = (
+        (upper, args)
+        if lower == NULL
+        else (lower, args)
+        if upper == NULL
+        else (lower, [upper, *args])
+    )
     w.push(f"{operand(callee)}({', '.join(args)})", True)
 
 
@@ -361,7 +401,8 @@ def check_exc_match(w: PythonWriter, instr: Instr) -> None:
     w.push(f"isinstance({w.stack[-1].text if w.stack else 'error'}, {classes})")
 
 
-# --- text -------------------------------------------------------------------------------------------------------------------------
+# --- text
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def words(text: str) -> set[str]:
@@ -375,8 +416,22 @@ def operand(text: str) -> str:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
         return text
-    simple = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Tuple | ast.List | ast.Dict | ast.Set
-    return text if isinstance(tree, simple) or (isinstance(tree, ast.Constant) and not isinstance(tree.value, int)) else f"({text})"
+    simple = (
+        ast.Name
+        | ast.Attribute
+        | ast.Call
+        | ast.Subscript
+        | ast.Tuple
+        | ast.List
+        | ast.Dict
+        | ast.Set
+    )
+    return (
+        text
+        if isinstance(tree, simple)
+        or (isinstance(tree, ast.Constant) and not isinstance(tree.value, int))
+        else f"({text})"
+    )
 
 
 def plain_name(constant: Any) -> str:

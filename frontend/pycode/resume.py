@@ -1,10 +1,12 @@
 """The eager meaning of a continuation: the original code object, entered in its middle.
 
-In: DecodedCode and a ResumePoint. Out: a code object whose one argument is the state tuple. The original instructions,
-names and positions follow a generated prologue unchanged, so handlers, lines and depths are the original's own.
-State tuple: what the bound slots hold, in ascending slot order (cell and free slots: the cell), then the stack's items
-that carry a value, bottom first; of a frame that waits for a call's result, the state of the frame called follows.
+In: DecodedCode and a ResumePoint. Out: a code object whose one argument is the state tuple. The
+original instructions, names and positions follow a generated prologue unchanged, so handlers, lines
+and depths are the original's own. State tuple: what the bound slots hold, in ascending slot order
+(cell and free slots: the cell), then the stack's items that carry a value, bottom first; of a frame
+that waits for a call's result, the state of the frame called follows.
 """
+
 from __future__ import annotations
 
 import opcode
@@ -36,16 +38,16 @@ class Unresumable(Exception):
 class ResumePoint:
     """Where to enter, and what the state holds.
 
-    stack: the kind of each item, bottom first. "value": anything. "null": a NULL, not in the state. "lasti": a raising
-    instruction's index, in code units of the original (its byte offset // 2). "exc": where an open handler keeps the
-    previously handled exception; the state holds the exception that is being handled there.
-    Where COPY has copied that item (a handler's cleanup), the copy is the "exc", which POP_EXCEPT takes, and the
-    original a "value".
-    bound: the slots that hold something, and hold it as given: a cell's or free variable's slot a cell (but where an
-    inlined comprehension keeps its variable raw there). At `decoded.start` arguments are all raw, free variables'
-    slots hold their cells, and the prologue makes this frame's cells.
-    awaits: the call at `index`, whose operands are no more on the stack, is running: its result is pushed, then the frame
-    goes on behind it.
+    stack: the kind of each item, bottom first. "value": anything. "null": a NULL, not in the state.
+    "lasti": a raising instruction's index, in code units of the original (its byte offset // 2).
+    "exc": where an open handler keeps the previously handled exception; the state holds the
+    exception that is being handled there. Where COPY has copied that item (a handler's cleanup),
+    the copy is the "exc", which POP_EXCEPT takes, and the original a "value". bound: the slots that
+    hold something, and hold it as given: a cell's or free variable's slot a cell (but where an
+    inlined comprehension keeps its variable raw there). At `decoded.start` arguments are all raw,
+    free variables' slots hold their cells, and the prologue makes this frame's cells. awaits: the
+    call at `index`, whose operands are no more on the stack, is running: its result is pushed, then
+    the frame goes on behind it.
     """
 
     index: int
@@ -56,8 +58,8 @@ class ResumePoint:
 
 @dataclass(frozen=True, eq=False)
 class SuspendedFrame:
-    """A frame that goes on after a break: its code and globals, where, what lies between its caller and it, and what the caller's
-    instruction makes of its return."""
+    """A frame that goes on after a break: its code and globals, where, what lies between its caller
+    and it, and what the caller's instruction makes of its return."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
@@ -70,15 +72,20 @@ class SuspendedFrame:
         return id(self.decoded.code), id(self.globals), self.point, self.through, self.completion
 
 
-def make_resume_function(frames: tuple[SuspendedFrame, ...], error: BaseException | None = None) -> FunctionType:
-    """A function that takes the state tuple of the outermost of the frames and goes on in the innermost one; with an error, by raising
-    it there, once."""
+def make_resume_function(
+    frames: tuple[SuspendedFrame, ...], error: BaseException | None = None
+) -> FunctionType:
+    """A function that takes the state tuple of the outermost of the frames and goes on in the
+    innermost one; with an error, by raising it there, once."""
     function, completion = None, AS_IS
     for frame in reversed(frames):
-        code = resume_code(frame.decoded, frame.point, function, completion, error if frame is frames[-1] else None)
+        code = resume_code(
+            frame.decoded, frame.point, function, completion, error if frame is frames[-1] else None
+        )
         completion = frame.completion
         function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
-        function._framejit_skip = True  # type: ignore[attr-defined]  # it is no frame of the user's to compile
+        # it is no frame of the user's to compile
+        function._framejit_skip = True  # type: ignore[attr-defined]
         for between in reversed(frame.through):
             function = make_passthrough(between, function)
     assert function is not None
@@ -89,8 +96,9 @@ def resume_code(
     decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
     error: BaseException | None = None,
 ) -> CodeType:  # fmt: skip
-    """A code object that takes the state tuple and goes on at `point`, if it awaits a result with what `completion` makes of that
-    of `inner`; with an error, by raising it there, once. Raises Unresumable."""
+    """A code object that takes the state tuple and goes on at `point`, if it awaits a result with
+    what `completion` makes of that of `inner`; with an error, by raising it there, once. Raises
+    Unresumable."""
     code = decoded.code
     check_resumable(decoded, point)
     assert point.awaits == (inner is not None)
@@ -99,21 +107,26 @@ def resume_code(
 
 
 def splice_prologue(decoded: DecodedCode, prologue: Prologue) -> CodeType:
-    """The original with a prologue in front. Its instructions and the depths of its exception table are copied as they are:
-    where the library recomputes depths they come out otherwise for a few functions in a thousand."""
+    """The original with a prologue in front. Its instructions and the depths of its exception table
+    are copied as they are: where the library recomputes depths they come out otherwise for a few
+    functions in a thousand."""
     code = decoded.code
     head, length = prologue.code, prologue.length
     head.exception_table = [
         *prologue.protection(),
         *(
-            ExceptionTableEntry(start // 2 + length, end // 2 + length - 1, target // 2 + length, depth, lasti)
+            ExceptionTableEntry(
+                start // 2 + length, end // 2 + length - 1, target // 2 + length, depth, lasti
+            )
             for start, end, target, depth, lasti in regions(code.co_exceptiontable)
         ),
     ]
     varnames = code.co_varnames or (".state",)
     head.varnames = list(varnames)
     describe(head, code, Signature(1, varnames, code.co_flags & ~(VARARGS | VARKEYWORDS)))
-    made = head.to_code(stacksize=max(code.co_stacksize, prologue.depth), compute_exception_stack_depths=False)
+    made = head.to_code(
+        stacksize=max(code.co_stacksize, prologue.depth), compute_exception_stack_depths=False
+    )
     return made.replace(
         co_code=made.co_code + (shift_slots(code) if prologue.shift else code.co_code),
         co_consts=(*code.co_consts, *prologue.consts),
@@ -123,12 +136,16 @@ def splice_prologue(decoded: DecodedCode, prologue: Prologue) -> CodeType:
 
 
 def generator_code(decoded: DecodedCode, point: ResumePoint, started: bool) -> CodeType:
-    """A generator's code that takes the state tuple. One that has started waits, after its first next(), where the original
-    waits in the yield before `point`; the other one begins there. Raises Unresumable."""
+    """A generator's code that takes the state tuple. One that has started waits, after its first
+    next(), where the original waits in the yield before `point`; the other one begins there. Raises
+    Unresumable."""
     code = decoded.code
     if code.co_flags & GENERATORS != GENERATOR:
         raise Unresumable(f"{code.co_qualname} is no plain generator")
-    return splice_prologue(decoded, Prologue(decoded, point, 0 if code.co_nlocals else 1, generator=True, started=started))
+    return splice_prologue(
+        decoded,
+        Prologue(decoded, point, 0 if code.co_nlocals else 1, generator=True, started=started),
+    )
 
 
 def check_resumable(decoded: DecodedCode, point: ResumePoint) -> None:
@@ -145,7 +162,14 @@ def check_resumable(decoded: DecodedCode, point: ResumePoint) -> None:
 
 def region_at(code: CodeType, offset: int) -> Region | None:
     """The exception-table entry that protects a byte offset."""
-    return next((region for region in regions(code.co_exceptiontable) if region.start <= offset < region.end), None)
+    return next(
+        (
+            region
+            for region in regions(code.co_exceptiontable)
+            if region.start <= offset < region.end
+        ),
+        None,
+    )
 
 
 def shift_slots(code: CodeType) -> bytes:
@@ -166,7 +190,8 @@ def _units(arg: int) -> int:
 
 
 class Prologue:
-    """Restores slots and stack from the state tuple, runs the call that is awaited or raises the error, then jumps."""
+    """Restores slots and stack from the state tuple, runs the call that is awaited or raises the
+    error, then jumps."""
 
     def __init__(
         self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
@@ -179,7 +204,9 @@ class Prologue:
         self._code = decoded.code
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
-        self._called: tuple[int, Instr] | None = None  # where what may raise begins, and the original's instruction
+        self._called: tuple[int, Instr] | None = (
+            None  # where what may raise begins, and the original's instruction
+        )
         self._landing: int | None = None  # where the last jump goes, if not to the point
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack
@@ -189,7 +216,9 @@ class Prologue:
         if generator:
             self.emit("RETURN_GENERATOR")
             self.emit("POP_TOP")
-        self.emit("RESUME", 0 if generator else 2)  # 2: no check for signals, which the original's handlers could not see here
+        self.emit(
+            "RESUME", 0 if generator else 2
+        )  # 2: no check for signals, which the original's handlers could not see here
         self.emit("LOAD_FAST", 0)
         if 0 not in slots:
             self.emit("DELETE_FAST", 0)
@@ -209,14 +238,24 @@ class Prologue:
         elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
         self._end = self.length  # of what is protected: the jump aside
-        target = self._landing if self._landing is not None else instr.offset if inner is None else instr.end
+        target = (
+            self._landing
+            if self._landing is not None
+            else instr.offset
+            if inner is None
+            else instr.end
+        )
         self.emit("JUMP_FORWARD", target // 2)
         self.consts = [self.length if const is None else const for const in self.consts]
 
     def emit(self, op: str, arg: int = 0) -> None:
         takes_argument = opcode.opmap[op] in TAKES_ARGUMENT
         where = location(self._position)
-        instr = ConcreteInstr(op, arg, location=where) if takes_argument else ConcreteInstr(op, location=where)
+        instr = (
+            ConcreteInstr(op, arg, location=where)
+            if takes_argument
+            else ConcreteInstr(op, location=where)
+        )
         caches = instr.use_cache_opcodes()
         self.code += [instr, *(ConcreteInstr("CACHE", 0, location=where) for _ in range(caches))]
         self.length += instr.size // 2 + caches
@@ -259,9 +298,9 @@ class Prologue:
             self.emit("SWAP", 2)
 
     def _raise(self, error: BaseException, instr: Instr) -> None:
-        """In place of the original instruction; where that begins a handler, behind it, for what ends the handler takes it that it has
-        begun. The error's traceback will name this code, into which the garbage collector does not look: so the code must not name
-        the error for long."""
+        """In place of the original instruction; where that begins a handler, behind it, for what
+        ends the handler takes it that it has begun. The error's traceback will name this code, into
+        which the garbage collector does not look: so the code must not name the error for long."""
         dialect, first = current(), self._position
         self._position = list(self._code.co_positions())[instr.offset // 2]
         if instr.op is Op.PUSH_EXC_INFO:
@@ -278,7 +317,8 @@ class Prologue:
         self._position = first
 
     def _yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
-        """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see whether it delegates."""
+        """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see
+        whether it delegates."""
         instr, first, caches = decoded.instrs[point.index - 1], self._position, current().caches
         waiting, after = list(raw_instructions(self._code.co_code, caches, instr.offset))[:2]
         names = opcode.opname[waiting.op], opcode.opname[after.op]
@@ -287,8 +327,13 @@ class Prologue:
         self._const(Ellipsis)  # what the first next() gives
         self._position = list(self._code.co_positions())[waiting.start // 2]
         sender = decoded.instrs[point.index - 2]
-        throws = sender.op is Op.SEND and not current().exits["SEND"]  # no instruction pairs with SEND's jump: gen.throw() itself makes it
-        to_send, to_landing = decoded.instrs[point.index].offset // 2, decoded.instrs[sender.target].offset
+        throws = (
+            sender.op is Op.SEND and not current().exits["SEND"]
+        )  # no instruction pairs with SEND's jump: gen.throw() itself makes it
+        to_send, to_landing = (
+            decoded.instrs[point.index].offset // 2,
+            decoded.instrs[sender.target].offset,
+        )
         back = to_send + _units(to_landing // 2)  # over the landing
         if throws:
             self.emit("JUMP_FORWARD", 1)
@@ -302,11 +347,20 @@ class Prologue:
         self._position = first
 
     def protection(self) -> list[ExceptionTableEntry]:
-        """The exception-table entry for the awaited call, the error or the yield, if the original is protected."""
+        """The exception-table entry for the awaited call, the error or the yield, if the original
+        is protected."""
         region = self._called and region_at(self._code, self._called[1].offset)
         if not region or self._called is None:
             return []
-        return [ExceptionTableEntry(self._called[0], self._end - 1, region.target // 2 + self.length, region.depth, region.lasti)]
+        return [
+            ExceptionTableEntry(
+                self._called[0],
+                self._end - 1,
+                region.target // 2 + self.length,
+                region.depth,
+                region.lasti,
+            )
+        ]
 
     def _const(self, value: Any) -> None:
         """Push a constant; None stands for the prologue's length."""
@@ -315,7 +369,8 @@ class Prologue:
         self.emit("LOAD_CONST", self._base + self.consts.index(value))
 
     def _stack(self, kinds: tuple[str, ...], carried: int) -> None:
-        """The stack holds the carried items, the first on top; turn them over and do what their kinds ask."""
+        """The stack holds the carried items, the first on top; turn them over and do what their
+        kinds ask."""
         if PLAIN.issuperset(kinds) and "null" not in kinds[:-1]:
             if carried > 1:
                 self.emit("BUILD_TUPLE", carried)

@@ -1,4 +1,5 @@
 """What _hook offers, for type checkers and readers; the C files say how."""
+
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,7 +22,8 @@ class Entry:
         code: CodeType | None = None,
         needs_hook: bool = False,
         data: Any = None,
-        direct: tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], ...]] | None = None,
+        direct: tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], ...]]
+        | None = None,
         once: bool = False,
     ) -> None: ...
 
@@ -63,7 +65,12 @@ class ContinuationMaker:
 
 class ModuleCall:
     def __init__(
-        self, module: Any, forward: Callable[..., Any], handle: Callable[..., Any] | None, globals: dict[str, Any], tracing: int
+        self,
+        module: Any,
+        forward: Callable[..., Any],
+        handle: Callable[..., Any] | None,
+        globals: dict[str, Any],
+        tracing: int,
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -96,7 +103,9 @@ def quiet_call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any: ...
 def is_quiet() -> bool: ...
 def current_handle() -> Handle | None: ...
 def set_enabled(enabled: bool, /) -> bool: ...
-def disable_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] = ..., /) -> Any: ...
+def disable_call(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] = ..., /
+) -> Any: ...
 def installed() -> bool: ...
 def stance() -> str: ...
 def set_stance(name: str | None, thread: bool) -> str | None: ...

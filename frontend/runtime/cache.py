@@ -1,4 +1,6 @@
-"""Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped with the handle."""
+"""Cache: everything one compiled handle has made - its sites, its continuations, its locks. Dropped
+with the handle."""
+
 from __future__ import annotations
 
 import contextlib
@@ -37,13 +39,15 @@ from .recompile import Decision, Misses, change, decide, limit_text
 from .surroundings import Onlooker, onlooker
 from .unrolled_turns import UnrolledTurns
 
-LONGEST_WAIT = 60.0  # seconds for which a thread waits for another's compile, which may wait for this very thread
+# seconds for which a thread waits for another's compile, which may wait for this very thread
+LONGEST_WAIT = 60.0
 HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Cache:
-    """The Python side of a handle. Entries belong to (handle, code object), so two handles never meet."""
+    """The Python side of a handle. Entries belong to (handle, code object), so two handles never
+    meet."""
 
     def __init__(self, function: types.FunctionType, options: Options) -> None:
         self.options = options
@@ -54,10 +58,14 @@ class Cache:
         self._loops: Loops = set()
         self._watched: set[tuple[types.CodeType, Onlooker]] = set()  # told of
         self._busy = threading.Condition()
-        self._compiling: dict[int, frozenset[threading.Thread]] = {}  # by site: the threads that there were when its compile began
+        self._compiling: dict[
+            int, frozenset[threading.Thread]
+        ] = {}  # by site: the threads that there were when its compile began
         self._work: list[futures.Future[None]] = []  # in the background
         self._continuations: dict[tuple[Any, ...], Site] = {}
-        self._pieces: list[tuple[SuspendedFrame, ...]] = []  # their code objects' and globals' ids are keys
+        self._pieces: list[
+            tuple[SuspendedFrame, ...]
+        ] = []  # their code objects' and globals' ids are keys
         self.root = self._site(function.__code__, function)
         self.root.skip = runs_itself(function)
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
@@ -65,18 +73,35 @@ class Cache:
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
-        return Site(function, decoded.nargs, weak_method(self, "on_miss"), CompileUnit(decoded, (), self._loops))
+        return Site(
+            function,
+            decoded.nargs,
+            weak_method(self, "on_miss"),
+            CompileUnit(decoded, (), self._loops),
+        )
 
     # called by the hook
 
-    def on_frame(self, handle: Handle, code: types.CodeType, function: types.FunctionType) -> Site | None:
+    def on_frame(
+        self, handle: Handle, code: types.CodeType, function: types.FunctionType
+    ) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
         caller = sys._getframe(1).f_code
-        return self._site(code, None) if stays_in_python(code) or worth_compiling(code, function, caller) else None
+        return (
+            self._site(code, None)
+            if stays_in_python(code) or worth_compiling(code, function, caller)
+            else None
+        )
 
-    def on_miss(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+    def on_miss(
+        self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]
+    ) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
-        if any(slot is UNBOUND for slot in slots) or sys.gettrace() is not None or sys.getprofile() is not None:
+        if (
+            any(slot is UNBOUND for slot in slots)
+            or sys.gettrace() is not None
+            or sys.getprofile() is not None
+        ):
             return None
         piece: CompileUnit = site.data
         seen_by = onlooker()
@@ -86,7 +111,9 @@ class Cache:
         if stays_in_python(piece.decoded.code):
             return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
-            return Entry(once=True)  # in eager with the hook off: what this call calls is part of what is being compiled
+            return Entry(
+                once=True
+            )  # in eager with the hook off: what this call calls is part of what is being compiled
         try:
             if self.probe is None:
                 return self._serve(site, piece, function, slots, None)
@@ -97,7 +124,9 @@ class Cache:
         except BaseException as error:
             if not piece.frames:
                 raise
-            return Entry(function=make_resume_function(piece.frames, error), once=True)  # the program's handlers see it where it has got to
+            return Entry(
+                function=make_resume_function(piece.frames, error), once=True
+            )  # the program's handlers see it where it has got to
         finally:
             self._leave(site)
 
@@ -108,10 +137,17 @@ class Cache:
             self.send(Skipped(piece.name, where(piece), seen_by.sentence))
 
     def _serve(
-        self, site: Site, piece: CompileUnit, function: types.FunctionType, slots: tuple[Any, ...], probe: Probe | None
+        self,
+        site: Site,
+        piece: CompileUnit,
+        function: types.FunctionType,
+        slots: tuple[Any, ...],
+        probe: Probe | None,
     ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
-        observer = Observer(piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames))
+        observer = Observer(
+            piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames)
+        )
         frame = FrameView(slots, function)
         with observer.clock.phase("guards"):
             entry = self._found_meanwhile(site, function, slots)
@@ -122,9 +158,14 @@ class Cache:
             if decision is not Decision.COMPILE:
                 site.full = True
                 site.gave_up = decision is Decision.LIMIT
-                self.send(Full(piece.name, where(piece), misses.entries, decision.knob, misses.left))
+                self.send(
+                    Full(piece.name, where(piece), misses.entries, decision.knob, misses.left)
+                )
                 if site.gave_up:
-                    warn_user(limit_text(piece.name, where(piece), misses.entries, self.misses), stacklevel=2)
+                    warn_user(
+                        limit_text(piece.name, where(piece), misses.entries, self.misses),
+                        stacklevel=2,
+                    )
                 return None
         try:
             entry = self._compile(site, piece, function, slots, observer)
@@ -135,29 +176,52 @@ class Cache:
         return entry
 
     def _compile(
-        self, site: Site, piece: CompileUnit, function: types.FunctionType, slots: tuple[Any, ...], observer: Observer
+        self,
+        site: Site,
+        piece: CompileUnit,
+        function: types.FunctionType,
+        slots: tuple[Any, ...],
+        observer: Observer,
     ) -> Entry | None:
         try:
             self.compiles += 1
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(piece, function, slots, self.options, observer, rest, functools.partial(weak_method(self, "forget"), piece))
+            entry = convert(
+                piece,
+                function,
+                slots,
+                self.options,
+                observer,
+                rest,
+                functools.partial(weak_method(self, "forget"), piece),
+            )
             with observer.clock.phase("guards"):
                 self._expect_to_hold(entry, function, slots)
             if observer.probe is not None:
                 with observer.clock.phase("measuring"):
-                    observer.probe.checks[observer.number] = guard_costs(entry.data, slots, function)
+                    observer.probe.checks[observer.number] = guard_costs(
+                        entry.data, slots, function
+                    )
             return entry
         except SkipFrame as reason:
             self.send(Skipped(piece.name, where(piece), str(reason)))
             if self.options.fullgraph:
-                raise InternalError(f"{piece.name} cannot be captured in one graph: {reason}") from None
+                raise InternalError(
+                    f"{piece.name} cannot be captured in one graph: {reason}"
+                ) from None
         except BackendError as error:
             if not self.options.suppresses_errors:
                 raise
             warn_user(f"{error}; {piece.name} runs in eager", stacklevel=2)
         except RecursionError:
-            self.send(Skipped(piece.name, where(piece), "this call lies too deep in Python's stack to be compiled"))
+            self.send(
+                Skipped(
+                    piece.name,
+                    where(piece),
+                    "this call lies too deep in Python's stack to be compiled",
+                )
+            )
             return None
         except FramejitError as error:
             if self.options.strict or not isinstance(error, InternalError):
@@ -165,14 +229,21 @@ class Cache:
             report_internal_failure(piece, error)
         except Exception as error:
             if self.options.strict:
-                raise InternalError(f"framejit failed on {piece.name}: {type(error).__name__}: {error}") from error
+                raise InternalError(
+                    f"framejit failed on {piece.name}: {type(error).__name__}: {error}"
+                ) from error
             report_internal_failure(piece, error)
         site.skip = True
         return None
 
-    def _expect_to_hold(self, entry: Entry, function: types.FunctionType, slots: tuple[Any, ...]) -> None:
-        """Guards made for a call hold for it; an entry whose own do not would be made again and again."""
-        failure = entry.data.failure(entry.program.first_failure(slots, function), FrameView(slots, function))
+    def _expect_to_hold(
+        self, entry: Entry, function: types.FunctionType, slots: tuple[Any, ...]
+    ) -> None:
+        """Guards made for a call hold for it; an entry whose own do not would be made again and
+        again."""
+        failure = entry.data.failure(
+            entry.program.first_failure(slots, function), FrameView(slots, function)
+        )
         if failure is not None:
             raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
@@ -185,16 +256,21 @@ class Cache:
     # one compile at a time per site
 
     def _enter(self, site: Site) -> bool:
-        """Whether this thread may compile now; else it runs eager. A thread younger than the compile does not wait: a backend may
-        have started it, and wait for it in turn."""
+        """Whether this thread may compile now; else it runs eager. A thread younger than the
+        compile does not wait: a backend may have started it, and wait for it in turn."""
         end = time.monotonic() + LONGEST_WAIT
         with self._busy:
             while id(site) in self._compiling:
                 left = end - time.monotonic()
-                if not self.options.wait_for_compile or threading.current_thread() not in self._compiling[id(site)] or left <= 0:
+                if (
+                    not self.options.wait_for_compile
+                    or threading.current_thread() not in self._compiling[id(site)]
+                    or left <= 0
+                ):
                     return False
                 self._busy.wait(left)
-            # sys._current_frames() knows of every thread, but a collection inside it that frees a thread's locals never ends
+            # sys._current_frames() knows of every thread, but a collection inside it that frees a
+            # thread's locals never ends
             self._compiling[id(site)] = frozenset(threading.enumerate())
         return True
 
@@ -210,7 +286,9 @@ class Cache:
                 self._busy.wait()
         futures.wait(self._work)
 
-    def _found_meanwhile(self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+    def _found_meanwhile(
+        self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]
+    ) -> Entry | None:
         """An entry that another thread made since this one looked."""
         for entry in site.entries:
             if entry.program is None or entry.program.check(slots, function):
@@ -221,27 +299,49 @@ class Cache:
 
     def _report_miss(self, site: Site, piece: CompileUnit, frame: FrameView) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
-        found = [(entry.data, entry.program.first_failure(frame.slots, frame.function)) for entry in site.entries]
+        found = [
+            (entry.data, entry.program.first_failure(frame.slots, frame.function))
+            for entry in site.entries
+        ]
         another = piece.turns.made_for_another
-        own = [(program, step) for program, step in found if not another(program.guards, program.guard_of(step), frame)]
+        own = [
+            (program, step)
+            for program, step in found
+            if not another(program.guards, program.guard_of(step), frame)
+        ]
         left = piece.turns.iterations_left(frame) if len(own) < len(found) else 0
         if left > self.options.unroll_turns:
             own = found
         failures = [program.failure(step, frame) or UNKNOWN for program, step in own or found[:1]]
         if failures:
-            miss = Miss(piece.name, where(piece) if own else start(piece), tuple(map(change, failures)), not own)
+            miss = Miss(
+                piece.name,
+                where(piece) if own else start(piece),
+                tuple(map(change, failures)),
+                not own,
+            )
             self.misses.append(miss)
             self.send(miss)
         return Misses(len(found), failures, not own, left if own is found else 0)
 
     # what comes after a break
 
-    def _continue(self, capture: Capture, site: Site, function: types.FunctionType) -> Continuations:
+    def _continue(
+        self, capture: Capture, site: Site, function: types.FunctionType
+    ) -> Continuations:
         decoded = capture.decoded
-        rerun = (lambda: ContinuationMaker(site, True)) if capture.entry == "state" else (lambda: self._rerun(decoded, function))
+        rerun = (
+            (lambda: ContinuationMaker(site, True))
+            if capture.entry == "state"
+            else (lambda: self._rerun(decoded, function))
+        )
 
         def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
-            forbidden = capture.exit.reason if self.options.fullgraph and isinstance(capture.exit, Break) else None
+            forbidden = (
+                capture.exit.reason
+                if self.options.fullgraph and isinstance(capture.exit, Break)
+                else None
+            )
             after = self._site_after(frames, forbidden)
             expect(after.data.variation, capture, frames)
             return ContinuationMaker(after)
@@ -250,31 +350,46 @@ class Cache:
 
     def _rerun(self, decoded: DecodedCode, function: types.FunctionType) -> ContinuationMaker:
         point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
-        return ContinuationMaker(self._site_after((SuspendedFrame(decoded, function.__globals__, point),)), True)
+        return ContinuationMaker(
+            self._site_after((SuspendedFrame(decoded, function.__globals__, point),)), True
+        )
 
-    def _site_after(self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None) -> Site:
+    def _site_after(
+        self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None
+    ) -> Site:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            piece = CompileUnit(frames[0].decoded, frames, self._loops, turns=UnrolledTurns(frames), forbidden=forbidden)
+            piece = CompileUnit(
+                frames[0].decoded,
+                frames,
+                self._loops,
+                turns=UnrolledTurns(frames),
+                forbidden=forbidden,
+            )
             site = Site(make_resume_function(frames), 1, weak_method(self, "on_miss"), piece)
             self._continuations[key] = site
             self._pieces.append(frames)
         return site
 
     def __del__(self) -> None:
-        # A piece of a loop names its own site in its constants, and the garbage collector does not look into code objects.
+        # A piece of a loop names its own site in its constants, and the garbage collector does not
+        # look into code objects.
         for site in (self.root, *self._continuations.values()):
             site.clear()
 
     def sites(self) -> list[Site]:
-        """Every place that entries of this handle live in: its function, what follows breaks, frames met there."""
-        met = [site for _, site in self.handle.sites() if site is not None and site is not self.root]
+        """Every place that entries of this handle live in: its function, what follows breaks,
+        frames met there."""
+        met = [
+            site for _, site in self.handle.sites() if site is not None and site is not self.root
+        ]
         return [self.root, *self._continuations.values(), *met]
 
     @contextlib.contextmanager
     def measure(self, probe: Probe) -> Iterator[None]:
-        """Calls inside run entries of their own, which tell `probe`; those there were are put aside and come back."""
+        """Calls inside run entries of their own, which tell `probe`; those there were are put aside
+        and come back."""
         kept = [(site, site.entries, site.full, site.gave_up) for site in self.sites()]
         outer, self.probe = self.probe, probe
         for site in self.sites():
@@ -306,13 +421,15 @@ class Cache:
 
 
 def drop_entries(continuations: dict[Any, Site]) -> None:
-    """A loop's site leads to itself through the constants of code objects, into which the garbage collector does not look."""
+    """A loop's site leads to itself through the constants of code objects, into which the garbage
+    collector does not look."""
     for site in continuations.values():
         site.clear()
 
 
 def weak_method(cache: Cache, name: str) -> Any:
-    """A bound method that does not keep its object: sites belong to the cache, not the cache to its sites."""
+    """A bound method that does not keep its object: sites belong to the cache, not the cache to its
+    sites."""
     reference = weakref.WeakMethod(getattr(cache, name))
 
     def call(*args: Any) -> Any:
@@ -323,8 +440,9 @@ def weak_method(cache: Cache, name: str) -> Any:
 
 
 def runs_itself(function: types.FunctionType) -> bool:
-    """Whether the frames of a handle's own function stay in Python: generators, functions marked as disabled. What torch's
-    mark wraps is left to Python together with all that it calls, which an entry says."""
+    """Whether the frames of a handle's own function stay in Python: generators, functions marked as
+    disabled. What torch's mark wraps is left to Python together with all that it calls, which an
+    entry says."""
     code = function.__code__
     return bool(code.co_flags & GENERATORS) or (is_disabled(function) and not stays_in_python(code))
 

@@ -1,4 +1,5 @@
 """Which frames to compile: user code, not libraries that do no tensor work."""
+
 from __future__ import annotations
 
 import inspect
@@ -16,10 +17,23 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 FOLDERS = ("frontend", "guards", "backends", "cli")
-FILES = ("collector", "errors", "events", "generated", "options", "overlap", "phases", "torch_compat")
-OURS = (*(PACKAGE + folder + os.sep for folder in FOLDERS), *(PACKAGE + name + ".py" for name in FILES))
-# File names of code that a backend or torch.fx wrote, which autograd calls while the program's code runs: a piece that is checkpointed
-# must save the same when it runs again, and a backward pass is compiled already.
+FILES = (
+    "collector",
+    "errors",
+    "events",
+    "generated",
+    "options",
+    "overlap",
+    "phases",
+    "torch_compat",
+)
+OURS = (
+    *(PACKAGE + folder + os.sep for folder in FOLDERS),
+    *(PACKAGE + name + ".py" for name in FILES),
+)
+# File names of code that a backend or torch.fx wrote, which autograd calls while the program's code
+# runs: a piece that is checkpointed must save the same when it runs again, and a backward pass is
+# compiled already.
 GENERATED = ("<framejit native", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
@@ -28,24 +42,30 @@ LIBRARIES = (
 
 
 def written_by_library(function: types.FunctionType) -> bool:
-    """Whether code without a file belongs to torch or to a class that a library or framejit wrote: namedtuple, dataclass."""
+    """Whether code without a file belongs to torch or to a class that a library or framejit wrote:
+    namedtuple, dataclass."""
     module = str(function.__globals__.get("__name__", ""))
     package, _, below = module.partition(".")
     ours = package == "framejit" and below.partition(".")[0] in (*FOLDERS, *FILES)
     return ours or module.startswith("namedtuple_") or package in ("torch", *LIBRARIES)
 
 
-# Under this everything stays in Python: what runs inside runs again in the backward pass, when the hook is off, and torch
-# counts the tensors that both runs save.
+# Under this everything stays in Python: what runs inside runs again in the backward pass, when the
+# hook is off, and torch counts the tensors that both runs save.
 IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
 
 
 def stays_in_python(code: types.CodeType) -> bool:
-    return any(code is other for other in IN_PYTHON) or is_wrapper(code, TORCH)  # by identity: constants may have no hash
+    return any(code is other for other in IN_PYTHON) or is_wrapper(
+        code, TORCH
+    )  # by identity: constants may have no hash
 
 
-def worth_compiling(code: types.CodeType, function: types.FunctionType, caller: types.CodeType | None = None) -> bool:
-    """Whether frames of a code object may hold tensor work that a compile could take over. `caller`: the code that calls it now."""
+def worth_compiling(
+    code: types.CodeType, function: types.FunctionType, caller: types.CodeType | None = None
+) -> bool:
+    """Whether frames of a code object may hold tensor work that a compile could take over.
+    `caller`: the code that calls it now."""
     if code.co_flags & GENERATORS or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     if is_disabled(function) or (caller is not None and is_shallow_wrapper(caller, TORCH)):
@@ -61,4 +81,7 @@ def worth_compiling(code: types.CodeType, function: types.FunctionType, caller: 
         inside = name[len(STANDARD_LIBRARY) :]
         packages = inside.startswith(("site-packages" + os.sep, "dist-packages" + os.sep))
         return packages and inside.split(os.sep)[1].removesuffix(".py") not in LIBRARIES
-    return name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0].removesuffix(".py") not in LIBRARIES
+    return (
+        name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0].removesuffix(".py")
+        not in LIBRARIES
+    )

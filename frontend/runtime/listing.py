@@ -1,4 +1,6 @@
-"""Live entries as text: the guards and the code of each as a Python function, which linecache finds by the entry's name."""
+"""Live entries as text: the guards and the code of each as a Python function, which linecache finds
+by the entry's name."""
+
 from __future__ import annotations
 
 import ast
@@ -52,7 +54,8 @@ def arguments(site: Site) -> str:
 
 
 def guards_text(site: Site, program: GuardProgram | None) -> str:
-    """All guards as one function, in the order in which C checks them; beside each the line that asked for it."""
+    """All guards as one function, in the order in which C checks them; beside each the line that
+    asked for it."""
     checks = []
     for guard in program.guards if program is not None else ():
         line = f"  # {guard.line}" if guard.line else ""
@@ -76,7 +79,10 @@ def code_text(site: Site, entry: Entry) -> str:
     head = f"def {name if name.isidentifier() else 'rest'}({arguments(site)}):"
     if site.data.frames and entry.code is not None:
         first = entry.code.co_varnames[0]
-        head = head.replace("(state)", f"({first})") + f"  # what is left of it: {first} is the state at the break"
+        head = (
+            head.replace("(state)", f"({first})")
+            + f"  # what is left of it: {first} is the state at the break"
+        )
     if entry.code is None or entry.code is site.data.decoded.code:
         return f"{head}\n    ...  # as it stands: nothing in it was worth compiling\n"
     body = readable(entry.code, constant_name)
@@ -89,6 +95,10 @@ def constant_name(constant: Any) -> str:
         return "in_eager" if constant.eager else "rest"
     if isinstance(constant, Quiet) or type(constant).__module__.startswith("framejit.backends"):
         return "graph"
-    if callable(constant) and getattr(constant, "__name__", "") in ("forward", "call") and not isinstance(constant, type):
+    if (
+        callable(constant)
+        and getattr(constant, "__name__", "") in ("forward", "call")
+        and not isinstance(constant, type)
+    ):
         return "graph"
     return plain_name(constant)

@@ -1,4 +1,5 @@
 """Modules compiled in place, through nn.Module's own slot for a compiled call."""
+
 from __future__ import annotations
 
 import inspect
@@ -14,17 +15,21 @@ from ._hook import ModuleCall
 
 
 def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> list[Any]:
-    """Puts a compiled call into the module's own slot for one. Returns what can be asked of its handles, a list that grows."""
+    """Puts a compiled call into the module's own slot for one. Returns what can be asked of its
+    handles, a list that grows."""
     call = CompiledCall(module, make_handle)
     module._compiled_call_impl = call
     return call.controls
 
 
 def unreached_call(cls: type[torch.nn.Module]) -> str | None:
-    """The `__call__` of a class's own that never comes to nn.Module's, and so to no compiled call, as far as its names tell."""
+    """The `__call__` of a class's own that never comes to nn.Module's, and so to no compiled call,
+    as far as its names tell."""
     for owner in cls.__mro__[: cls.__mro__.index(torch.nn.Module)]:
         function = inspect.unwrap(vars(owner).get("__call__", torch.nn.Module.__call__))
-        if isinstance(function, types.FunctionType) and not ON_THE_WAY & names_in(function.__code__):
+        if isinstance(function, types.FunctionType) and not ON_THE_WAY & names_in(
+            function.__code__
+        ):
             return None if function is torch.nn.Module.__call__ else function.__qualname__
     return None
 
@@ -40,8 +45,9 @@ def names_in(code: types.CodeType) -> set[str]:
 
 
 class CompiledCall(ModuleCall):
-    """The call of one module: a handle of its class's forward while nothing else happens in a call, which C decides, else one
-    of the whole call, hooks and all. Holds the module weakly; pickles to None, as the slot of a copy is empty."""
+    """The call of one module: a handle of its class's forward while nothing else happens in a call,
+    which C decides, else one of the whole call, hooks and all. Holds the module weakly; pickles to
+    None, as the slot of a copy is empty."""
 
     __slots__ = ("make_handle", "function", "call_impl", "forward", "whole", "controls")
 
@@ -77,10 +83,15 @@ class CompiledCall(ModuleCall):
 
 
 def is_called_plainly(cls: type) -> bool:
-    """Whether a class's forward is an ordinary method, and its instances are called as nn.Module has it."""
+    """Whether a class's forward is an ordinary method, and its instances are called as nn.Module
+    has it."""
     own_call = class_attribute(cls, "_call_impl") is not torch.nn.Module._call_impl
     plain = isinstance(class_attribute(cls, "forward"), types.FunctionType)
-    return plain and not own_call and not isinstance(class_attribute(cls, "__getattribute__"), types.FunctionType)
+    return (
+        plain
+        and not own_call
+        and not isinstance(class_attribute(cls, "__getattribute__"), types.FunctionType)
+    )
 
 
 def class_attribute(cls: type, name: str) -> Any:
@@ -89,7 +100,8 @@ def class_attribute(cls: type, name: str) -> Any:
 
 
 def is_plain(module: Any, forward: Any) -> bool:
-    """Whether calling a module means calling `forward`, the function that its class had when it was compiled."""
+    """Whether calling a module means calling `forward`, the function that its class had when it was
+    compiled."""
     own = module.__dict__
     return not (
         own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]

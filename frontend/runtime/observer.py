@@ -1,4 +1,5 @@
 """Observer: passes the events of one compile on to logs, reports and statistics."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from .probe import Marked, Probe
 
 @dataclass
 class Observer:
-    """The records of one compile, its times, and what its code tells while it runs, if anybody measures."""
+    """The records of one compile, its times, and what its code tells while it runs, if anybody
+    measures."""
 
     function: str
     where: str
@@ -31,7 +33,15 @@ class Observer:
     def over(self) -> None:
         """Tells what the compile took."""
         self.clock.over = True
-        self.send(Spent(self.function, self.where, dict(self.clock.seconds), tuple(self.clock.spans), self.number))
+        self.send(
+            Spent(
+                self.function,
+                self.where,
+                dict(self.clock.seconds),
+                tuple(self.clock.spans),
+                self.number,
+            )
+        )
 
     def _late(self, phase: str, seconds: float) -> None:
         self.send(Spent(self.function, self.where, {phase: seconds}, (), self.number, late=True))

@@ -1,11 +1,14 @@
-"""Probe: what compiled code takes while it is measured - graphs, the statements at breaks, and what lies between them.
+"""Probe: what compiled code takes while it is measured - graphs, the statements at breaks, and what
+lies between them.
 
-Pieces compiled with one tell it the time as they go (rebuild's Marks); other code knows nothing of it. Time stands still while
-framejit compiles, and for what a mark itself takes.
+Pieces compiled with one tell it the time as they go (rebuild's Marks); other code knows nothing of
+it. Time stands still while framejit compiles, and for what a mark itself takes.
 
-What a break loses is the time from the end of the graph before it (the start of the piece, if it has none) to the start of the
-next one, less that of the statement that breaks: putting Python's state together, the dispatch, the guards, loading the state.
+What a break loses is the time from the end of the graph before it (the start of the piece, if it
+has none) to the start of the next one, less that of the statement that breaks: putting Python's
+state together, the dispatch, the guards, loading the state.
 """
+
 from __future__ import annotations
 
 import statistics
@@ -31,7 +34,8 @@ BreakKey = tuple[str, tuple[str, ...], str]  # function, file:line of each frame
 
 @dataclass
 class Tally:
-    """How often something ran and for how long; first times, in which Python and processor are not used to it, apart."""
+    """How often something ran and for how long; first times, in which Python and processor are not
+    used to it, apart."""
 
     times: int = 0
     seconds: float = 0.0
@@ -61,9 +65,13 @@ class Tally:
 
     @property
     def each(self) -> float:
-        """Seconds a time: the median of later times where there are any, for what comes in between (the garbage collector, other
-        programs) is not its own."""
-        return statistics.median(self.samples) if self.samples else self.first_seconds / max(self.first_times, 1)
+        """Seconds a time: the median of later times where there are any, for what comes in between
+        (the garbage collector, other programs) is not its own."""
+        return (
+            statistics.median(self.samples)
+            if self.samples
+            else self.first_seconds / max(self.first_times, 1)
+        )
 
 
 @dataclass
@@ -76,8 +84,8 @@ class BreakTally:
 
 @dataclass(frozen=True)
 class GuardCosts:
-    """Seconds that checking an entry's guards takes: all together, and each alone, None for one that is watched: it costs nothing
-    while nothing has changed."""
+    """Seconds that checking an entry's guards takes: all together, and each alone, None for one
+    that is watched: it costs nothing while nothing has changed."""
 
     together: float
     alone: tuple[float | None, ...]
@@ -101,7 +109,9 @@ class Chain:
     def __init__(self, start: float) -> None:
         self.start = self.last = start
         self.piece: Marked | None = None  # running, or the one whose break was left
-        self.at: tuple[int, int] | None = None  # the frame in which a statement runs, and its code, by id: codes may not hash
+        self.at: tuple[int, int] | None = (
+            None  # the frame in which a statement runs, and its code, by id: codes may not hash
+        )
         self.left: Marked | None = None  # whose break is done, and whose loss is not counted yet
         self.before = 0.0  # lost by it so far
         self.since = 0.0  # when the statement or graph began, on the clock that never stands still
@@ -127,7 +137,9 @@ class Probe:
         self.spans: list[RunSpan] = []
         self.overhead = 0.0  # seconds that marks took
         self.thread = Thread()
-        self.mark_cost = self.graph_cost = 0.0  # of calling a mark, and marks around a graph, which they cannot see themselves
+        self.mark_cost = self.graph_cost = (
+            0.0  # of calling a mark, and marks around a graph, which they cannot see themselves
+        )
         if calibrate:
             self.mark_cost = overheads(self.mark_cost, self.graph_cost)[0]
             self.graph_cost = overheads(self.mark_cost, self.graph_cost)[1]
@@ -146,7 +158,8 @@ class Probe:
             self.thread.still += time.perf_counter() - start
 
     def mark(self, body: Callable[[float], None], around: float = 0.0) -> Callable[[], None]:
-        """A function that calls `body` with the time, and for whose own run time stands still; so it does for `around` more seconds."""
+        """A function that calls `body` with the time, and for whose own run time stands still; so
+        it does for `around` more seconds."""
         thread, cost = self.thread, self.mark_cost + around
 
         def run() -> None:
@@ -176,12 +189,17 @@ class Marked:
         self.has_graph = False
         self.runs = 0
         # Quiet: no frame of ours is the hook's business
-        self.begin, self.leave, self.resume, self.end = map(Quiet, map(probe.mark, (self._begin, self._leave, self._resume, self._end)))
+        self.begin, self.leave, self.resume, self.end = map(
+            Quiet, map(probe.mark, (self._begin, self._leave, self._resume, self._end))
+        )
 
     def time_graph(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The piece's graph, which tells when it runs."""
         self.has_graph = True
-        enter, done = self.probe.mark(self._enter_graph), self.probe.mark(self._leave_graph, self.probe.graph_cost)
+        enter, done = (
+            self.probe.mark(self._enter_graph),
+            self.probe.mark(self._leave_graph, self.probe.graph_cost),
+        )
 
         def run(*args: Any) -> Any:
             enter()
@@ -244,12 +262,16 @@ class Marked:
     def _resume(self, now: float) -> None:
         probe = self.probe
         chains = probe.thread.chains
-        while chains and chains[-1].piece is not self:  # calls inside the statement that an exception has left
+        while (
+            chains and chains[-1].piece is not self
+        ):  # calls inside the statement that an exception has left
             chains.pop()
         if chains:
             chain = chains[-1]
             if self.broken is not None:
-                probe.breaks.setdefault(self.broken, BreakTally()).work.add(now - chain.last, chain.cold)
+                probe.breaks.setdefault(self.broken, BreakTally()).work.add(
+                    now - chain.last, chain.cold
+                )
             probe.span("statement", self.number, chain.since)
             chain.left, chain.at, chain.last = self, None, now
 
@@ -264,12 +286,15 @@ class Marked:
     def _count_lost(self, chain: Chain) -> None:
         """The next piece is here: what the break has lost is known."""
         if chain.left is not None and chain.left.broken is not None:
-            self.probe.breaks.setdefault(chain.left.broken, BreakTally()).lost.add(chain.before, chain.cold)
+            self.probe.breaks.setdefault(chain.left.broken, BreakTally()).lost.add(
+                chain.before, chain.cold
+            )
         chain.left, chain.before = None, 0.0
 
 
 def drop_dead(chains: list[Chain]) -> None:
-    """A call begins: those that are not in a statement now have ended where no mark was, as those whose frame is gone."""
+    """A call begins: those that are not in a statement now have ended where no mark was, as those
+    whose frame is gone."""
     while chains and chains[-1].at is None:
         chains.pop()
     if not chains:
@@ -299,7 +324,9 @@ def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:
     return min(found.work.samples), max(0.0, min(found.lost.samples))
 
 
-def guard_costs(program: GuardProgram, slots: tuple[Any, ...], function: FunctionType) -> GuardCosts:
+def guard_costs(
+    program: GuardProgram, slots: tuple[Any, ...], function: FunctionType
+) -> GuardCosts:
     """Times a check of all guards, and of each that every call checks."""
 
     def check_of(program: GuardProgram) -> float:
@@ -309,7 +336,10 @@ def guard_costs(program: GuardProgram, slots: tuple[Any, ...], function: Functio
     nothing = 0.0
     nothing = check_of(GuardProgram.build(()))
     together, watched = max(0.0, check_of(program)), program.watched
-    alone = (None if n in watched else max(0.0, check_of(GuardProgram.build((guard,)))) for n, guard in enumerate(program.guards))
+    alone = (
+        None if n in watched else max(0.0, check_of(GuardProgram.build((guard,))))
+        for n, guard in enumerate(program.guards)
+    )
     return GuardCosts(together, tuple(alone))
 
 

@@ -1,7 +1,9 @@
-"""What to do about a call that no entry serves: compile again, more generally, not any more, or raise.
+"""What to do about a call that no entry serves: compile again, more generally, not any more, or
+raise.
 
 In: the failures of a site's entries. Out: a decision. Knows no locks and no bytecode.
 """
+
 from __future__ import annotations
 
 from collections import Counter
@@ -33,9 +35,10 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Misses:
-    """Why the entries of a site do not serve a call. `failures`: of those that were not made for another turn of a loop than this
-    call's; where all were (`turn`), of the one used last. `left`: how many turns there are still, if these are too many for an
-    entry each, so that all entries count."""
+    """Why the entries of a site do not serve a call. `failures`: of those that were not made for
+    another turn of a loop than this call's; where all were (`turn`), of the one used last. `left`:
+    how many turns there are still, if these are too many for an entry each, so that all entries
+    count."""
 
     entries: int
     failures: Sequence[Failure]
@@ -43,13 +46,18 @@ class Misses:
     left: int = 0
 
 
-def decide(name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView) -> Decision:
-    """Raises RecompileError or RecompileLimitError where the user asked for it. Each turn of a loop that must have an entry of its
-    own may have as many as another place, and no more turns are unrolled so than in a graph."""
+def decide(
+    name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView
+) -> Decision:
+    """Raises RecompileError or RecompileLimitError where the user asked for it. Each turn of a loop
+    that must have an entry of its own may have as many as another place, and no more turns are
+    unrolled so than in a graph."""
     reason = f"; last miss: {misses.failures[0]}" if misses.failures else ""
     own = 0 if misses.turn else len(misses.failures)
     if stance == "fail_on_recompile":
-        raise RecompileError(f"{name} would be compiled under the stance 'fail_on_recompile'{reason}")
+        raise RecompileError(
+            f"{name} would be compiled under the stance 'fail_on_recompile'{reason}"
+        )
     if options.error_on_recompile and own:
         raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
     if own < options.recompile_limit:
@@ -64,7 +72,8 @@ def decide(name: str, options: Options, stance: str, misses: Misses, variation: 
 
 
 def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
-    """What a user is told once a function runs in eager for want of a compiled version: the guard that failed most, and what to do."""
+    """What a user is told once a function runs in eager for want of a compiled version: the guard
+    that failed most, and what to do."""
     changes = [change for miss in misses if miss.function == name for change in miss.changes[:1]]
     counts = Counter(change.what for change in changes)
     text = f"{name} ({where}) was compiled {entries} times; calls that none of these versions serves run in eager from now on"
@@ -77,12 +86,16 @@ def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> s
 
 
 def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:
-    return RecompileLimitError(f"{name} would need more than {limit} entries (config.{knob}){reason}")
+    return RecompileLimitError(
+        f"{name} would need more than {limit} entries (config.{knob}){reason}"
+    )
 
 
-def generalise(failures: Sequence[Failure], variation: Variation, options: Options, frame: FrameView) -> bool:
-    """Makes symbols of the numbers and sizes that failed, for one more compile; False when all that failed are symbols already, or
-    are nothing that a symbol can stand for."""
+def generalise(
+    failures: Sequence[Failure], variation: Variation, options: Options, frame: FrameView
+) -> bool:
+    """Makes symbols of the numbers and sizes that failed, for one more compile; False when all that
+    failed are symbols already, or are nothing that a symbol can stand for."""
     if options.dynamic is False or not options.automatic_dynamic_shapes:
         return False
     return any([loosen(failure, variation, options, frame) for failure in failures])
@@ -108,7 +121,11 @@ def loosen(failure: Failure, variation: Variation, options: Options, frame: Fram
     known = variation.sizes.get(guard.source)
     if known is None or len(known) != len(sizes):
         return False
-    varied = [dim for dim, (old, new) in enumerate(zip(known, sizes, strict=True)) if old is not None and old != new]
+    varied = [
+        dim
+        for dim, (old, new) in enumerate(zip(known, sizes, strict=True))
+        if old is not None and old != new
+    ]
     if varied:
         variation.expect_dims(guard.source, len(sizes), varied)
     return bool(varied)
@@ -118,4 +135,10 @@ def change(failure: Failure) -> Change:
     """A failure as a record."""
     if failure.guard is None:
         return Change("", failure.what, failure.old, failure.new, "")
-    return Change(kind_of(failure.guard).expression(failure.guard), failure.what, failure.old, failure.new, failure.guard.line)
+    return Change(
+        kind_of(failure.guard).expression(failure.guard),
+        failure.what,
+        failure.old,
+        failure.new,
+        failure.guard.line,
+    )

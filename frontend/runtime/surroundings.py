@@ -1,4 +1,6 @@
-"""State around a call under which framejit does not compile: torch.func and forward-mode levels, saved-tensor hooks."""
+"""State around a call under which framejit does not compile: torch.func and forward-mode levels,
+saved-tensor hooks."""
+
 from __future__ import annotations
 
 import contextlib
@@ -22,13 +24,15 @@ DUAL_LEVEL = DictItem(InstanceDict(ModuleSource(forward_ad.__name__)), "_current
 
 
 def inside_a_transform() -> bool:
-    """Whether tensors may belong to a level of torch.func or of forward-mode differentiation: such calls run in eager."""
+    """Whether tensors may belong to a level of torch.func or of forward-mode differentiation: such
+    calls run in eager."""
     return torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
 
 
 @dataclass(frozen=True)
 class Onlooker:
-    """Something of the program's that sees every operation. `below`: from inside of torch's dispatcher, where nothing can be compiled."""
+    """Something of the program's that sees every operation. `below`: from inside of torch's
+    dispatcher, where nothing can be compiled."""
 
     sentence: str
     below: bool
@@ -42,14 +46,23 @@ def onlooker() -> Onlooker | None:
         return Onlooker("torch.fx traces its operations", True)
     if torch._ops._len_torch_dispatch_stack_pre_dispatch():
         return Onlooker("a tracer of torch's records its operations", True)
-    modes: list[Any] = [torch._C._get_dispatch_stack_at(at) for at in range(torch._C._len_torch_dispatch_stack())]
+    modes: list[Any] = [
+        torch._C._get_dispatch_stack_at(at) for at in range(torch._C._len_torch_dispatch_stack())
+    ]
     below = bool(modes)
     if torch._C._is_torch_function_mode_enabled():
-        modes += [torch._C._get_function_stack_at(at) for at in range(torch._C._len_torch_function_stack())]
+        modes += [
+            torch._C._get_function_stack_at(at)
+            for at in range(torch._C._len_torch_function_stack())
+        ]
     seen = next((type(mode).__qualname__ for mode in modes if not sees_nothing(type(mode))), None)
     if seen is not None:
         return Onlooker(f"the mode {seen} watches its operations", below)
-    return Onlooker("hooks of the program's watch what autograd saves", False) if saved_tensor_hooks() else None
+    return (
+        Onlooker("hooks of the program's watch what autograd saves", False)
+        if saved_tensor_hooks()
+        else None
+    )
 
 
 def sees_nothing(mode: type) -> bool:
@@ -71,7 +84,8 @@ def program_of_surroundings() -> GuardProgram:
 
 @contextlib.contextmanager
 def out_of_sight_of_saved_tensor_hooks() -> Iterator[None]:
-    """While a graph is compiled, torch runs it on fake tensors; the user's hooks must not see those."""
+    """While a graph is compiled, torch runs it on fake tensors; the user's hooks must not see
+    those."""
     if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # type: ignore[attr-defined]
         yield
         return

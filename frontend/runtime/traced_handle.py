@@ -1,4 +1,6 @@
-"""A compiled handle met inside a capture: its function, inlined. Importing this registers how it is read."""
+"""A compiled handle met inside a capture: its function, inlined. Importing this registers how it is
+read."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -27,19 +29,31 @@ class HandleValue(BuiltinValue):
         return f"compiled {self.function.describe()}"
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        return self.function if name in ("function", "__wrapped__") else self.function.attribute(tx, name)
+        return (
+            self.function
+            if name in ("function", "__wrapped__")
+            else self.function.attribute(tx, name)
+        )
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, args, kwargs)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name == "__get__":  # (instance, owner): bound as a function is
             receiver = args[0]
-            return self if receiver.is_constant() and receiver.constant() is None else MethodValue(receiver, self)
+            return (
+                self
+                if receiver.is_constant() and receiver.constant() is None
+                else MethodValue(receiver, self)
+            )
         return super().method(tx, name, args, kwargs)
 
 
 @wraps(Handle)
 def wrap_handle(tx: TraceContext, obj: Handle, source: Source | None) -> Value:
     tx.guards.add(source, Kind.IS, obj)
-    return HandleValue(obj, tx.wrap(obj.function, source and AttrSource(source, "function")), source)
+    return HandleValue(
+        obj, tx.wrap(obj.function, source and AttrSource(source, "function")), source
+    )

@@ -1,4 +1,6 @@
-"""Finds the address of torch's getter for "torch.jit is tracing", so that C can call it; checked once by trying it."""
+"""Finds the address of torch's getter for "torch.jit is tracing", so that C can call it; checked
+once by trying it."""
+
 from __future__ import annotations
 
 import ctypes
@@ -8,14 +10,18 @@ from pathlib import Path
 
 import torch
 
-GETTER = "_ZN5torch3jit6tracer15getTracingStateEv"  # const std::shared_ptr<TracingState>& getTracingState()
+# const std::shared_ptr<TracingState>& getTracingState()
+GETTER = "_ZN5torch3jit6tracer15getTracingStateEv"
 
 
 @cache
 def getter() -> int:
     """Its address; 0 where this torch has none, or one that does not tell."""
     try:
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        library = ctypes.CDLL(
+            str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"),
+            mode=os.RTLD_NOLOAD | os.RTLD_NOW,
+        )
         found = library[GETTER]
         found.restype, found.argtypes = ctypes.c_void_p, []
         return ctypes.cast(found, ctypes.c_void_p).value or 0 if tells(found) else 0
@@ -37,5 +43,7 @@ def tells(found: ctypes._NamedFuncPointer) -> bool:
 
     if torch._C._get_tracing_state() is not None or is_tracing():
         return False
-    torch._C._create_graph_by_tracing(probe_tracing, (torch.zeros(()),), lambda value: "", True, False, None, [])
+    torch._C._create_graph_by_tracing(
+        probe_tracing, (torch.zeros(()),), lambda value: "", True, False, None, []
+    )
     return inside == [True] and not is_tracing()

@@ -1,8 +1,10 @@
-"""UnrolledTurns: which entries of a break inside a loop were made for another iteration than the current one.
+"""UnrolledTurns: which entries of a break inside a loop were made for another iteration than the
+current one.
 
-In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out: whether one that relies on where
-a loop stands fails. Knows no entries and no limits.
+In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out:
+whether one that relies on where a loop stands fails. Knows no entries and no limits.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -23,8 +25,8 @@ CONTAINERS: tuple[type, ...] = (list, dict, set)
 
 
 class UnrolledTurns:
-    """What differs from turn to turn: what a loop's iterator gives, the variables that the loop's body binds, and the containers
-    that captures have changed."""
+    """What differs from turn to turn: what a loop's iterator gives, the variables that the loop's
+    body binds, and the containers that captures have changed."""
 
     def __init__(self, frames: tuple[SuspendedFrame, ...] = ()) -> None:
         self.frames = frames
@@ -32,21 +34,38 @@ class UnrolledTurns:
 
     def note_changes(self, changed: Iterable[Mutable]) -> None:
         """Remembers what a capture changes."""
-        self._changed.update(one.source for one in changed if one.source is not None and one.python_type() in CONTAINERS)
+        self._changed.update(
+            one.source
+            for one in changed
+            if one.source is not None and one.python_type() in CONTAINERS
+        )
 
-    def made_for_another(self, guards: Iterable[Guard], failed: Guard | None, frame: FrameView) -> bool:
-        """Whether one of the guards that rely on where a loop stands does not hold. `failed`: one that does not hold."""
+    def made_for_another(
+        self, guards: Iterable[Guard], failed: Guard | None, frame: FrameView
+    ) -> bool:
+        """Whether one of the guards that rely on where a loop stands does not hold. `failed`: one
+        that does not hold."""
         if not self.in_loop:
             return False
-        return (failed is not None and self._relies(failed)) or any(self._relies(one) and not check(one, frame) for one in guards)
+        return (failed is not None and self._relies(failed)) or any(
+            self._relies(one) and not check(one, frame) for one in guards
+        )
 
     def iterations_left(self, frame: FrameView) -> int:
         """How many turns the longest of the loops still has, as far as their iterators say."""
-        return max((turns_left(item) for _, state, first in states(self.frames, frame) for item in state[first:]), default=0)
+        return max(
+            (
+                turns_left(item)
+                for _, state, first in states(self.frames, frame)
+                for item in state[first:]
+            ),
+            default=0,
+        )
 
     @cached_property
     def loops(self) -> tuple[frozenset[int], ...]:
-        """The instructions of the loops around the place, in each frame. Looked for when a call has missed."""
+        """The instructions of the loops around the place, in each frame. Looked for when a call has
+        missed."""
         return tuple(loop_around(frame.decoded, frame.point.index) for frame in self.frames)
 
     @property
@@ -56,17 +75,30 @@ class UnrolledTurns:
 
     @cached_property
     def _bound(self) -> frozenset[Source]:
-        """The paths to variables that a loop's body binds, all those of frames that it has called among them."""
+        """The paths to variables that a loop's body binds, all those of frames that it has called
+        among them."""
         found: set[Source] = set()
         called = False
         for (root, frame), loop in zip(roots(self.frames), self.loops, strict=True):
-            slots = {frame.decoded.instrs[index].arg for index in loop if frame.decoded.instrs[index].op in STORES}
-            found.update(SequenceItem(root, i) for i, slot in enumerate(sorted(frame.point.bound)) if called or slot in slots)
+            slots = {
+                frame.decoded.instrs[index].arg
+                for index in loop
+                if frame.decoded.instrs[index].op in STORES
+            }
+            found.update(
+                SequenceItem(root, i)
+                for i, slot in enumerate(sorted(frame.point.bound))
+                if called or slot in slots
+            )
             called = called or bool(loop)
         return frozenset(found)
 
     def _relies(self, guard: Guard) -> bool:
-        subjects = (guard.source, *(source for _, source in guard.expected.symbols)) if guard.kind is Kind.SHAPE else (guard.source,)
+        subjects = (
+            (guard.source, *(source for _, source in guard.expected.symbols))
+            if guard.kind is Kind.SHAPE
+            else (guard.source,)
+        )
         return guard.kind is Kind.REMAINING or any(map(self.differs, subjects))
 
     def differs(self, source: Source | None) -> bool:
@@ -74,7 +106,11 @@ class UnrolledTurns:
         if not self.in_loop:
             return False
         while source is not None:
-            if isinstance(source, IteratorItem | IteratorPart) or source in self._bound or source in self._changed:
+            if (
+                isinstance(source, IteratorItem | IteratorPart)
+                or source in self._bound
+                or source in self._changed
+            ):
                 return True
             source = source.base
         return False
@@ -93,7 +129,9 @@ def state_length(frame: SuspendedFrame) -> int:
     return len(frame.point.bound) + sum(kind != "null" for kind in frame.point.stack)
 
 
-def states(frames: Iterable[SuspendedFrame], view: FrameView) -> Iterator[tuple[SuspendedFrame, tuple[Any, ...], int]]:
+def states(
+    frames: Iterable[SuspendedFrame], view: FrameView
+) -> Iterator[tuple[SuspendedFrame, tuple[Any, ...], int]]:
     """Each frame's state, and where its stack begins there."""
     state = view.slots[0] if view.slots else ()
     for frame in frames:

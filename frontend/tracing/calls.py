@@ -1,4 +1,5 @@
 """Calls: inlines functions, makes instances, and finds methods of a class past the instance."""
+
 from __future__ import annotations
 
 import collections
@@ -12,7 +13,14 @@ from ..values.base import Value
 from ..values.constant import Constant
 from ..values.containers.sequence import BuiltinContainer
 from ..values.functions.function import FunctionValue, MethodValue
-from ..values.objects.class_value import MISSING, ClassValue, bind, raw_attribute, stored_in_class, type_path
+from ..values.objects.class_value import (
+    MISSING,
+    ClassValue,
+    bind,
+    raw_attribute,
+    stored_in_class,
+    type_path,
+)
 from ..values.objects.exception import ExceptionValue
 from ..values.objects.user_object import UserObject
 from ..values.registry import accepts, method_of
@@ -28,7 +36,9 @@ if TYPE_CHECKING:
 class Calls:
     def __init__(self, tx: Trace) -> None:
         self._tx = tx
-        self.active_reprs: list[tuple[Value, Value]] = []  # calls of recursive_repr's wrappers: function and object
+        self.active_reprs: list[
+            tuple[Value, Value]
+        ] = []  # calls of recursive_repr's wrappers: function and object
 
     def inline(
         self,
@@ -38,8 +48,9 @@ class Calls:
         through: tuple[PassthroughFrame, ...] | None = None,
         completion: CallCompletion = AS_IS,
     ) -> Value:
-        """Interprets a call of a Python function. `through` is given where the innermost frame's instruction is that call: the C
-        functions between the two. `completion`: what the instruction makes of the result, which is left to the caller here."""
+        """Interprets a call of a Python function. `through` is given where the innermost frame's
+        instruction is that call: the C functions between the two. `completion`: what the
+        instruction makes of the result, which is left to the caller here."""
         return inline(self._tx, function, args, kwargs, through, completion)
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -68,13 +79,18 @@ class Calls:
             return stored
         raw, source = raw_attribute(tx, cls, name, path)
         if raw is MISSING:
-            raise tx.exceptions.new(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'{cls.__name__}' object has no attribute '{name}'"
+            )
         if isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             raise GraphBreak("unknown-call", f"{cls.__name__}.{name}")
         return bind(tx, raw, receiver, ClassValue(cls, path), source)
 
-    def builtin_method(self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A method of a C class called through the class: `dict.get(d, k)`, `object.__setattr__(o, n, v)`, `torch.Tensor.add(a, b)`."""
+    def builtin_method(
+        self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """A method of a C class called through the class: `dict.get(d, k)`, `object.__setattr__(o,
+        n, v)`, `torch.Tensor.add(a, b)`."""
         owner, name = descriptor.__objclass__, descriptor.__name__
         if isinstance(receiver, TensorObject) and owner is not object:
             return SubclassMethod(receiver, name).call(self._tx, args, kwargs)
@@ -86,10 +102,18 @@ class Calls:
             return self._method_of_owner(receiver.base, owner, name, args, kwargs)
         raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")
 
-    def _method_of_owner(self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _method_of_owner(
+        self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """The method of this very class, whatever the receiver's own class has under the name."""
-        if owner is dict and receiver.python_type() is collections.OrderedDict and name in vars(collections.OrderedDict):
-            raise GraphBreak("unknown-call", f"dict.{name}() of an OrderedDict, past the order that it keeps")
+        if (
+            owner is dict
+            and receiver.python_type() is collections.OrderedDict
+            and name in vars(collections.OrderedDict)
+        ):
+            raise GraphBreak(
+                "unknown-call", f"dict.{name}() of an OrderedDict, past the order that it keeps"
+            )
         handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(self._tx, receiver, *args, **kwargs)
@@ -108,10 +132,22 @@ class Calls:
         if name == "__init__":
             return self._object_init(receiver, args)
         if name in ("__eq__", "__ne__"):
-            return Constant(name == "__eq__") if tx.objects.same(receiver, args[0]) else Constant(NotImplemented)
+            return (
+                Constant(name == "__eq__")
+                if tx.objects.same(receiver, args[0])
+                else Constant(NotImplemented)
+            )
         if name == "__str__":
-            return receiver.text(tx) if isinstance(receiver, ExceptionValue) else receiver.method(tx, "__repr__", [], {})
-        if isinstance(receiver, ExceptionValue) and name in ("__repr__", "add_note", "with_traceback"):
+            return (
+                receiver.text(tx)
+                if isinstance(receiver, ExceptionValue)
+                else receiver.method(tx, "__repr__", [], {})
+            )
+        if isinstance(receiver, ExceptionValue) and name in (
+            "__repr__",
+            "add_note",
+            "with_traceback",
+        ):
             return self._method_of_exception(receiver, name, args)
         if name == "__format__" and args[0].is_constant() and args[0].constant() == "":
             return receiver.method(tx, "__str__", [], {})
@@ -121,10 +157,15 @@ class Calls:
         cls: Any = receiver.cls
         if args and not isinstance(receiver, ExceptionValue):  # as object.__init__ asks
             if cls.__init__ is not object.__init__ or cls.__new__ is object.__new__:
-                raise GraphBreak("exception-leaves", "TypeError: object.__init__() takes exactly one argument")
+                raise GraphBreak(
+                    "exception-leaves", "TypeError: object.__init__() takes exactly one argument"
+                )
         if isinstance(receiver, ExceptionValue):
             if receiver.source is not None:
-                raise GraphBreak("unknown-call", f"{receiver.cls.__name__}.__init__ of an exception that existed before")
+                raise GraphBreak(
+                    "unknown-call",
+                    f"{receiver.cls.__name__}.__init__ of an exception that existed before",
+                )
             self._tx.effects.change(receiver)
             receiver.args = args
         return Constant(None)
@@ -135,6 +176,10 @@ class Calls:
         if name == "add_note":
             receiver.add_note(self._tx, args[0])
             return Constant(None)
-        if receiver.source is not None or not args[0].is_constant() or args[0].constant() is not None:  # a new one has no traceback
+        if (
+            receiver.source is not None
+            or not args[0].is_constant()
+            or args[0].constant() is not None
+        ):  # a new one has no traceback
             raise GraphBreak("unknown-call", "with_traceback()")
         return receiver

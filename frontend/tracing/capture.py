@@ -1,4 +1,6 @@
-"""Capture: all that interpretation of one frame hands on to the backend, the guards and the rebuilding of code."""
+"""Capture: all that interpretation of one frame hands on to the backend, the guards and the
+rebuilding of code."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -23,8 +25,9 @@ class Return:
 
 @dataclass(frozen=True)
 class BrokenFrame:
-    """A frame at a break: the instruction group at `index` is to be run (in the innermost one) or is the call that waits for
-    the next frame, its operands taken; `place` is that group's (outcome.py). None: an unbound slot."""
+    """A frame at a break: the instruction group at `index` is to be run (in the innermost one) or
+    is the call that waits for the next frame, its operands taken; `place` is that group's
+    (outcome.py). None: an unbound slot."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
@@ -39,7 +42,8 @@ class BrokenFrame:
         return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"
 
 
-# Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's runs.
+# Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's
+# runs.
 QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
 
 

@@ -1,4 +1,5 @@
 """Instances made in the trace: cls(*args, **kwargs) by __new__ and __init__."""
+
 from __future__ import annotations
 
 import collections
@@ -35,20 +36,28 @@ def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, V
     return made
 
 
-def begin_construction(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> tuple[Value, Value | None]:
+def begin_construction(
+    tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[Value, Value | None]:
     """What __new__ gives, and the __init__ in Python that is still to be called."""
     maker = raw = lookup(cls.cls, "__new__")[1]
     if isinstance(raw, staticmethod):
         maker = raw.__func__
     if type(maker) is types.FunctionType and maker is not GENERIC_NEW:
         source = raw_attribute(tx, cls.cls, "__new__", cls.path(tx))[1]
-        made = tx.wrap(maker, source if maker is raw else attribute_path(source, "__func__")).call(tx, [cls, *args], kwargs)
+        made = tx.wrap(maker, source if maker is raw else attribute_path(source, "__func__")).call(
+            tx, [cls, *args], kwargs
+        )
         if cls.cls not in made.python_type().__mro__:  # no __subclasscheck__ is asked
             return made, None
     elif not isinstance(maker, types.BuiltinFunctionType) and maker is not GENERIC_NEW:
-        raise GraphBreak("unknown-call", f"{cls.describe()}, whose __new__ is a {type(maker).__name__}")
+        raise GraphBreak(
+            "unknown-call", f"{cls.describe()}, whose __new__ is a {type(maker).__name__}"
+        )
     else:
-        if lookup(cls.cls, "__init__")[1] is object.__init__ and (kwargs or (args and maker is object.__new__)):
+        if lookup(cls.cls, "__init__")[1] is object.__init__ and (
+            kwargs or (args and maker is object.__new__)
+        ):
             raise instantiation_break(cls.cls)
         made = new_object(tx, cls.cls, args)
     return made, python_initializer(tx, made, args, kwargs)
@@ -57,7 +66,9 @@ def begin_construction(tx: Trace, cls: ClassValue, args: list[Value], kwargs: di
 def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     """object.__new__(cls), and that of the builtin containers and exceptions."""
     if lookup(cls, "__del__")[0] is not None:
-        raise GraphBreak("unknown-call", f"class {cls.__qualname__} (its instances do something when they die)")
+        raise GraphBreak(
+            "unknown-call", f"class {cls.__qualname__} (its instances do something when they die)"
+        )
     if getattr(cls, "__abstractmethods__", None):
         raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
     if issubclass(cls, BaseExceptionGroup):
@@ -81,31 +92,49 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
 
 
 def instantiation_break(cls: type) -> GraphBreak:
-    return GraphBreak("exception-leaves", f"TypeError: {cls.__name__}() does not take these arguments")
+    return GraphBreak(
+        "exception-leaves", f"TypeError: {cls.__name__}() does not take these arguments"
+    )
 
 
 def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
     """A group of exceptions; what it refuses is Python's to refuse."""
     members = args[1].all(tx) if len(args) == 2 and isinstance(args[1], Sequence) else []
     exceptions = all(issubclass(member.python_type(), Exception) for member in members)
-    fits = members and args[0].python_type() is str and all(isinstance(member, ExceptionValue) for member in members)
+    fits = (
+        members
+        and args[0].python_type() is str
+        and all(isinstance(member, ExceptionValue) for member in members)
+    )
     if not fits or (not exceptions and issubclass(cls, Exception)):
         raise GraphBreak("exception-leaves", f"an exception of {cls.__name__}()")
-    return ExceptionValue(ExceptionGroup if cls is BaseExceptionGroup and exceptions else cls, list(args))
+    return ExceptionValue(
+        ExceptionGroup if cls is BaseExceptionGroup and exceptions else cls, list(args)
+    )
 
 
 def c_base_with_new(cls: type) -> type:
     """The nearest base whose __new__ is made in C."""
-    return next(base for base in cls.__mro__ if isinstance(vars(base).get("__new__"), types.BuiltinFunctionType))
+    return next(
+        base
+        for base in cls.__mro__
+        if isinstance(vars(base).get("__new__"), types.BuiltinFunctionType)
+    )
 
 
 def lays_out_as_object(cls: type) -> bool:
     """Whether instances are made by object.__new__: no base made in C has a layout of its own."""
-    makers = [vars(base).get("__new__") for base in cls.__mro__ if base not in (object, types.SimpleNamespace)]
+    makers = [
+        vars(base).get("__new__")
+        for base in cls.__mro__
+        if base not in (object, types.SimpleNamespace)
+    ]
     return not any(isinstance(maker, types.BuiltinFunctionType) for maker in makers)
 
 
-def python_initializer(tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def python_initializer(
+    tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]
+) -> Value | None:
     """type(made).__init__, bound, if it is written in Python; one in C is done."""
     cls = made.python_type()
     owner, init = lookup(cls, "__init__")
@@ -136,4 +165,6 @@ def initialize_base(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, V
         tx.effects.change(base)
         base.items = [item for arg in args for item in arg.unpack(tx)]
     else:
-        base.method(tx, "__init__" if base.cls is collections.defaultdict else "update", args, kwargs)
+        base.method(
+            tx, "__init__" if base.cls is collections.defaultdict else "update", args, kwargs
+        )

@@ -1,8 +1,10 @@
-"""The log of what the traced program changed: which values, in which order, and how to take changes back.
+"""The log of what the traced program changed: which values, in which order, and how to take changes
+back.
 
-A capture proceeds in epochs, one a statement-sized step of the root frame. A break restores the values changed in its
-epoch; nothing is ever copied twice in one.
+A capture proceeds in epochs, one a statement-sized step of the root frame. A break restores the
+values changed in its epoch; nothing is ever copied twice in one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Generator
@@ -24,8 +26,9 @@ Namespace = dict[str, Any] | type
 
 @dataclass(frozen=True)
 class Expectation:
-    """A tensor that has to be true, or nothing has happened and the frame starts over; `place`: where a break could be made instead.
-    `branch`: the branch that is left to Python once that was in vain, if it is."""
+    """A tensor that has to be true, or nothing has happened and the frame starts over; `place`:
+    where a break could be made instead. `branch`: the branch that is left to Python once that was
+    in vain, if it is."""
 
     fact: torch.fx.Node
     place: int
@@ -34,30 +37,45 @@ class Expectation:
 
 def was_there(value: Mutable) -> bool:
     """Whether a value stands for something that was there before the frame."""
-    return value.source is not None or getattr(value, "real", None) is not None or isinstance(value, RandomState)
+    return (
+        value.source is not None
+        or getattr(value, "real", None) is not None
+        or isinstance(value, RandomState)
+    )
 
 
 class EffectLog:
-    """Changes of one capture. `changed` holds the values changed so far, in the order of their first change."""
+    """Changes of one capture. `changed` holds the values changed so far, in the order of their
+    first change."""
 
     def __init__(self) -> None:
         self.epoch = 1
         self.changed: dict[Mutable, None] = {}
-        self.globals: dict[tuple[int, str], tuple[Namespace, Value | None]] = {}  # (id, name): (namespace or class, value or deleted)
-        self.keys_read: set[tuple[Mutable, str]] = set()  # attributes of which the hashes of keys were made
-        self.variables_read: set[object] = set()  # cells, and globals by (id, name), by which keys were hashed or compared
+        self.globals: dict[
+            tuple[int, str], tuple[Namespace, Value | None]
+        ] = {}  # (id, name): (namespace or class, value or deleted)
+        self.keys_read: set[tuple[Mutable, str]] = (
+            set()
+        )  # attributes of which the hashes of keys were made
+        self.variables_read: set[object] = (
+            set()
+        )  # cells, and globals by (id, name), by which keys were hashed or compared
         self.outputs: list[Output] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
         self.forbidden: str | None = None  # what must not change anything
-        self.watched_by: str | None = None  # what may look, from now on, at all that was there before the frame
+        self.watched_by: str | None = (
+            None  # what may look, from now on, at all that was there before the frame
+        )
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
-        if self.forbidden is not None and not (isinstance(value, Iterator) and value.source is None):
+        if self.forbidden is not None and not (
+            isinstance(value, Iterator) and value.source is None
+        ):
             self._refuse()
         if self.watched_by is not None and was_there(value):
             self._keep()
@@ -68,20 +86,26 @@ class EffectLog:
             self.changed.setdefault(value, None)
 
     def read(self, value: Mutable) -> None:
-        """To be called before a changed value is read for the first time: a break takes the guards of that back, and then it is unread."""
+        """To be called before a changed value is read for the first time: a break takes the guards
+        of that back, and then it is unread."""
         if value in self.changed and value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
             value.epoch = self.epoch
 
     def may_be_seen(self) -> bool:
-        """Whether the program has changed anything that a function which runs now, before it is replayed, could look at."""
+        """Whether the program has changed anything that a function which runs now, before it is
+        replayed, could look at."""
         return bool(self.globals) or any(map(was_there, self.changed))
 
     @contextmanager
     def only_its_own(self, stop: GraphBreak) -> Generator[None]:
-        """Under this the program changes nothing but what it makes, and tells nobody anything: else, at the end, this break."""
+        """Under this the program changes nothing but what it makes, and tells nobody anything:
+        else, at the end, this break."""
         self.epoch += 1
-        saved, globals_ = len(self._saved), {where: id(value) for where, (_, value) in self.globals.items()}
+        saved, globals_ = (
+            len(self._saved),
+            {where: id(value) for where, (_, value) in self.globals.items()},
+        )
         marks = len(self.outputs), len(self.expected)
         yield
         changed = any(epoch > 0 or was_there(value) for value, epoch, _ in self._saved[saved:])
@@ -91,7 +115,8 @@ class EffectLog:
 
     @contextmanager
     def forbid_changes(self, what: str) -> Generator[None]:
-        """Under this the program may change nothing but what it makes and walks itself: else a break."""
+        """Under this the program may change nothing but what it makes and walks itself: else a
+        break."""
         outer, self.forbidden = self.forbidden, what
         try:
             yield
@@ -108,21 +133,32 @@ class EffectLog:
     def note_read(self, value: Mutable, name: str) -> None:
         """An attribute is read; where a key's hash may come of it, it has to stay what it is."""
         if self.forbidden is not None:
-            if value.source is not None and value in self.changed and name in getattr(value, "attrs", ()):
-                raise GraphBreak("unsupported-value", f"a key whose attribute '{name}' was changed before")
+            if (
+                value.source is not None
+                and value in self.changed
+                and name in getattr(value, "attrs", ())
+            ):
+                raise GraphBreak(
+                    "unsupported-value", f"a key whose attribute '{name}' was changed before"
+                )
             self.keys_read.add((value, name))
 
     def note_store(self, value: Mutable, name: str) -> None:
         """An attribute is about to change."""
         if (value, name) in self.keys_read:
-            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {value.describe()}, a key")
+            raise GraphBreak(
+                "unsupported-mutation", f"of attribute '{name}' of {value.describe()}, a key"
+            )
 
     def note_variable(self, variable: object, set_here: bool) -> None:
-        """A variable (a cell, or a global by its namespace's id and its name) is read; where a key is compared by it, it has to be what
-        it is when rebuilt code compares once more."""
+        """A variable (a cell, or a global by its namespace's id and its name) is read; where a key
+        is compared by it, it has to be what it is when rebuilt code compares once more."""
         if self.forbidden is not None:
             if set_here:
-                raise GraphBreak("unsupported-value", f"{self.forbidden} that reads a variable which the frame sets")
+                raise GraphBreak(
+                    "unsupported-value",
+                    f"{self.forbidden} that reads a variable which the frame sets",
+                )
             self.variables_read.add(variable)
 
     def _keep_variable(self, variable: object) -> None:
@@ -144,7 +180,9 @@ class EffectLog:
         self._refuse()
         self.outputs.append(output)
 
-    def expect(self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None) -> None:
+    def expect(
+        self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None
+    ) -> None:
         """What follows holds only if a tensor that the graph makes is true."""
         self._refuse()
         self.expected.append(Expectation(fact, place, branch))

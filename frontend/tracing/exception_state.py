@@ -1,4 +1,6 @@
-"""ExceptionState: the exceptions of the traced program: the one being handled, new ones, and where each was raised."""
+"""ExceptionState: the exceptions of the traced program: the one being handled, new ones, and where
+each was raised."""
+
 from __future__ import annotations
 
 import sys
@@ -17,7 +19,9 @@ class ExceptionState:
         self._tx = tx
         self.handled: Value | None = None  # the exception that is being handled
         self._outside = sys.exc_info()[1]  # the one being handled around the frame
-        self.raised_at: dict[Value, int] = {}  # break positions of exceptions that were raised and caught
+        self.raised_at: dict[
+            Value, int
+        ] = {}  # break positions of exceptions that were raised and caught
 
     def handled_outside(self) -> Value:
         """The exception that is being handled around the frame, or None; guarded."""
@@ -35,7 +39,11 @@ class ExceptionState:
 
     def instance(self, value: Value) -> Value:
         """What `raise value` raises: an instance, made where `value` is a class."""
-        if value.is_constant() and isinstance(value.constant(), type) and issubclass(value.constant(), BaseException):
+        if (
+            value.is_constant()
+            and isinstance(value.constant(), type)
+            and issubclass(value.constant(), BaseException)
+        ):
             return value.call(self._tx, [], {})
         if issubclass(value.python_type(), BaseException):
             return value

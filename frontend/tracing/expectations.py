@@ -1,4 +1,6 @@
-"""Passes on what a capture knows to be dynamic, at a break, to the capture of the code after the break."""
+"""Passes on what a capture knows to be dynamic, at a break, to the capture of the code after the
+break."""
+
 from __future__ import annotations
 
 import torch
@@ -13,11 +15,15 @@ from ..values.tensor.tensor import TensorValue
 from .capture import Break, BrokenFrame, Capture
 from .variation import Beginnings, Variation
 
-NUMBERS = ("data-dependent-value", "data-dependent-branch")  # breaks that take a number from a tensor: it differs each time
+NUMBERS = (
+    "data-dependent-value",
+    "data-dependent-branch",
+)  # breaks that take a number from a tensor: it differs each time
 
 
 def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame, ...]) -> None:
-    """Tells the variation of a continuation's site what differs in the state that it is given (see pycode/resume.py)."""
+    """Tells the variation of a continuation's site what differs in the state that it is given (see
+    pycode/resume.py)."""
     exit_ = capture.exit
     if not isinstance(exit_, Break):
         return
@@ -35,20 +41,34 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
 
 def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
     """What is known of the items of a frame's state; None for what the instruction leaves."""
-    stack = [frame.stack[position] if position < len(frame.stack) else None for position in range(len(point.stack))]
+    stack = [
+        frame.stack[position] if position < len(frame.stack) else None
+        for position in range(len(point.stack))
+    ]
     kept = [value for value, kind in zip(stack, point.stack, strict=True) if kind != "null"]
     return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
 
 
-def tell(variation: Variation, known: Beginnings, value: Value, path: Source, around: tuple[Value, ...] = ()) -> None:
-    """What varies in one value, and in what is under it. `around`: what it lies in, which it may hold itself."""
+def tell(
+    variation: Variation,
+    known: Beginnings,
+    value: Value,
+    path: Source,
+    around: tuple[Value, ...] = (),
+) -> None:
+    """What varies in one value, and in what is under it. `around`: what it lies in, which it may
+    hold itself."""
     if isinstance(value, TensorValue):
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
         if dims:
             variation.expect_dims(path, value.fake.dim(), dims)
     elif isinstance(value, SymbolicNumber):
         variation.expect_number(path)
-    elif isinstance(value, Sequence) and value not in around and getattr(value, "unread", None) is None:
+    elif (
+        isinstance(value, Sequence)
+        and value not in around
+        and getattr(value, "unread", None) is None
+    ):
         for index, item in enumerate(value.items):
             tell(variation, known, item, SequenceItem(path, index), (*around, value))
     elif isinstance(value, CellValue) and value.contents is not None:

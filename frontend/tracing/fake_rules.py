@@ -1,8 +1,11 @@
-"""Fake results by rule, for operators on contiguous operands whose sizes are written alike: nothing about a size has to be decided.
+"""Fake results by rule, for operators on contiguous operands whose sizes are written alike: nothing
+about a size has to be decided.
 
-torch's fake operators reason about every symbol they meet, a millisecond or more an operator, most of it to find out that a
-contiguous tensor times a number is contiguous. Where a rule here is not sure, it says nothing and torch's operator runs.
+torch's fake operators reason about every symbol they meet, a millisecond or more an operator, most
+of it to find out that a contiguous tensor times a number is contiguous. Where a rule here is not
+sure, it says nothing and torch's operator runs.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -14,7 +17,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 
 aten = torch.ops.aten
 Size = int | torch.SymInt
-Rule = Callable[..., Any]  # a method of QuickFakes that returns None where torch's operator has to run
+Rule = Callable[
+    ..., Any
+]  # a method of QuickFakes that returns None where torch's operator has to run
 RULES: dict[Any, Rule] = {}
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 LONGEST = 2**63 - 1
@@ -50,10 +55,13 @@ class FakeRules:
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = RULES.get(func)
         made = found(self, *args, **kwargs or {}) if found is not None else None
-        return type(self.mode).dispatch(self.mode, func, types, args, kwargs) if made is None else made
+        return (
+            type(self.mode).dispatch(self.mode, func, types, args, kwargs) if made is None else made
+        )
 
     def is_known(self, *tensors: Any) -> bool:
-        """Whether these are fake tensors of one dtype on one device, each contiguous as it is written."""
+        """Whether these are fake tensors of one dtype on one device, each contiguous as it is
+        written."""
         first = tensors[0]
         return all(
             self.is_strided(tensor) and self.is_contiguous(tensor)
@@ -63,17 +71,27 @@ class FakeRules:
 
     def is_strided(self, tensor: Any) -> bool:
         """Whether it is a fake tensor of this mode of which sizes and strides tell all."""
-        return type(tensor) is FakeTensor and tensor.fake_mode is self.mode and tensor.constant is None and tensor.layout is torch.strided
+        return (
+            type(tensor) is FakeTensor
+            and tensor.fake_mode is self.mode
+            and tensor.constant is None
+            and tensor.layout is torch.strided
+        )
 
     def is_contiguous(self, tensor: torch.Tensor) -> bool:
         key = (*map(size_text, tensor.shape), None, *map(size_text, tensor.stride()))
         known = self._contiguous.get(key)
         if known is None:
-            known = self._contiguous[key] = key[tensor.dim() + 1 :] == tuple(map(size_text, strides_of(tensor.shape)))
+            known = self._contiguous[key] = key[tensor.dim() + 1 :] == tuple(
+                map(size_text, strides_of(tensor.shape))
+            )
         return known
 
-    def make(self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None) -> FakeTensor:
-        """A new contiguous tensor. Its storage says nothing of its size: that would have to be calculated."""
+    def make(
+        self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
+    ) -> FakeTensor:
+        """A new contiguous tensor. Its storage says nothing of its size: that would have to be
+        calculated."""
         empty = torch.empty(0, dtype=dtype or like.dtype, device="meta")
         strides = like.stride() if sizes is like.shape else strides_of(sizes)
         return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
@@ -93,7 +111,9 @@ def size_text(size: Size) -> Any:
 def strides_of(sizes: Sequence[Size]) -> list[Size]:
     strides: list[Size] = [1]
     for size in reversed(sizes[1:]):
-        strides.append(size if isinstance(strides[-1], int) and strides[-1] == 1 else size * strides[-1])
+        strides.append(
+            size if isinstance(strides[-1], int) and strides[-1] == 1 else size * strides[-1]
+        )
     return strides[::-1] if len(sizes) else []
 
 
@@ -106,13 +126,18 @@ def same(one: Size, other: Size) -> bool:
 
 
 def fits(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
-    """Whether a tensor is spread over the full sizes without a question: each of its own is that size, or a plain 1."""
+    """Whether a tensor is spread over the full sizes without a question: each of its own is that
+    size, or a plain 1."""
     tail = full[len(full) - len(sizes) :] if len(sizes) <= len(full) else ()
     pairs = zip(sizes, tail, strict=False)
-    return len(tail) == len(sizes) and all((isinstance(size, int) and size == 1) or same(size, at) for size, at in pairs)
+    return len(tail) == len(sizes) and all(
+        (isinstance(size, int) and size == 1) or same(size, at) for size, at in pairs
+    )
 
 
-# ---- the rules ------------------------------------------------------------------------------------------------------
+# ---- the rules
+# ------------------------------------------------------------------------------------------------------
+
 
 @rule(
     *(getattr(aten, name).default for name in (
@@ -145,17 +170,32 @@ def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
     return None
 
 
-@rule(*(getattr(getattr(aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")))
+@rule(
+    *(
+        getattr(getattr(aten, name), kind)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+        for kind in ("Tensor", "Scalar")
+    )
+)
 def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
     if type(y) in NUMBERS:
         return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x) else None
-    return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x, y) and alike(x.shape, y.shape) else None
+    return (
+        fakes.make(x, x.shape, torch.bool)
+        if fakes.is_known(x, y) and alike(x.shape, y.shape)
+        else None
+    )
 
 
 @rule(aten.native_layer_norm.default)
 def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
-    if not fakes.is_known(x, *affine) or x.dtype not in FULL or not 0 < len(shape) <= x.dim() or x.fake_device.type != "cpu":
+    if (
+        not fakes.is_known(x, *affine)
+        or x.dtype not in FULL
+        or not 0 < len(shape) <= x.dim()
+        or x.fake_device.type != "cpu"
+    ):
         return None
     at = x.dim() - len(shape)
     if not alike(shape, x.shape[at:]) or not all(alike(tensor.shape, shape) for tensor in affine):
@@ -166,9 +206,17 @@ def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps
 
 @rule(aten.mean.dim)
 def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if dtype is not None or not keepdim or not dims or not fakes.is_known(x) or not x.is_floating_point():
+    if (
+        dtype is not None
+        or not keepdim
+        or not dims
+        or not fakes.is_known(x)
+        or not x.is_floating_point()
+    ):
         return None
-    if not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in dims) or len({dim % x.dim() for dim in dims}) != len(dims):
+    if not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in dims) or len(
+        {dim % x.dim() for dim in dims}
+    ) != len(dims):
         return None
     gone = {dim % x.dim() for dim in dims}
     return fakes.make(x, [1 if dim in gone else size for dim, size in enumerate(x.shape)])
@@ -179,19 +227,36 @@ def mm(fakes: FakeRules, x: Any, y: Any) -> Any:
     """Its result is contiguous whatever the operands are; that may well be transposed."""
     if not (fakes.is_strided(x) and fakes.is_strided(y) and x.dim() == y.dim() == 2):
         return None
-    meet = x.dtype == y.dtype and x.dtype in FULL and x.fake_device == y.fake_device and same(x.shape[1], y.shape[0])
+    meet = (
+        x.dtype == y.dtype
+        and x.dtype in FULL
+        and x.fake_device == y.fake_device
+        and same(x.shape[1], y.shape[0])
+    )
     return fakes.make(x, [x.shape[0], y.shape[1]]) if meet else None
 
 
 @rule(aten.addmm.default)
 def addmm(fakes: FakeRules, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     made = mm(fakes, x, y)
-    return made if made is not None and fakes.is_known(bias, made) and bias.dim() == 1 and same(bias.shape[0], made.shape[1]) else None
+    return (
+        made
+        if made is not None
+        and fakes.is_known(bias, made)
+        and bias.dim() == 1
+        and same(bias.shape[0], made.shape[1])
+        else None
+    )
 
 
 @rule(aten.where.self)
 def where(fakes: FakeRules, condition: Any, x: Any, y: Any) -> Any:
-    if not fakes.is_known(condition) or condition.dtype != torch.bool or not fakes.is_known(x, y) or x.fake_device != condition.fake_device:
+    if (
+        not fakes.is_known(condition)
+        or condition.dtype != torch.bool
+        or not fakes.is_known(x, y)
+        or x.fake_device != condition.fake_device
+    ):
         return None
     tensors = (condition, x, y)
     for full in tensors:
@@ -202,12 +267,26 @@ def where(fakes: FakeRules, condition: Any, x: Any, y: Any) -> Any:
 
 @rule(aten.cumsum.default)
 def cumsum(fakes: FakeRules, x: Any, dim: Any, *, dtype: Any = None) -> Any:
-    if dtype is not None or not fakes.is_known(x) or type(dim) is not int or not -x.dim() <= dim < x.dim():
+    if (
+        dtype is not None
+        or not fakes.is_known(x)
+        or type(dim) is not int
+        or not -x.dim() <= dim < x.dim()
+    ):
         return None
-    return fakes.make(x, x.shape, x.dtype if x.is_floating_point() else torch.int64) if not x.is_complex() else None
+    return (
+        fakes.make(x, x.shape, x.dtype if x.is_floating_point() else torch.int64)
+        if not x.is_complex()
+        else None
+    )
 
 
-@rule(aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.logical_and.default, aten.logical_or.default)
+@rule(
+    aten.bitwise_and.Tensor,
+    aten.bitwise_or.Tensor,
+    aten.logical_and.default,
+    aten.logical_or.default,
+)
 def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
     if type(y) in NUMBERS or not fakes.is_known(x, y) or x.dtype != torch.bool:
         return None
@@ -221,16 +300,23 @@ def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
     return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None
 
 
-# ---- views: of any strided tensor, but for view() itself ------------------------------------------------------------
+# ---- views: of any strided tensor, but for view() itself
+# ------------------------------------------------------------
+
 
 @rule(aten.view.default, aten._unsafe_view.default)
 def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
     if not fakes.is_known(x):
         return None
-    sizes, open_at = list(sizes), [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0]
+    sizes, open_at = (
+        list(sizes),
+        [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0],
+    )
     whole = sympy.prod(map(size_text, x.shape))
     rest = sympy.prod(size_text(size) for at, size in enumerate(sizes) if at not in open_at)
-    if open_at and (len(open_at) > 1 or rest == 0 or (size := size_of(whole / rest, x.shape)) is None):
+    if open_at and (
+        len(open_at) > 1 or rest == 0 or (size := size_of(whole / rest, x.shape)) is None
+    ):
         return None
     if open_at:
         sizes[open_at[0]] = size
@@ -248,7 +334,11 @@ def size_of(wanted: sympy.Expr, sizes: Sequence[Size]) -> Size | None:
 
 @rule(aten.transpose.int, aten.t.default)
 def transpose(fakes: FakeRules, x: Any, one: Any = 0, other: Any = 1) -> Any:
-    if not fakes.is_strided(x) or x.dim() < 2 or not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in (one, other)):
+    if (
+        not fakes.is_strided(x)
+        or x.dim() < 2
+        or not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in (one, other))
+    ):
         return None
     sizes, strides = list(x.shape), list(x.stride())
     for numbers in (sizes, strides):
@@ -267,9 +357,16 @@ def unsqueeze(fakes: FakeRules, x: Any, dim: Any) -> Any:
 
 
 @rule(aten.slice.Tensor)
-def slice_(fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+def slice_(
+    fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
     """All of it, as `x[:, 1]` asks for at its colon."""
-    whole = (start is None or same(start, 0)) and (end is None or (type(end) is int and end >= LONGEST)) and type(step) is int and step == 1
+    whole = (
+        (start is None or same(start, 0))
+        and (end is None or (type(end) is int and end >= LONGEST))
+        and type(step) is int
+        and step == 1
+    )
     known = whole and fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()
     return fakes.share(x, x.shape, x.stride()) if known else None
 
@@ -277,7 +374,11 @@ def slice_(fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any =
 @rule(aten.expand.default)
 def expand(fakes: FakeRules, x: Any, sizes: Any, *, implicit: bool = False) -> Any:
     new = len(sizes) - x.dim()
-    if not fakes.is_strided(x) or new < 0 or any(isinstance(size, int) and size < 0 for size in sizes[:new]):
+    if (
+        not fakes.is_strided(x)
+        or new < 0
+        or any(isinstance(size, int) and size < 0 for size in sizes[:new])
+    ):
         return None
     strides: list[Size] = [0] * new
     sizes = list(sizes)

@@ -1,7 +1,8 @@
 """Versions of fake tensors that `_foreach_*` operators write.
 
-On real tensors torch counts these writes. On fake ones it does not, and a view whose version stays the same keeps the
-autograd history that it had before: the graph would seem not to have given it a new one.
+On real tensors torch counts these writes. On fake ones it does not, and a view whose version stays
+the same keeps the autograd history that it had before: the graph would seem not to have given it a
+new one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import torch
 @contextmanager
 def counted_writes(target: Any, args: Sequence[Any]) -> Iterator[None]:
     """Count, as for real tensors, the writes of a call inside into the tensors of its first list."""
-    written = [one for one in written_list(target, args) if isinstance(one, torch.Tensor) and not one.is_inference()]
+    written = [
+        one
+        for one in written_list(target, args)
+        if isinstance(one, torch.Tensor) and not one.is_inference()
+    ]
     before = [one._version for one in written]
     yield
     if written and before == [one._version for one in written]:

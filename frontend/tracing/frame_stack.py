@@ -1,4 +1,5 @@
 """FrameStack: the frames being interpreted, outermost first, and where in the user's code they are."""
+
 from __future__ import annotations
 
 import types
@@ -19,7 +20,8 @@ class FrameStack(list["Interpreter"]):
         self.root_arguments: list[Value | None] = []  # the slots of the root frame at its start
 
     def break_position(self) -> int:
-        """The latest position so far at which a break can be made, in instructions from the start (outcome.py)."""
+        """The latest position so far at which a break can be made, in instructions from the start
+        (outcome.py)."""
         return next(frame.place for frame in reversed(self) if frame.resumable)
 
     def root_break_position(self) -> int:

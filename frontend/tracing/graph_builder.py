@@ -1,4 +1,5 @@
 """The fx graph under construction: inputs, calls on fake tensors, outputs."""
+
 from __future__ import annotations
 
 import operator
@@ -31,7 +32,12 @@ from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
-from ..values.tensor.tensor_subclass import InstanceMet, TensorObject, call_unwrapped, dispatch_operation
+from ..values.tensor.tensor_subclass import (
+    InstanceMet,
+    TensorObject,
+    call_unwrapped,
+    dispatch_operation,
+)
 from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
 from .mixed_dtypes import has_mixed_dtypes
@@ -42,8 +48,12 @@ if TYPE_CHECKING:
     from ..values.context import TraceContext
     from .trace import Trace
 
-LOST_HISTORY = "has been modified inplace"  # autograd says so of one of several views that an operator gave
-NO_MEMORY = "Cannot access data pointer of Storage"  # a fake base is smaller than this view of it needs
+LOST_HISTORY = (
+    "has been modified inplace"  # autograd says so of one of several views that an operator gave
+)
+NO_MEMORY = (
+    "Cannot access data pointer of Storage"  # a fake base is smaller than this view of it needs
+)
 SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
 NO_SYMBOLS = nullcontext()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
@@ -51,7 +61,8 @@ VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A tensor that the graph takes: the path to it, the tensor itself, and the version its fake had at the start."""
+    """A tensor that the graph takes: the path to it, the tensor itself, and the version its fake
+    had at the start."""
 
     value: TensorValue
     source: Source
@@ -64,7 +75,8 @@ class GraphInput:
 
     @property
     def mutated(self) -> bool:
-        """Whether the graph writes into it. torch does not count all writes, and none into tensors of inference mode."""
+        """Whether the graph writes into it. torch does not count all writes, and none into tensors
+        of inference mode."""
         fake = self.value.fake
         counts = not fake.is_inference()
         if counts and _version(fake) != self.version:
@@ -114,14 +126,19 @@ class GraphBuilder:
     # inputs
 
     def input(self, tx: TraceContext, real: torch.Tensor, source: Source) -> TensorValue:
-        """The value of a tensor that existed before the frame; one input a tensor, however many paths lead to it."""
+        """The value of a tensor that existed before the frame; one input a tensor, however many
+        paths lead to it."""
         known = self._by_object.get(id(real))
         if known is not None:
             if known.source != source:
                 tx.guards.add(source, Kind.SAME, known.source)
             return known
-        if is_functorch_wrapped_tensor(real):  # the history that it has in its level is none that a fake could have
-            raise GraphBreak("unsupported-value", f"'{source.name}', a tensor of a torch.func transform")
+        if is_functorch_wrapped_tensor(
+            real
+        ):  # the history that it has in its level is none that a fake could have
+            raise GraphBreak(
+                "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
+            )
         tx.guards.add(source, Kind.TENSOR, tensor_spec(real))
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
@@ -134,7 +151,12 @@ class GraphBuilder:
 
     def _identifier(self, name: str) -> str:
         """A short name for an input, of its own."""
-        short = "_".join("".join(c if c.isalnum() else " " for c in name).split())[-80:].lstrip("_0123456789") or "input"
+        short = (
+            "_".join("".join(c if c.isalnum() else " " for c in name).split())[-80:].lstrip(
+                "_0123456789"
+            )
+            or "input"
+        )
         unique, n = short, 0
         while unique in self._names:
             n += 1
@@ -145,7 +167,9 @@ class GraphBuilder:
     def _placeholder(self, source: Source, example: Any) -> torch.fx.Node:
         with self.graph.inserting_after(self._last_input):
             node = self._last_input = self.graph.placeholder(self._identifier(source.name))
-        node.target = node.name  # not that of a builtin or of another node, which generated code would assign before this is read
+        # not that of a builtin or of another node, which generated code would assign before this is
+        # read
+        node.target = node.name
         node.meta["example_value"] = example
         return node
 
@@ -156,18 +180,32 @@ class GraphBuilder:
                 return self.tx.symbols.shapes.fake(self.fake_mode, real, source, dims)
             try:
                 fake = self.fake_mode.from_tensor(real, static_shapes=True)
-            except (AssertionError, NotImplementedError) as error:  # offsets of a nested tensor, which bear its ragged size
-                raise GraphBreak("unsupported-value", f"'{source.name}', of which torch makes no fake tensor") from error
+            except (
+                AssertionError,
+                NotImplementedError,
+            ) as error:  # offsets of a nested tensor, which bear its ragged size
+                raise GraphBreak(
+                    "unsupported-value", f"'{source.name}', of which torch makes no fake tensor"
+                ) from error
             if self.tx.symbols.exist:
                 self.tx.symbols.shapes.found_by_a_view(fake, source)
             return fake
-        except AssertionError as error:  # what it is a view of has changed in the trace, and is not like the real one any more
-            raise GraphBreak("unsupported-value", f"'{source.name}', a view of a tensor that was written before it was read") from error
+        # what it is a view of has changed in the trace, and is not like the real one any more
+        except AssertionError as error:
+            raise GraphBreak(
+                "unsupported-value",
+                f"'{source.name}', a view of a tensor that was written before it was read",
+            ) from error
         except RuntimeError as error:
             if LOST_HISTORY in str(error):
-                raise GraphBreak("unsupported-value", f"'{source.name}', a view whose base was written since") from error
+                raise GraphBreak(
+                    "unsupported-value", f"'{source.name}', a view whose base was written since"
+                ) from error
             if NO_MEMORY in str(error):
-                raise GraphBreak("unsupported-value", f"'{source.name}', a view of a tensor that the frame has laid out anew") from error
+                raise GraphBreak(
+                    "unsupported-value",
+                    f"'{source.name}', a view of a tensor that the frame has laid out anew",
+                ) from error
             raise
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
@@ -179,11 +217,15 @@ class GraphBuilder:
             return {}
         sizes = self.sizes[source] = tuple(real.shape)
         dims: Iterable[int] = ()
-        if options.dynamic is True or (options.dynamic is None and not options.assume_static_by_default):
+        if options.dynamic is True or (
+            options.dynamic is None and not options.assume_static_by_default
+        ):
             dims = range(len(sizes))
         elif options.dynamic is None and options.automatic_dynamic_shapes:
             dims = self.tx.symbols.variation.dims(source, sizes)
-        wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}  # 0 and 1 are mostly meant
+        wanted: dict[int, Mark | None] = {
+            dim: None for dim in dims if sizes[dim] > 1
+        }  # 0 and 1 are mostly meant
         for dim, mark in marks.items():
             if mark.kind == "static":
                 wanted.pop(dim, None)
@@ -197,8 +239,11 @@ class GraphBuilder:
         self.inputs.append(NumberInput(value, value.source))
         return self._placeholder(value.source, value.sym)
 
-    def number_call(self, function: Callable[..., Any], operands: tuple[Any, ...], result: Any) -> torch.fx.Node:
-        """Adds a calculation with numbers; operands are nodes and literals, `result` is the symbol it gives."""
+    def number_call(
+        self, function: Callable[..., Any], operands: tuple[Any, ...], result: Any
+    ) -> torch.fx.Node:
+        """Adds a calculation with numbers; operands are nodes and literals, `result` is the symbol
+        it gives."""
         node = self.raw_call(function, operands)
         node.meta["example_value"] = result
         return node
@@ -206,22 +251,33 @@ class GraphBuilder:
     # calls
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method") to the graph."""
+        """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method")
+        to the graph."""
         data = args[2:] if target is operator.setitem else args if target in TYPED_BY_DATA else ()
-        if any(map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))):
-            raise GraphBreak("unsupported-value", f"a number of numpy's as data of {_target_name(target)}")
+        if any(
+            map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
+        ):
+            raise GraphBreak(
+                "unsupported-value", f"a number of numpy's as data of {_target_name(target)}"
+            )
         try:
             pairs = [self.argument(arg) for arg in args]
             named = {name: self.argument(arg) for name, arg in kwargs.items()}
         except InstanceMet:
             return self._call_with_instances(kind, target, args, kwargs)
-        fakes, fake_kwargs = [pair[1] for pair in pairs], {name: pair[1] for name, pair in named.items()}
+        fakes, fake_kwargs = (
+            [pair[1] for pair in pairs],
+            {name: pair[1] for name, pair in named.items()},
+        )
         with counted_writes(target, fakes):
             result = self._run(kind, target, fakes, fake_kwargs)
         if isinstance(result, LITERAL_TYPES) and result is not None:
             return Constant(result)
         node = self.graph.create_node(
-            kind, target, tuple(pair[0] for pair in pairs), {name: pair[0] for name, pair in named.items()}
+            kind,
+            target,
+            tuple(pair[0] for pair in pairs),
+            {name: pair[0] for name, pair in named.items()},
         )
         node.meta["lines"] = self.tx.frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
@@ -235,17 +291,27 @@ class GraphBuilder:
         return self._value(node, result)
 
     def _holds_numpys(self, value: Value) -> bool:
-        """Whether data for a tensor has a number of numpy's in it, which would say of what dtype it is."""
+        """Whether data for a tensor has a number of numpy's in it, which would say of what dtype it
+        is."""
         value = self.tx.look(value)
         if isinstance(value, Sequence):
             return any(map(self._holds_numpys, value.items))
         return type(value) is Constant and type(value.object).__module__ == "numpy"
 
-    def _call_with_instances(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _call_with_instances(
+        self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """The same with instances of tensor subclasses among the arguments."""
         if self.tx.modes.subclasses_off:
-            return call_unwrapped(self.tx, lambda tx, *args, **kwargs: self.call(kind, target, list(args), kwargs), args, kwargs)
-        return dispatch_operation(self.tx, lambda *args, **kwargs: apply(kind, target, list(args), kwargs), args, kwargs)
+            return call_unwrapped(
+                self.tx,
+                lambda tx, *args, **kwargs: self.call(kind, target, list(args), kwargs),
+                args,
+                kwargs,
+            )
+        return dispatch_operation(
+            self.tx, lambda *args, **kwargs: apply(kind, target, list(args), kwargs), args, kwargs
+        )
 
     def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         """Adds a call that is not run on fakes; arguments are literals and nodes."""
@@ -253,8 +319,11 @@ class GraphBuilder:
         self.nodes.append(node)
         return node
 
-    def stand_in(self, target: Callable[..., Any], position: int, like: torch.Tensor) -> TensorValue:
-        """A tensor of the kind of `like` that comes from outside a piece of the graph; its node is made to be cut out."""
+    def stand_in(
+        self, target: Callable[..., Any], position: int, like: torch.Tensor
+    ) -> TensorValue:
+        """A tensor of the kind of `like` that comes from outside a piece of the graph; its node is
+        made to be cut out."""
         with self.fake_mode:
             fake = torch.empty_like(like, requires_grad=False)
         node = self.raw_call(target, (position,))
@@ -266,21 +335,32 @@ class GraphBuilder:
         """The value of a node that is one tensor."""
         value = self._by_fake.get(id(node.meta.get("example_value")))
         if value is None:
-            raise GraphBreak("unsupported-value", f"the number {node.name}, which varies, in a piece of a graph")
+            raise GraphBreak(
+                "unsupported-value", f"the number {node.name}, which varies, in a piece of a graph"
+            )
         return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        asking, start = self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS, time.perf_counter()
+        asking, start = (
+            self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
+            time.perf_counter(),
+        )
         try:
             with self.fake_mode, asking, without_torch_log():
-                if refuses_operation(target, args, kwargs) or has_mixed_dtypes(target, args, kwargs) or lacks_dimension(target, args):
+                if (
+                    refuses_operation(target, args, kwargs)
+                    or has_mixed_dtypes(target, args, kwargs)
+                    or lacks_dimension(target, args)
+                ):
                     raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
                 try:
                     return apply(kind, target, args, kwargs)
                 except RuntimeError:
                     if not self.tx.symbols.exist:
                         raise
-                    with enable_python_dispatcher():  # torch's C++ cannot do this with symbols, its Python can
+                    with (
+                        enable_python_dispatcher()
+                    ):  # torch's C++ cannot do this with symbols, its Python can
                         return apply(kind, target, args, kwargs)
         except GraphBreak:
             raise
@@ -291,7 +371,9 @@ class GraphBuilder:
         except RecursionError:
             raise  # of the interpretation, not of the operation
         except Exception as error:
-            raise GraphBreak("fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}") from error
+            raise GraphBreak(
+                "fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}"
+            ) from error
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
 
@@ -300,7 +382,9 @@ class GraphBuilder:
             known = self._by_fake.get(id(result))
             if known is not None:  # an in-place operation: the object is the one it was called on
                 return known
-            if not isinstance(result, fake_tensor.FakeTensor) and not is_functorch_wrapped_tensor(result):
+            if not isinstance(result, fake_tensor.FakeTensor) and not is_functorch_wrapped_tensor(
+                result
+            ):
                 raise GraphBreak("subclass", type(result).__name__)
             node.meta["example_value"] = result
             value = TensorValue(node, result)
@@ -317,19 +401,25 @@ class GraphBuilder:
         if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             node.meta["example_value"] = result
             return self.tx.symbols.shapes.number(result, node=node)
-        raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {_target_name(node.target)}")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(result).__name__} from {_target_name(node.target)}"
+        )
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
         items: list[Value] = []
         for index, part in enumerate(result):
-            if isinstance(part, torch.Tensor | tuple | list | torch.SymInt | torch.SymFloat | torch.SymBool):
+            if isinstance(
+                part, torch.Tensor | tuple | list | torch.SymInt | torch.SymFloat | torch.SymBool
+            ):
                 item = self.graph.create_node("call_function", operator.getitem, (node, index))
                 self.nodes.append(item)
                 items.append(self._value(item, part))
             elif isinstance(part, LITERAL_TYPES):
                 items.append(Constant(part))
             else:
-                raise GraphBreak("unsupported-value", f"a {type(part).__name__} from {_target_name(node.target)}")
+                raise GraphBreak(
+                    "unsupported-value", f"a {type(part).__name__} from {_target_name(node.target)}"
+                )
         cls = type(result)
         return TupleValue(items, None, cls) if issubclass(cls, tuple) else ListValue(items)
 
@@ -348,7 +438,9 @@ class GraphBuilder:
             pairs = [self.argument(part) for part in value.parts]
             return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
         if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
-            raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+            raise GraphBreak(
+                "unsupported-value", f"{value.describe()} as an argument of a torch function"
+            )
         if value.is_constant():
             literal = value.constant()
             if type(literal).__module__ == "numpy":
@@ -360,8 +452,12 @@ class GraphBuilder:
             raise InstanceMet
         if isinstance(value, DictValue):
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
-            return {k: pair[0] for k, pair in named.items()}, {k: pair[1] for k, pair in named.items()}
-        raise GraphBreak("unsupported-value", f"{value.describe()} as an argument of a torch function")
+            return {k: pair[0] for k, pair in named.items()}, {
+                k: pair[1] for k, pair in named.items()
+            }
+        raise GraphBreak(
+            "unsupported-value", f"{value.describe()} as an argument of a torch function"
+        )
 
     def drop_idle(self) -> None:
         """Empties a graph that does nothing but switch modes."""
@@ -369,7 +465,8 @@ class GraphBuilder:
             self.rollback(0)
 
     def forget(self) -> None:
-        """Lets go of the program's tensors: torch.utils.swap_tensors refuses one that so much as a weak reference leads to."""
+        """Lets go of the program's tensors: torch.utils.swap_tensors refuses one that so much as a
+        weak reference leads to."""
         describer = self.fake_mode.fake_tensor_converter.meta_converter.describer
         describer.lookup_tensor.clear()
         describer.lookup_storage.clear()
@@ -384,14 +481,14 @@ class GraphBuilder:
         return len(self.nodes)
 
     def rollback(self, mark: int) -> None:
-        """Removes the calls added since `mark`; inputs stay, unused ones are dropped when the capture ends."""
+        """Removes the calls added since `mark`; inputs stay, unused ones are dropped when the
+        capture ends."""
         for node in reversed(self.nodes[mark:]):
             value = self._by_fake.get(id(node.meta.get("example_value")))
             if value is not None and value.node is node:
                 del self._by_fake[id(value.fake)]
             self.graph.erase_node(node)
         del self.nodes[mark:]
-
 
 
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
@@ -404,12 +501,19 @@ def tensor_spec(real: torch.Tensor) -> TensorSpec:
 
 def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Does on objects what a node of the graph does."""
-    return getattr(args[0], target)(*args[1:], **kwargs) if kind == "call_method" else target(*args, **kwargs)
+    return (
+        getattr(args[0], target)(*args[1:], **kwargs)
+        if kind == "call_method"
+        else target(*args, **kwargs)
+    )
 
 
 def is_symbolic(fake: torch.Tensor) -> bool:
     """Whether a size, a stride or the offset is a symbol."""
-    return any(isinstance(number, torch.SymInt) for number in (*fake.shape, *fake.stride(), fake.storage_offset()))
+    return any(
+        isinstance(number, torch.SymInt)
+        for number in (*fake.shape, *fake.stride(), fake.storage_offset())
+    )
 
 
 def _version(fake: torch.Tensor) -> int:

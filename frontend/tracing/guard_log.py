@@ -1,4 +1,5 @@
 """GuardLog: the facts that a capture relies on, in the order in which it met them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -8,7 +9,9 @@ from ...guards.guard import Guard, Kind
 from ...guards.source import Source
 
 # Kinds of which one source may carry several guards that differ in what they expect.
-REPEATABLE = frozenset({Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE})
+REPEATABLE = frozenset(
+    {Kind.ABSENT, Kind.PRESENT, Kind.HASATTR, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE}
+)
 
 
 class GuardLog:
@@ -28,7 +31,8 @@ class GuardLog:
         return key in self._guards
 
     def add(self, source: Source | None, kind: Kind, expected: Any) -> None:
-        """Relies on a fact about the object at `source`; without a path to the object there is nothing to check."""
+        """Relies on a fact about the object at `source`; without a path to the object there is
+        nothing to check."""
         if source is None:
             return
         key: Any = (source, kind)
@@ -38,10 +42,14 @@ class GuardLog:
             self._guards[key] = Guard(source, kind, expected, self._where())
 
     def add_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
-        """Relies on how many items an iterator has left; a later call says more than an earlier one and replaces it."""
-        self._guards[source, Kind.REMAINING] = Guard(source, Kind.REMAINING, (count, exactly, cls), self._where())
+        """Relies on how many items an iterator has left; a later call says more than an earlier one
+        and replaces it."""
+        self._guards[source, Kind.REMAINING] = Guard(
+            source, Kind.REMAINING, (count, exactly, cls), self._where()
+        )
 
     def truncate(self, length: int) -> None:
-        """Drops the guards after the first `length`: a break took back the code that relied on them."""
+        """Drops the guards after the first `length`: a break took back the code that relied on
+        them."""
         for key in list(self._guards)[length:]:
             del self._guards[key]

@@ -1,4 +1,6 @@
-"""Calls of Python functions: arguments to slots, then a nested interpreter (or a suspended one, for a generator)."""
+"""Calls of Python functions: arguments to slots, then a nested interpreter (or a suspended one, for
+a generator)."""
+
 from __future__ import annotations
 
 import inspect
@@ -30,8 +32,9 @@ def inline(
     tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[PassthroughFrame, ...] | None,
     completion: CallCompletion = AS_IS,
 ) -> Value:  # fmt: skip
-    """The result of function(*args, **kwargs). Where `through` says what was passed on the way, `completion` makes of it the result of
-    the caller's instruction, so a break can be made inside."""
+    """The result of function(*args, **kwargs). Where `through` says what was passed on the way,
+    `completion` makes of it the result of the caller's instruction, so a break can be made inside.
+    """
     reason = opaque_reason(function)
     if reason is not None:
         raise GraphBreak(*reason)
@@ -40,42 +43,69 @@ def inline(
     if len(tx.frames) >= tx.options.inline_depth:
         raise GraphBreak("too-deep", f" ({len(tx.frames)} calls, config.inline_depth)")
     slots = bind(tx, function, args, kwargs)
-    frame = Interpreter(tx, decode(function.code), function.globals, tx.objects.globals_path(function.globals, function), slots)
+    frame = Interpreter(
+        tx,
+        decode(function.code),
+        function.globals,
+        tx.objects.globals_path(function.globals, function),
+        slots,
+    )
     frame.bind_cells(function.closure)
     flags = function.code.co_flags
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise GraphBreak("generator", f"{function.describe()} is asynchronous")
     if flags & inspect.CO_GENERATOR:
         names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
-        return GeneratorValue(frame, tx.frames.break_position(), (names[0], names[1]), tx.frames[-1].resumable)
+        return GeneratorValue(
+            frame, tx.frames.break_position(), (names[0], names[1]), tx.frames[-1].resumable
+        )
     frame.through, frame.completion = through or (), completion
-    frame.resumable = through is not None and tx.frames[-1].resumable and len(tx.frames) < CHAIN and can_be_entered(tx, function)
+    frame.resumable = (
+        through is not None
+        and tx.frames[-1].resumable
+        and len(tx.frames) < CHAIN
+        and can_be_entered(tx, function)
+    )
     return frame.run()
 
 
 CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
 LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
-PASSED_THROUGH = tuple(LEFT_ALONE + name for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py"))
+PASSED_THROUGH = tuple(
+    LEFT_ALONE + name
+    for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py")
+)
 
 
 def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
-    """Whether a break may be made in a frame of the function: not in the standard library's own, but where it only calls on."""
+    """Whether a break may be made in a frame of the function: not in the standard library's own,
+    but where it only calls on."""
     filename = function.code.co_filename
-    if filename.startswith("<frozen") or (filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)):
+    if filename.startswith("<frozen") or (
+        filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)
+    ):
         return False
     return tx.objects.finds_globals_again(function.globals)
 
 
-def bind(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> list[Value | None]:
+def bind(
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+) -> list[Value | None]:
     """Slot contents of the new frame, arguments first."""
     code = function.code
     positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
     names = code.co_varnames
-    slots: list[Value | None] = [None] * (code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars))
+    slots: list[Value | None] = [None] * (
+        code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars)
+    )
     slots[: min(positional, len(args))] = args[:positional]
     extra = args[positional:]
     by_name: dict[str, Value] = {}
-    allowed = {name: i for i, name in enumerate(names[: positional + keyword_only]) if i >= code.co_posonlyargcount}
+    allowed = {
+        name: i
+        for i, name in enumerate(names[: positional + keyword_only])
+        if i >= code.co_posonlyargcount
+    }
     for name, value in kwargs.items():
         index = allowed.get(name)
         if index is None:
@@ -99,8 +129,11 @@ def bind(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str
     return slots
 
 
-def argument_error(tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Exception:
-    """What Python raises for arguments that do not fit, in its own words: a function of the same signature is called."""
+def argument_error(
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+) -> Exception:
+    """What Python raises for arguments that do not fit, in its own words: a function of the same
+    signature is called."""
     code = function.code
     empty = _empty.__code__
     stub = types.FunctionType(

@@ -1,7 +1,10 @@
-"""How the tensors that a graph takes overlap in memory: what is guarded of it, and what backends are told.
+"""How the tensors that a graph takes overlap in memory: what is guarded of it, and what backends
+are told.
 
-Asked for where the graph writes into an input. In: the inputs of a capture, real tensors in hand. Out: `InputMemory`.
+Asked for where the graph writes into an input. In: the inputs of a capture, real tensors in hand.
+Out: `InputMemory`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -20,9 +23,9 @@ from .graph_builder import GraphBuilder, GraphInput, is_symbolic
 
 @dataclass(frozen=True)
 class InputMemory:
-    """guards: that other calls' inputs overlap as these do; none where one input, or nothing written, leaves no question. overlapping:
-    names of written inputs, each with an input whose memory, or whose history, it shares, or with itself where two of its elements
-    are one."""
+    """guards: that other calls' inputs overlap as these do; none where one input, or nothing
+    written, leaves no question. overlapping: names of written inputs, each with an input whose
+    memory, or whose history, it shares, or with itself where two of its elements are one."""
 
     guards: tuple[Guard, ...] = ()
     overlapping: tuple[tuple[str, str], ...] = ()
@@ -30,7 +33,11 @@ class InputMemory:
 
 def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputMemory:
     """How the inputs in use overlap."""
-    inputs = [item for item in graph.inputs if isinstance(item, GraphInput) and item.value.node in used and has_memory(item.real)]
+    inputs = [
+        item
+        for item in graph.inputs
+        if isinstance(item, GraphInput) and item.value.node in used and has_memory(item.real)
+    ]
     written = [item for item in inputs if item.mutated]
     if not written:
         return InputMemory()
@@ -42,24 +49,48 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
     apart = [(one, other) for one in wrote for other in range(one + 1, len(ordered))]
     found = {pair for pair in apart if may_overlap(windows[pair[0]], windows[pair[1]])}
     folded = {number for number in wrote if may_overlap_itself(windows[number])}
-    shared = {(one, other) for one, other in apart if one < len(history) and windows[one].storage == windows[other].storage}
+    shared = {
+        (one, other)
+        for one, other in apart
+        if one < len(history) and windows[one].storage == windows[other].storage
+    }
     guards: tuple[Guard, ...] = ()
     if apart or alone:
-        plain = all(is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr()) for item in ordered)
-        expected = frozenset(found | shared | {(number, number) for number in folded.intersection(alone)})
+        plain = all(
+            is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
+            for item in ordered
+        )
+        expected = frozenset(
+            found | shared | {(number, number) for number in folded.intersection(alone)}
+        )
         sizes = tuple(window.itemsize for window in windows)
         relation = MemoryRelation(
-            tuple(item.source for item in ordered[1:]), sizes, len(written), len(history), alone, expected, plain
+            tuple(item.source for item in ordered[1:]),
+            sizes,
+            len(written),
+            len(history),
+            alone,
+            expected,
+            plain,
         )
         guards = (Guard(ordered[0].source, Kind.MEMORY, relation),)
-    return InputMemory(guards, names(ordered, [*sorted(found | shared), *((number, number) for number in sorted(folded))]))
+    return InputMemory(
+        guards,
+        names(ordered, [*sorted(found | shared), *((number, number) for number in sorted(folded))]),
+    )
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
     """Whether a tensor is laid out by strides over memory of its own."""
     with torch._C.DisableTorchFunction():
-        return tensor.layout is torch.strided and not tensor.is_nested and not is_functorch_wrapped_tensor(tensor)
+        return (
+            tensor.layout is torch.strided
+            and not tensor.is_nested
+            and not is_functorch_wrapped_tensor(tensor)
+        )
 
 
-def names(inputs: Sequence[GraphInput], pairs: Sequence[tuple[int, int]]) -> tuple[tuple[str, str], ...]:
+def names(
+    inputs: Sequence[GraphInput], pairs: Sequence[tuple[int, int]]
+) -> tuple[tuple[str, str], ...]:
     return tuple((inputs[one].source.name, inputs[other].source.name) for one, other in pairs)

@@ -1,4 +1,6 @@
-"""The symbolic interpreter: one frame's stack and slots, moved on by the opcode handlers. No versions, no emission."""
+"""The symbolic interpreter: one frame's stack and slots, moved on by the opcode handlers. No
+versions, no emission."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,16 @@ if TYPE_CHECKING:
 
 
 class Interpreter:
-    """A frame being interpreted. `slots` are CPython's localsplus: None is unbound, cells are CellValues."""
+    """A frame being interpreted. `slots` are CPython's localsplus: None is unbound, cells are
+    CellValues."""
 
     def __init__(
-        self, tx: Trace, decoded: DecodedCode, globals_: dict[str, Any], globals_path: Source | None, slots: list[Value | None]
+        self,
+        tx: Trace,
+        decoded: DecodedCode,
+        globals_: dict[str, Any],
+        globals_path: Source | None,
+        slots: list[Value | None],
     ) -> None:
         self.tx, self.decoded = tx, decoded
         self.globals, self.globals_path = globals_, globals_path
@@ -32,12 +40,20 @@ class Interpreter:
         self.stack: list[Value] = []
         self.pc = decoded.start
         self.current: Instr = decoded.instrs[decoded.start]
-        self.group = decoded.start  # where the current raw group starts, and its place (see outcome.py)
+        self.group = (
+            decoded.start
+        )  # where the current raw group starts, and its place (see outcome.py)
         self.place = -1  # none before the first group
-        self.resumable = False  # whether a break can be made in this frame: its caller's instruction is a call that returns its result
-        self.through: tuple[PassthroughFrame, ...] = ()  # what was passed on the way from the caller
+        # whether a break can be made in this frame: its caller's instruction is a call that returns
+        # its result
+        self.resumable = False
+        self.through: tuple[
+            PassthroughFrame, ...
+        ] = ()  # what was passed on the way from the caller
         self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
-        self.awaited: Interpreter | None = None  # the frame that this one, resumed after a break, waits for
+        self.awaited: Interpreter | None = (
+            None  # the frame that this one, resumed after a break, waits for
+        )
 
     def bind_cells(self, closure: list[CellValue]) -> None:
         """What MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
@@ -55,7 +71,8 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        """Takes the top item, looked at: behind a break nobody may have yet. What is only moved is taken from `stack` itself."""
+        """Takes the top item, looked at: behind a break nobody may have yet. What is only moved is
+        taken from `stack` itself."""
         return self.tx.look(self.stack.pop())
 
     def peek(self, depth: int = 1) -> Value:
@@ -79,7 +96,8 @@ class Interpreter:
         return outcome.value
 
     def resume(self, sent: Value | None) -> tuple[bool, Value]:
-        """Runs a generator's frame to its next yield: (True, yielded) or (False, returned). None starts it."""
+        """Runs a generator's frame to its next yield: (True, yielded) or (False, returned). None
+        starts it."""
         if sent is not None:
             self.push(sent)
         outcome = self._enter()
@@ -106,12 +124,21 @@ class Interpreter:
                 stop.place = self.place
             raise
         except ObservedException as error:
-            if error.value.source is not None:  # its traceback, which somebody may keep, gets an entry of the caller
-                raise Restart(self.tx.frames.break_position(), GraphBreak("exception-leaves", error.cls.__name__)) from error
+            if (
+                error.value.source is not None
+            ):  # its traceback, which somebody may keep, gets an entry of the caller
+                raise Restart(
+                    self.tx.frames.break_position(),
+                    GraphBreak("exception-leaves", error.cls.__name__),
+                ) from error
             if error.place is None and self.resumable:
                 error.place = self.place
-            if self.tx.generators and not issubclass(error.cls, StopIteration | GeneratorExit):  # its traceback keeps the frame's values
-                left = [[*other.stack, *other.slots] for other in self.tx.frames if other is not self]
+            if self.tx.generators and not issubclass(
+                error.cls, StopIteration | GeneratorExit
+            ):  # its traceback keeps the frame's values
+                left = [
+                    [*other.stack, *other.slots] for other in self.tx.frames if other is not self
+                ]
                 self.tx.generators.require_reachable([[error.value], *left], "by an exception")
             raise
         except RecursionError:
@@ -170,7 +197,8 @@ class Interpreter:
             self.pc = self.decoded.group_end(self.group)
 
     def complete(self, completion: CallCompletion, result: Value) -> bool:
-        """Leaves what an instruction makes of the return of the function that it called; False if only Python can say that."""
+        """Leaves what an instruction makes of the return of the function that it called; False if
+        only Python can say that."""
         items = self.popn(completion.takes)
         if completion.refuses(result.constant() if result.is_constant() else result):
             return False

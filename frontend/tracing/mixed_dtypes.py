@@ -1,7 +1,10 @@
-"""Operators that torch refuses because their tensors are of several dtypes, which fake tensors do not notice.
+"""Operators that torch refuses because their tensors are of several dtypes, which fake tensors do
+not notice.
 
-An error that comes out of a graph comes too late for what Python has done before it; one that is seen here breaks.
+An error that comes out of a graph comes too late for what Python has done before it; one that is
+seen here breaks.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -14,12 +17,17 @@ PRODUCTS = frozenset({
     "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d", "cdist", "grid_sample",
 })  # fmt: skip
-NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm"})  # half precision goes together with float32
-BY_INDEX = frozenset({"index_add", "index_add_", "index_copy", "index_copy_"})  # self, dim, index, source
+NORMS = frozenset(
+    {"layer_norm", "batch_norm", "group_norm", "instance_norm"}
+)  # half precision goes together with float32
+BY_INDEX = frozenset(
+    {"index_add", "index_add_", "index_copy", "index_copy_"}
+)  # self, dim, index, source
 
 
 def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether an operator that wants one dtype is given several. Under autocast products get what they want."""
+    """Whether an operator that wants one dtype is given several. Under autocast products get what
+    they want."""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     if name in BY_INDEX:
         given = list(_tensors((args[0], *args[3:], kwargs.get("source"))))

@@ -1,4 +1,5 @@
 """Arithmetic that writes itself down: Python's operators on a Recorded become nodes of the graph."""
+
 from __future__ import annotations
 
 import operator
@@ -33,11 +34,23 @@ class RecordedNumber:
 def _operators() -> None:
     for name in ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv"):
         function = getattr(operator, name)
-        setattr(RecordedNumber, f"__{name}__", lambda self, other, function=function: self.recording.call(function, self, other))
-        setattr(RecordedNumber, f"__r{name}__", lambda self, other, function=function: self.recording.call(function, other, self))
+        setattr(
+            RecordedNumber,
+            f"__{name}__",
+            lambda self, other, function=function: self.recording.call(function, self, other),
+        )
+        setattr(
+            RecordedNumber,
+            f"__r{name}__",
+            lambda self, other, function=function: self.recording.call(function, other, self),
+        )
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
         function = getattr(operator, name)
-        setattr(RecordedNumber, f"__{name}__", lambda self, other, function=function: self.recording.call(function, self, other))
+        setattr(
+            RecordedNumber,
+            f"__{name}__",
+            lambda self, other, function=function: self.recording.call(function, self, other),
+        )
     setattr(RecordedNumber, "__neg__", lambda self: self.recording.call(operator.neg, self))  # noqa: B010
 
 

@@ -1,4 +1,6 @@
-"""ObjectTable: which value stands for which existing object, so that every path to an object meets the same value."""
+"""ObjectTable: which value stands for which existing object, so that every path to an object meets
+the same value."""
+
 from __future__ import annotations
 
 import collections
@@ -9,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import iterated_container
-from ...guards.source import WALKED, AttrSource, DictItem, GlobalsSource, InstanceDict, IteratorPart, ModuleSource, Source
+from ...guards.source import (
+    WALKED,
+    AttrSource,
+    DictItem,
+    GlobalsSource,
+    InstanceDict,
+    IteratorPart,
+    ModuleSource,
+    Source,
+)
 from ..values import operators
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
@@ -31,20 +42,26 @@ CONTAINERS = (list, dict, set, bytearray, collections.deque)
 
 
 class ObjectTable:
-    """Wraps objects, remembers the mutable ones, and answers questions of identity with the guards that these need."""
+    """Wraps objects, remembers the mutable ones, and answers questions of identity with the guards
+    that these need."""
 
     def __init__(self, tx: Trace, function: types.FunctionType) -> None:
         self._tx = tx
         self._root_globals = function.__globals__
-        self._values: dict[int, tuple[Any, Value]] = {}  # by id: the object, kept alive, and its value
-        self._identity_keys: dict[type, set[int]] = {}  # by type, ids of objects that were keys by their identity
+        self._values: dict[
+            int, tuple[Any, Value]
+        ] = {}  # by id: the object, kept alive, and its value
+        self._identity_keys: dict[
+            type, set[int]
+        ] = {}  # by type, ids of objects that were keys by their identity
         self._globals_paths: dict[int, Source | None] = {}
         self.class_paths: dict[int, Source | None] = {}  # by id: a class may have no hash
 
     # values of objects
 
     def wrap(self, obj: Any, source: Source | None) -> Value:
-        """The value of an object: guarded when it has a source, a literal of the program when it has none."""
+        """The value of an object: guarded when it has a source, a literal of the program when it
+        has none."""
         known = self._values.get(id(obj))
         if known is not None and not isinstance(known[1], FunctionValue | CellValue):
             value = known[1]
@@ -58,13 +75,18 @@ class ObjectTable:
         stores = self._tx.effects.globals
         if stores and isinstance(source, DictItem):
             for (_, name), (where, value) in stores.items():
-                if name == source.key and isinstance(where, dict) and where.get(name, self) is obj and value is not None:
+                if (
+                    name == source.key
+                    and isinstance(where, dict)
+                    and where.get(name, self) is obj
+                    and value is not None
+                ):
                     return value
         return self.wrap(obj, source)
 
     def wrap_held(self, obj: Any, source: Source | None) -> Value:
-        """As wrap, for an object that an existing one holds: a break where it is a container without a path, since changes would go
-        to a copy."""
+        """As wrap, for an object that an existing one holds: a break where it is a container
+        without a path, since changes would go to a copy."""
         if source is None and isinstance(obj, CONTAINERS) and self.find(obj) is None:
             raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
         return self.wrap(obj, source)
@@ -103,17 +125,34 @@ class ObjectTable:
     # identity
 
     def same(self, left: Value, right: Value) -> bool:
-        """`left is right`; that two objects of one type which existed before are distinct is guarded."""
+        """`left is right`; that two objects of one type which existed before are distinct is
+        guarded."""
         guards = self._tx.guards
         if left.same(right):
-            if left is not right and may_be_two(left, right) and left.source is not None and right.source is not None:
+            if (
+                left is not right
+                and may_be_two(left, right)
+                and left.source is not None
+                and right.source is not None
+            ):
                 guards.add(left.source, Kind.SAME, right.source)
             return True
-        if isinstance(left, TupleValue) and isinstance(right, TupleValue) and left.real is not None and right.real is not None:
+        if (
+            isinstance(left, TupleValue)
+            and isinstance(right, TupleValue)
+            and left.real is not None
+            and right.real is not None
+        ):
             one = left.real is right.real
-            guards.add(left.source, Kind.SAME if one else Kind.DISTINCT, right.source if one else (right.source,))
+            guards.add(
+                left.source,
+                Kind.SAME if one else Kind.DISTINCT,
+                right.source if one else (right.source,),
+            )
             return one
-        alike = left.python_type() is right.python_type() and (not left.is_constant() or may_be_two(left, right))
+        alike = left.python_type() is right.python_type() and (
+            not left.is_constant() or may_be_two(left, right)
+        )
         if alike and left.source is not None and right.source is not None:
             guards.add(left.source, Kind.DISTINCT, (right.source,))
         return False
@@ -123,32 +162,45 @@ class ObjectTable:
         return operators.equal(self._tx, self.look(left), self.look(right))
 
     def identity_key(self, value: Value, real: Any) -> Identity:
-        """The dictionary key of an object that is equal to itself alone; `real` is None for one that the trace has made."""
+        """The dictionary key of an object that is equal to itself alone; `real` is None for one
+        that the trace has made."""
         if real is not None:
             self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
         return Identity(value if real is None else real)
 
     def distinct_groups(self) -> list[list[Source]]:
-        """Paths to existing objects that must not be one object: a change of one would be a change of the other, or two dictionary
-        keys would be one. One list per type of which something was changed or several were keys."""
-        changed = [value.python_type() for value in self._tx.effects.changed if value.source is not None]
+        """Paths to existing objects that must not be one object: a change of one would be a change
+        of the other, or two dictionary keys would be one. One list per type of which something was
+        changed or several were keys."""
+        changed = [
+            value.python_type() for value in self._tx.effects.changed if value.source is not None
+        ]
         several_keys = [cls for cls, keys in self._identity_keys.items() if len(keys) > 1]
         by_type: dict[type, list[Source]] = {cls: [] for cls in (*changed, *several_keys)}
-        containers: dict[int, Source] = {}  # paths to containers that were met under iterators alone
+        containers: dict[
+            int, Source
+        ] = {}  # paths to containers that were met under iterators alone
         for value in self.values():
             if value.source is not None and value.python_type() in by_type:
                 by_type[value.python_type()].append(value.source)
             if isinstance(value, ExistingIterator) and type(value.taken_from) in by_type:
                 self._add_iterated(value, by_type[type(value.taken_from)], containers)
         for item in self._tx.graph.inputs:
-            if item.value.python_type() in by_type and (item.source, Kind.TENSOR) in self._tx.guards:
+            if (
+                item.value.python_type() in by_type
+                and (item.source, Kind.TENSOR) in self._tx.guards
+            ):
                 by_type[item.value.python_type()].append(item.source)
         return [list(dict.fromkeys(sources)) for sources in by_type.values()]
 
-    def _add_iterated(self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]) -> None:
+    def _add_iterated(
+        self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]
+    ) -> None:
         """Adds the container that an existing iterator walks, or guards that it is one met before."""
         path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.taken_from)
-        same = containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
+        same = (
+            containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
+        )
         if same is path:
             sources.append(path)
         elif same is not None:
@@ -157,7 +209,8 @@ class ObjectTable:
     # what the traced program has changed
 
     def may_be_gone(self, obj: Any) -> bool:
-        """Whether an existing object may have died by now, but for what holds it until side effects are replayed."""
+        """Whether an existing object may have died by now, but for what holds it until side effects
+        are replayed."""
         return may_be_gone(self._tx, obj)
 
     def is_iterated_changed(self, iterator: Any) -> bool:
@@ -167,14 +220,18 @@ class ObjectTable:
         return value in changed or (isinstance(value, UserObject) and value.base in changed)
 
     def dict_with_same_keys(self, iterator: Any) -> Value | None:
-        """The dictionary that an existing iterator walks, if the traced program has changed values under its keys only."""
+        """The dictionary that an existing iterator walks, if the traced program has changed values
+        under its keys only."""
         value = self.find(iterated_container(iterator))
         return value if isinstance(value, DictValue) and value.keeps_keys() else None
 
     # namespaces
 
-    def globals_path(self, globals_: dict[str, Any], function: FunctionValue | None = None) -> Source | None:
-        """A path to a globals dictionary: the root frame's, a module's, or that of a function with a path."""
+    def globals_path(
+        self, globals_: dict[str, Any], function: FunctionValue | None = None
+    ) -> Source | None:
+        """A path to a globals dictionary: the root frame's, a module's, or that of a function with
+        a path."""
         key = id(globals_)
         if key not in self._globals_paths:
             path: Source | None = None
@@ -202,4 +259,6 @@ def may_be_two(left: Value, right: Value) -> bool:
     if not (type(left) is type(right) is Constant):
         return False
     one, other = left.object, right.object
-    return type(one) is type(other) and type(one) in (str, bytes, int, float, complex) and one == other
+    return (
+        type(one) is type(other) and type(one) in (str, bytes, int, float, complex) and one == other
+    )

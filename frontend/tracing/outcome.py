@@ -1,4 +1,6 @@
-"""How the interpretation of a frame ends: it returned, it yielded, or it reached the place of a break."""
+"""How the interpretation of a frame ends: it returned, it yielded, or it reached the place of a
+break."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -26,8 +28,9 @@ class Yielded:
 
 
 class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier place
-    """What follows `place` cannot be handed on to Python, so the break must come there. A place is the number of instructions
-    interpreted before it: captures of one frame with the same arguments are alike."""
+    """What follows `place` cannot be handed on to Python, so the break must come there. A place is
+    the number of instructions interpreted before it: captures of one frame with the same arguments
+    are alike."""
 
     def __init__(self, place: int, reason: GraphBreak) -> None:
         self.place, self.reason = place, reason

@@ -1,4 +1,5 @@
 """Writes that torch refuses because tensors overlap in memory, which fake tensors do not notice."""
+
 from __future__ import annotations
 
 import operator
@@ -12,7 +13,9 @@ IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow, operator.iand,
     operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.imatmul,
 })  # fmt: skip
-FILLS = frozenset({"fill_", "zero_", "masked_fill_", "index_fill_"})  # write one value, wherever it may land twice
+FILLS = frozenset(
+    {"fill_", "zero_", "masked_fill_", "index_fill_"}
+)  # write one value, wherever it may land twice
 
 
 def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
@@ -23,11 +26,20 @@ def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> b
     in_place = target in IN_PLACE if not isinstance(target, str) else False
     if not in_place and (not named_as_writer(name) or name in FILLS):
         return False
-    return bool(args) and isinstance(args[0], torch.Tensor) and refuses_write(args[0], [a for a in args[1:] if isinstance(a, torch.Tensor)])
+    return (
+        bool(args)
+        and isinstance(args[0], torch.Tensor)
+        and refuses_write(args[0], [a for a in args[1:] if isinstance(a, torch.Tensor)])
+    )
 
 
 def refuses_item_assignment(tensor: Any, key: Any, value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or not isinstance(tensor, torch.Tensor) or not has_static_layout(tensor) or value.dim() == 0:
+    if (
+        not isinstance(value, torch.Tensor)
+        or not isinstance(tensor, torch.Tensor)
+        or not has_static_layout(tensor)
+        or value.dim() == 0
+    ):
         return False
     if not overlaps_itself(tensor) and not _share(tensor, value):
         return False
@@ -39,23 +51,34 @@ def refuses_write(written: torch.Tensor, operands: list[torch.Tensor]) -> bool:
     if not is_strided(written):
         return False
     return overlaps_itself(written) or (
-        has_static_layout(written) and any(has_static_layout(other) and overlap_in_part(written, other) for other in operands)
+        has_static_layout(written)
+        and any(has_static_layout(other) and overlap_in_part(written, other) for other in operands)
     )
 
 
 def is_strided(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(
+        tensor
+    )
 
 
 def has_static_layout(tensor: torch.Tensor) -> bool:
     """Whether it is known in numbers how a tensor lies in memory."""
-    numbers = (*tensor.shape, *tensor.stride(), tensor.storage_offset()) if is_strided(tensor) else (None,)
+    numbers = (
+        (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+        if is_strided(tensor)
+        else (None,)
+    )
     return all(type(number) is int for number in numbers)
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two items of a tensor are one number in memory, as torch judges it. A size that varies is asked where it matters alone."""
-    repeats = (type(stride) is int and stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    """Whether two items of a tensor are one number in memory, as torch judges it. A size that
+    varies is asked where it matters alone."""
+    repeats = (
+        type(stride) is int and stride == 0 and size > 1
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
     return any(repeats) and tensor.numel() > 0
 
 
@@ -70,7 +93,10 @@ def overlap_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not (is_dense(one) and is_dense(other)):
         return False
     starts = [tensor.storage_offset() * tensor.element_size() for tensor in (one, other)]
-    ends = [start + tensor.numel() * tensor.element_size() for start, tensor in zip(starts, (one, other), strict=True)]
+    ends = [
+        start + tensor.numel() * tensor.element_size()
+        for start, tensor in zip(starts, (one, other), strict=True)
+    ]
     same = starts[0] == starts[1] and ends[0] == ends[1] and one.stride() == other.stride()
     return not same and max(starts) < min(ends)
 

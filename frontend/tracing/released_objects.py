@@ -1,7 +1,10 @@
-"""Objects that the traced program has dropped: an existing variable, attribute or container held them before and does not any more.
+"""Objects that the traced program has dropped: an existing variable, attribute or container held
+them before and does not any more.
 
-They live until side effects are replayed, so a weak reference must not be asked before that whether its object is gone.
+They live until side effects are replayed, so a weak reference must not be asked before that whether
+its object is gone.
 """
+
 from __future__ import annotations
 
 import gc
@@ -34,7 +37,8 @@ def holds_no_objects(obj: Any) -> bool:
 
 
 def released_objects(tx: Trace) -> Iterator[Any]:
-    """The objects that variables, attributes and containers have lost. One that cannot be named is given as a new object."""
+    """The objects that variables, attributes and containers have lost. One that cannot be named is
+    given as a new object."""
     for given, held in zip(tx.frames.root_arguments, tx.frames[0].slots, strict=True):
         if given is not None and given is not held:
             value = tx.look(given)
@@ -50,12 +54,25 @@ def released_objects(tx: Trace) -> Iterator[Any]:
 def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
     if isinstance(value, UserObject):
         own = instance_dict(value.real) or {}
-        slots = {name for name in value.attrs if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)}
+        slots = {
+            name
+            for name in value.attrs
+            if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)
+        }
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
-    elif not isinstance(value, ListValue) or value.unread is None:  # else it was added to, not looked at
+    elif (
+        not isinstance(value, ListValue) or value.unread is None
+    ):  # else it was added to, not looked at
         real = tx.objects.real_object(value)
-        kept = {id(held.object if isinstance(held, Lazy) else tx.objects.real_object(held)) for held in values_held_by(value)}
-        yield from [object()] if real is None else (one for one in gc.get_referents(real) if id(one) not in kept)
+        kept = {
+            id(held.object if isinstance(held, Lazy) else tx.objects.real_object(held))
+            for held in values_held_by(value)
+        }
+        yield from (
+            [object()]
+            if real is None
+            else (one for one in gc.get_referents(real) if id(one) not in kept)
+        )
 
 
 def values_held_by(one: Any) -> Iterator[Value]:

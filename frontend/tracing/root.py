@@ -1,4 +1,6 @@
-"""The root frame of a capture: interpreted step by step, so that a break loses one raw instruction group."""
+"""The root frame of a capture: interpreted step by step, so that a break loses one raw instruction
+group."""
+
 from __future__ import annotations
 
 import types
@@ -25,12 +27,16 @@ from .work_budget import Loops
 
 
 class RootInterpreter(Interpreter):
-    """The frame that was called. Marks each group's start; a break of its own takes everything back to the last mark, one in
-    a frame that it has called is made by capturing anew up to there."""
+    """The frame that was called. Marks each group's start; a break of its own takes everything back
+    to the last mark, one in a frame that it has called is made by capturing anew up to there."""
 
-    def __init__(self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None) -> None:
+    def __init__(
+        self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None
+    ) -> None:
         function = tx.function
-        super().__init__(tx, decoded, function.__globals__, tx.objects.globals_path(function.__globals__), slots)
+        super().__init__(
+            tx, decoded, function.__globals__, tx.objects.globals_path(function.__globals__), slots
+        )
         self.stop = stop
         self.resumable = True
 
@@ -52,7 +58,10 @@ class RootInterpreter(Interpreter):
             return self._break_here(GraphBreak("too-deep", " (Python's recursion limit)"))
         except ObservedException as error:
             place = self.place if error.place is None else error.place
-            raise Restart(tx.exceptions.raised_at.get(error.value, place), GraphBreak("exception-leaves", error.cls.__name__)) from error
+            raise Restart(
+                tx.exceptions.raised_at.get(error.value, place),
+                GraphBreak("exception-leaves", error.cls.__name__),
+            ) from error
         except BreakReached as here:
             assert self.stop is not None
             return self._break(self.stop.reason, here.frames)
@@ -78,7 +87,9 @@ class RootInterpreter(Interpreter):
             raise Restart(outside, reason)
         if outside is None and reason.place is not None:
             raise Restart(reason.place, reason)
-        self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = self._mark_state
+        self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = (
+            self._mark_state
+        )
         tx.effects.rollback()
         tx.graph.rollback(graph)
         tx.modes.rollback(modes)
@@ -87,14 +98,26 @@ class RootInterpreter(Interpreter):
         return self._break(reason, tx.frames.broken_frames())
 
     def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> Break:
-        """The break at these frames; Restart where an exception is being handled that no Python frame has raised."""
+        """The break at these frames; Restart where an exception is being handled that no Python
+        frame has raised."""
         tx = self.tx
-        handled = [value.current for frame in frames for value in frame.stack if isinstance(value, HandledException)]
-        places = [tx.exceptions.raised_at[error] for error in handled if error.source is None and error in tx.exceptions.raised_at]
+        handled = [
+            value.current
+            for frame in frames
+            for value in frame.stack
+            if isinstance(value, HandledException)
+        ]
+        places = [
+            tx.exceptions.raised_at[error]
+            for error in handled
+            if error.source is None and error in tx.exceptions.raised_at
+        ]
         if places and tx.exceptions.handled is not None:
             raise Restart(min(places), reason)
         if tx.generators:
-            tx.generators.require_reachable([self._live_values(frame) for frame in frames], "at a graph break")
+            tx.generators.require_reachable(
+                [self._live_values(frame) for frame in frames], "at a graph break"
+            )
         reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
         return Break(frames, tx.exceptions.handled, reason, reason.chain[0])
 
@@ -114,7 +137,8 @@ def capture_call(
     stop: Restart | None,
     clock: Clock,
 ) -> Capture:
-    """Captures a frame from its start, given its argument slots as they are at entry. `loops`: those left to Python, added to."""
+    """Captures a frame from its start, given its argument slots as they are at entry. `loops`:
+    those left to Python, added to."""
     if keeps_its_frame(decoded.code):
         raise SkipFrame("it reads its own frame")
     tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
@@ -122,7 +146,10 @@ def capture_call(
     for index, obj in enumerate(arguments):
         slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
     frame = RootInterpreter(tx, decoded, slots, stop)
-    closure = [existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i])) for i, cell in enumerate(function.__closure__ or ())]
+    closure = [
+        existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i]))
+        for i, cell in enumerate(function.__closure__ or ())
+    ]
     frame.bind_cells(closure)
     for slot in decoded.cells:
         cell = slots[slot]
@@ -151,7 +178,13 @@ def capture_rest(
     for suspended in inner:
         state, path = state[used], SequenceItem(path, used)
         decoded = suspended.decoded
-        frame.awaited = Interpreter(tx, decoded, suspended.globals, tx.objects.globals_path(suspended.globals), [None] * len(decoded.slots))
+        frame.awaited = Interpreter(
+            tx,
+            decoded,
+            suspended.globals,
+            tx.objects.globals_path(suspended.globals),
+            [None] * len(decoded.slots),
+        )
         frame = frame.awaited
         frame.resumable = True
         frame.through, frame.completion = suspended.through, suspended.completion
@@ -177,7 +210,10 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
         value = Lazy(state[at], SequenceItem(root, at))
         at += 1
         frame.stack.append(_stack_item(tx, kind, value))
-    if decoded.instrs[point.index - 1].op is Op.CHECK_EG_MATCH and not (taken := tx.look(frame.stack[-1])).is_constant():
+    if (
+        decoded.instrs[point.index - 1].op is Op.CHECK_EG_MATCH
+        and not (taken := tx.look(frame.stack[-1])).is_constant()
+    ):
         handle_instead(frame, taken)  # Python's instruction said so to a frame that is gone
     return at
 
@@ -209,4 +245,3 @@ def _stack_item(tx: Trace, kind: str, value: Lazy) -> Value:
     if kind == "lasti":
         return LastInstruction(value.object, value.source)
     return value
-

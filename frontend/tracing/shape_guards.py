@@ -1,4 +1,6 @@
-"""Guards on sizes, each with who asked for it: a line of the program, or a backend at an operator of the graph."""
+"""Guards on sizes, each with who asked for it: a line of the program, or a backend at an operator
+of the graph."""
+
 from __future__ import annotations
 
 import sys
@@ -13,7 +15,8 @@ RUNS_NODE = torch.fx.Interpreter.run_node.__code__
 
 @dataclass(frozen=True)
 class Asker:
-    """line: file:line of the program. operator: the node that a backend was tracing, "" where it was no backend."""
+    """line: file:line of the program. operator: the node that a backend was tracing, "" where it
+    was no backend."""
 
     line: str
     operator: str = ""
@@ -38,7 +41,10 @@ def backend_as_asker() -> Asker:
     if node is None:
         return Asker("", "the whole graph")
     lines, target = node.meta.get("lines", ()), node.target
-    return Asker(lines[0] if lines else "", target if isinstance(target, str) else getattr(target, "__name__", str(target)))
+    return Asker(
+        lines[0] if lines else "",
+        target if isinstance(target, str) else getattr(target, "__name__", str(target)),
+    )
 
 
 def node_being_run() -> torch.fx.Node | None:

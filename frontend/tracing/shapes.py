@@ -1,8 +1,11 @@
-"""Shapes: the symbols of one capture - the numbers that vary, what follows from them, and what was relied on.
+"""Shapes: the symbols of one capture - the numbers that vary, what follows from them, and what was
+relied on.
 
-In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols, and the guards on them.
-Only captures with a symbol load this module: torch's symbolic shapes take half a second to import.
+In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols,
+and the guards on them. Only captures with a symbol load this module: torch's symbolic shapes take
+half a second to import.
 """
+
 from __future__ import annotations
 
 import functools
@@ -53,7 +56,8 @@ if TYPE_CHECKING:
 
 
 class GuardPrinter(PythonPrinter):
-    """Symbolic expressions as Python over the names that guards/kinds/shape.py knows, floats to the last bit."""
+    """Symbolic expressions as Python over the names that guards/kinds/shape.py knows, floats to the
+    last bit."""
 
     def _print_Float(self, expr: Any) -> str:
         return repr(float(expr))
@@ -63,7 +67,8 @@ class GuardPrinter(PythonPrinter):
 
 
 class MarkError(FramejitError, ConstraintViolationError):
-    """What the user said of a dimension does not hold. Also torch's error of that meaning, for those who catch it."""
+    """What the user said of a dimension does not hold. Also torch's error of that meaning, for
+    those who catch it."""
 
 
 class NamedSource(torch._guards.Source):
@@ -99,7 +104,8 @@ class SizeFact:
 
 @dataclass(frozen=True)
 class SpecialisedNumber:
-    """A number that was to vary and is relied on now: at which path, which number, the user's line that asked."""
+    """A number that was to vary and is relied on now: at which path, which number, the user's line
+    that asked."""
 
     source: Source
     number: Any
@@ -109,9 +115,12 @@ class SpecialisedNumber:
 
 
 class Symbols(ShapeEnv):
-    """Torch makes the symbols of tensors greater than zero; where a tensor's storage begins may be zero, and is a number then."""
+    """Torch makes the symbols of tensors greater than zero; where a tensor's storage begins may be
+    zero, and is a number then."""
 
-    def create_symbol(self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any) -> Any:
+    def create_symbol(
+        self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any
+    ) -> Any:
         if val == 0 and getattr(getattr(source, "prop", None), "name", "") == "STORAGE_OFFSET":
             return sympy.S.Zero
         return super().create_symbol(val, source, *args, **kwargs)
@@ -129,29 +138,41 @@ class Shapes:
         )
         self.asked_for = self.env.guards = RecordedGuards(lambda: Asker(where()))
         mode.shape_env = self.env
-        mode.cache_enabled = False  # with symbols, making and reading its entries takes longer than running the operators
+        # with symbols, making and reading its entries takes longer than running the operators
+        mode.cache_enabled = False
         self.quick = FakeRules(mode)
         self.where = where
-        self.relied_on_before: frozenset[sympy.Symbol] | None = None  # by the program, when the backend began
+        self.relied_on_before: frozenset[sympy.Symbol] | None = (
+            None  # by the program, when the backend began
+        )
         self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[SizeFact] = []
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
         self.marks: dict[sympy.Symbol, Mark] = {}
-        self.positive: dict[sympy.Symbol, str] = {}  # sizes that must not be zero, which torch takes for granted without a guard
+        self.positive: dict[
+            sympy.Symbol, str
+        ] = {}  # sizes that must not be zero, which torch takes for granted without a guard
 
     # what varies
 
-    def fake(self, mode: FakeTensorMode, real: torch.Tensor, source: Source, dims: dict[int, Mark | None]) -> torch.Tensor:
-        """A fake tensor with symbols for the sizes of `dims`. Raises MarkError for a size outside its mark."""
+    def fake(
+        self, mode: FakeTensorMode, real: torch.Tensor, source: Source, dims: dict[int, Mark | None]
+    ) -> torch.Tensor:
+        """A fake tensor with symbols for the sizes of `dims`. Raises MarkError for a size outside
+        its mark."""
         for dim, mark in dims.items():
             check_mark(real, source, dim, mark)
         ways = [DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC] * real.dim()
         context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
-            dynamic_sizes=[way if dim in dims else DimDynamic.STATIC for dim, way in enumerate(ways)],
+            dynamic_sizes=[
+                way if dim in dims else DimDynamic.STATIC for dim, way in enumerate(ways)
+            ],
             constraint_sizes=[None] * real.dim(),
         )
-        fake = mode.from_tensor(real, static_shapes=False, source=NamedSource(source.name), symbolic_context=context)
+        fake = mode.from_tensor(
+            real, static_shapes=False, source=NamedSource(source.name), symbolic_context=context
+        )
         for dim, size in enumerate(fake.shape):
             self._note_number(TensorProperty(source, "size", dim), size)
             if dims.get(dim) is not None:
@@ -160,7 +181,8 @@ class Shapes:
         return fake
 
     def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
-        """A tensor that was to have no symbols has those of a view of it, where that was an input before."""
+        """A tensor that was to have no symbols has those of a view of it, where that was an input
+        before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
             for dim, size in enumerate(fake.shape):
                 self._note_number(TensorProperty(source, "size", dim), size)
@@ -175,7 +197,9 @@ class Shapes:
         """The value of a number that the program is given."""
         named = NamedSource(source.name)
         symbol = self.env.create_unspecified_symbol(number, named, DimDynamic.DYNAMIC)
-        make: Callable[..., Any] = self.env.create_symintnode if type(number) is int else self.env.create_symfloatnode
+        make: Callable[..., Any] = (
+            self.env.create_symintnode if type(number) is int else self.env.create_symfloatnode
+        )
         sym = make(symbol, hint=number, source=named)
         value = self.homes[symbol] = SymbolicNumber(self, sym, source)
         self.facts.append(SizeFact(source, sym))
@@ -189,7 +213,11 @@ class Shapes:
                 self.homes.setdefault(expr, SymbolicNumber(self, number, source))
 
     def _mark(self, size: Any, mark: Mark | None) -> None:
-        if mark is None or not isinstance(size, torch.SymInt) or not isinstance(size.node.expr, sympy.Symbol):
+        if (
+            mark is None
+            or not isinstance(size, torch.SymInt)
+            or not isinstance(size.node.expr, sympy.Symbol)
+        ):
             return
         symbol = size.node.expr
         self.marks[symbol] = mark
@@ -202,7 +230,11 @@ class Shapes:
     # values
 
     def number(
-        self, result: Any, function: Callable[..., Any] | None = None, operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None
+        self,
+        result: Any,
+        function: Callable[..., Any] | None = None,
+        operands: tuple[Value, ...] = (),
+        node: torch.fx.Node | None = None,
     ) -> Value:
         """The value of a number that torch calculated, symbolic or not."""
         fixed = as_python_number(result)
@@ -216,8 +248,8 @@ class Shapes:
         return value
 
     def bind(self, node: torch.fx.Node, result: Any) -> None:
-        """Writes down which symbols for numbers that only the run knows come into being with a node: who runs the graph on
-        fake tensors again has to know."""
+        """Writes down which symbols for numbers that only the run knows come into being with a
+        node: who runs the graph on fake tensors again has to know."""
         try:
             fresh = compute_unbacked_bindings(self.env, result)
         except PendingUnbackedSymbolNotFound:  # the operator made one and did not use it
@@ -227,10 +259,17 @@ class Shapes:
             node.meta["unbacked_bindings"] = fresh
 
     def measure(self, tensor: TensorValue) -> None:
-        """Makes a tensor of the graph the home of the symbols that its sizes are and that are found nowhere else."""
+        """Makes a tensor of the graph the home of the symbols that its sizes are and that are found
+        nowhere else."""
         for dim, size in enumerate(tensor.fake.shape):
-            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol) and size.node.expr not in self.homes:
-                self.homes[size.node.expr] = SymbolicNumber(self, size, None, torch.Tensor.size, (tensor, Constant(dim)))
+            if (
+                isinstance(size, torch.SymInt)
+                and isinstance(size.node.expr, sympy.Symbol)
+                and size.node.expr not in self.homes
+            ):
+                self.homes[size.node.expr] = SymbolicNumber(
+                    self, size, None, torch.Tensor.size, (tensor, Constant(dim))
+                )
 
     def decide(self, sym: Symbol | bool) -> bool:
         return bool(self._ask(sym, bool))
@@ -243,7 +282,9 @@ class Shapes:
         try:
             answer = function(sym)
         except GuardOnDataDependentSymNode as error:
-            raise GraphBreak("data-dependent-value", f"a number ({sym}) that depends on a tensor's values") from error
+            raise GraphBreak(
+                "data-dependent-value", f"a number ({sym}) that depends on a tensor's values"
+            ) from error
         return answer
 
     def rely_on_sign(self, sym: Symbol) -> None:
@@ -253,7 +294,8 @@ class Shapes:
 
     @contextmanager
     def asking(self, target: Any) -> Iterator[None]:
-        """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on only where it matters."""
+        """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on
+        only where it matters."""
         with self.quick, AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
             yield
 
@@ -285,11 +327,14 @@ class Shapes:
             value.node = graph.number_input(value)
         elif value.function is not None:
             operands = tuple(graph.argument(operand)[0] for operand in value.operands)
-            value.node = graph.number_call(SYMBOLIC.get(value.function, value.function), operands, value.sym)
+            value.node = graph.number_call(
+                SYMBOLIC.get(value.function, value.function), operands, value.sym
+            )
         else:
             recorder = NodeRecorder(graph)
             symbols = {
-                symbol: RecordedNumber(recorder, self.node(self.homes[symbol], graph)) for symbol in self._symbols(value.sym.node.expr)
+                symbol: RecordedNumber(recorder, self.node(self.homes[symbol], graph))
+                for symbol in self._symbols(value.sym.node.expr)
             }
             value.node = sympy_interp(PythonReferenceAnalysis, symbols, value.sym.node.expr).node
         return value.node
@@ -298,19 +343,24 @@ class Shapes:
         """A function and its arguments that give a number that follows from sizes."""
         expr = value.sym.node.expr
         symbols = self._symbols(expr)
-        return compile_relation(PRINTER.doprint(expr), tuple(map(str, symbols))), [self.homes[symbol] for symbol in symbols]
+        return compile_relation(PRINTER.doprint(expr), tuple(map(str, symbols))), [
+            self.homes[symbol] for symbol in symbols
+        ]
 
     def _symbols(self, expr: sympy.Basic) -> list[sympy.Symbol]:
         symbols = sorted(expr.free_symbols, key=str)
         for symbol in symbols:
             if symbol not in self.homes:
-                raise GraphBreak("data-dependent-value", f"a number ({symbol}) that depends on a tensor's values")
+                raise GraphBreak(
+                    "data-dependent-value", f"a number ({symbol}) that depends on a tensor's values"
+                )
         return symbols
 
     # guards
 
     def guards(self) -> Iterator[Guard]:
-        """What the symbols stand for and what was relied on; complete only when the backend is done."""
+        """What the symbols stand for and what was relied on; complete only when the backend is
+        done."""
         for fact in self.facts:
             expr = self._simplest(fact.sym.node.expr)
             home = self.homes.get(expr)
@@ -321,7 +371,11 @@ class Shapes:
             if expr.is_number:
                 yield Guard(fact.source, Kind.EQUALS, PYTHON[type(fact.sym)](fact.sym), line)
             else:
-                yield self._relation(sympy.Eq(sympy.Symbol("here"), expr, evaluate=False), line, {"here": fact.source})
+                yield self._relation(
+                    sympy.Eq(sympy.Symbol("here"), expr, evaluate=False),
+                    line,
+                    {"here": fact.source},
+                )
         for symbol, mark in self.ranges:
             if mark.min is not None:
                 yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")
@@ -342,8 +396,12 @@ class Shapes:
         return self.env.replace(expr)
 
     def _have_homes(self, expr: sympy.Basic) -> bool:
-        """Whether each symbol has a place where its number is found; the others are checked by the operators themselves."""
-        return all(symbol in self.homes and self.homes[symbol].source is not None for symbol in expr.free_symbols)
+        """Whether each symbol has a place where its number is found; the others are checked by the
+        operators themselves."""
+        return all(
+            symbol in self.homes and self.homes[symbol].source is not None
+            for symbol in expr.free_symbols
+        )
 
     def _relation(self, expr: Any, line: str, places: dict[str, Source] | None = None) -> Guard:
         sources = dict(places or {})
@@ -371,7 +429,13 @@ class Shapes:
             by_backend = self.relied_on_before is not None and symbol not in self.relied_on_before
             asker = self._last_asker(symbol) if by_backend else Asker(self._line_of(symbol))
             found.append(
-                SpecialisedNumber(value.source, PYTHON[type(value.sym)](value.sym), asker.line, self.marks.get(symbol), asker.operator)
+                SpecialisedNumber(
+                    value.source,
+                    PYTHON[type(value.sym)](value.sym),
+                    asker.line,
+                    self.marks.get(symbol),
+                    asker.operator,
+                )
             )
         return found
 
@@ -389,8 +453,15 @@ class Shapes:
 
 
 PRINTER = GuardPrinter()
-AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(_config.patch, backed_size_oblivious=True)  # type: ignore[attr-defined]
-PYTHON: dict[type, Callable[[Any], Any]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+CONFIG: Any = _config
+AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
+    CONFIG.patch, backed_size_oblivious=True
+)
+PYTHON: dict[type, Callable[[Any], Any]] = {
+    torch.SymInt: int,
+    torch.SymFloat: float,
+    torch.SymBool: bool,
+}
 
 
 def as_python_number(number: Any) -> Any:

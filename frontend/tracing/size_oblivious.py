@@ -1,8 +1,9 @@
 """Operators for which a size of 0 or 1 is a size like others.
 
-They change neither the rank of their result for it nor which elements meet which; strides are torch's own when they run. So
-what their fake versions ask about such sizes need not be relied on.
+They change neither the rank of their result for it nor which elements meet which; strides are
+torch's own when they run. So what their fake versions ask about such sizes need not be relied on.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,6 @@
-"""sorted() of values: by the keys themselves where they are constants, else by the comparisons that Python's sort makes."""
+"""sorted() of values: by the keys themselves where they are constants, else by the comparisons that
+Python's sort makes."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class SortItem:
-    """An item of a sort: its key is compared as the traced program would compare it, in the order of Python's own sort."""
+    """An item of a sort: its key is compared as the traced program would compare it, in the order
+    of Python's own sort."""
 
     def __init__(self, tx: Trace, key: Value, item: Value) -> None:
         self.tx, self.key, self.item = tx, key, item
@@ -29,14 +32,19 @@ class SortItem:
             raise GraphBreak("unknown-call", "a sort that fails half-way") from error
 
 
-def sort_values(tx: Trace, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+def sort_values(
+    tx: Trace, items: list[Value], key: Value | None, reverse: Value | None
+) -> list[Value]:
     """sorted(items, key=key, reverse=reverse)."""
     by_value = key is None or (key.is_constant() and key.constant() is None)
     keys = items if key is None or by_value else [key.call(tx, [item], {}) for item in items]
     backwards = reverse is not None and reverse.truth(tx)
     if not all(key.is_constant() for key in keys):
         pairs = zip(keys, items, strict=True)
-        return [one.item for one in sorted((SortItem(tx, k, item) for k, item in pairs), reverse=backwards)]
+        return [
+            one.item
+            for one in sorted((SortItem(tx, k, item) for k, item in pairs), reverse=backwards)
+        ]
     constants = [key.constant() for key in keys]
     try:
         order = sorted(range(len(items)), key=constants.__getitem__, reverse=backwards)

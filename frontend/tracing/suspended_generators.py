@@ -1,9 +1,11 @@
 """SuspendedGenerators: generators of the traced program that wait inside `try` or `with`.
 
-Python closes such a generator when the last reference to it goes, and that runs the rest of those blocks. A capture counts no
-references. It checks where it ends (a return, a break, an exception that leaves a frame) that every such generator can still be
-reached; where one cannot, Python runs the frame.
+Python closes such a generator when the last reference to it goes, and that runs the rest of those
+blocks. A capture counts no references. It checks where it ends (a return, a break, an exception
+that leaves a frame) that every such generator can still be reached; where one cannot, Python runs
+the frame.
 """
+
 from __future__ import annotations
 
 import functools
@@ -22,8 +24,13 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
     from .trace import Trace
 
-PASSED_ON = (Op.STOPITERATION_ERROR, Op.CLEANUP_THROW)  # handlers that a generator has without any in its source
-OUTSIDE = frozenset({"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"})  # fields without values
+PASSED_ON = (
+    Op.STOPITERATION_ERROR,
+    Op.CLEANUP_THROW,
+)  # handlers that a generator has without any in its source
+OUTSIDE = frozenset(
+    {"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"}
+)  # fields without values
 
 
 class SuspendedGenerators:
@@ -58,12 +65,21 @@ class SuspendedGenerators:
         self._generators.clear()
 
     def require_reachable(self, held: Iterable[Iterable[Value | None]], when: str) -> None:
-        """Raises SkipFrame where a generator that runs code when it is closed cannot be reached from the values that live on."""
-        suspended = [one for one in self._generators if not self.is_running(one) and runs_code_when_closed(one)]
+        """Raises SkipFrame where a generator that runs code when it is closed cannot be reached
+        from the values that live on."""
+        suspended = [
+            one
+            for one in self._generators
+            if not self.is_running(one) and runs_code_when_closed(one)
+        ]
         if suspended:
-            reachable = find_reachable((*self._held_outside(), *itertools.chain.from_iterable(held)))
+            reachable = find_reachable(
+                (*self._held_outside(), *itertools.chain.from_iterable(held))
+            )
             if any(id(generator) not in reachable for generator in suspended):
-                raise SkipFrame(f"a generator is dropped inside `try` or `with` {when}; Python closes it")
+                raise SkipFrame(
+                    f"a generator is dropped inside `try` or `with` {when}; Python closes it"
+                )
 
     def _held_outside(self) -> Iterator[Value | None]:
         tx = self._tx
@@ -83,7 +99,11 @@ def runs_code_when_closed(generator: GeneratorValue) -> bool:
     if instrs[frame.pc - 2].op is not Op.SEND:
         return False
     inner = frame.stack[-1]
-    return runs_code_when_closed(inner) if isinstance(inner, GeneratorValue) else isinstance(inner, UserObject)
+    return (
+        runs_code_when_closed(inner)
+        if isinstance(inner, GeneratorValue)
+        else isinstance(inner, UserObject)
+    )
 
 
 def frame_values(frame: Interpreter) -> Iterator[Value | None]:
@@ -120,4 +140,9 @@ def held_values(one: Any) -> Iterable[Any]:
 @functools.cache
 def value_fields(cls: type[Any]) -> tuple[str, ...]:
     """The attributes of a class of values that hold values."""
-    return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()) if name not in OUTSIDE)
+    return tuple(
+        name
+        for base in cls.__mro__
+        for name in getattr(base, "__slots__", ())
+        if name not in OUTSIDE
+    )

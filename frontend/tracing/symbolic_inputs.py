@@ -1,4 +1,6 @@
-"""SymbolicInputs: which numbers that the program is given become symbols, and the symbols themselves."""
+"""SymbolicInputs: which numbers that the program is given become symbols, and the symbols
+themselves."""
+
 from __future__ import annotations
 
 import importlib
@@ -18,10 +20,16 @@ if TYPE_CHECKING:
 
 
 class SymbolicInputs:
-    """One symbol per path. `numbers`: every int and float that the program was given, symbolic or not."""
+    """One symbol per path. `numbers`: every int and float that the program was given, symbolic or
+    not."""
 
     def __init__(
-        self, options: Options, clock: Clock, fake_mode: CaptureFakeMode, variation: Variation, where: Callable[[], str]
+        self,
+        options: Options,
+        clock: Clock,
+        fake_mode: CaptureFakeMode,
+        variation: Variation,
+        where: Callable[[], str],
     ) -> None:
         self._options, self._clock, self._fake_mode, self._where = options, clock, fake_mode, where
         self.variation = variation
@@ -52,7 +60,12 @@ class SymbolicInputs:
         options = self._options
         self.numbers[source] = number
         specialized = options.specialize_int if type(number) is int else options.specialize_float
-        if specialized or not can_be_symbol(number) or options.dynamic is False or not options.automatic_dynamic_shapes:
+        if (
+            specialized
+            or not can_be_symbol(number)
+            or options.dynamic is False
+            or not options.automatic_dynamic_shapes
+        ):
             return False
         return self.variation.varies(source, number)
 
@@ -64,7 +77,8 @@ class SymbolicInputs:
 
 
 def can_be_symbol(number: int | float) -> bool:
-    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite and have one zero."""
+    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite
+    and have one zero."""
     if type(number) is int:
         return number.bit_length() < 64
     return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)

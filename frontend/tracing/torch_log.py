@@ -1,4 +1,6 @@
-"""Silences torch's log of operators that fail on fake tensors: in a capture that is a graph break, which reports it."""
+"""Silences torch's log of operators that fail on fake tensors: in a capture that is a graph break,
+which reports it."""
+
 from __future__ import annotations
 
 import logging

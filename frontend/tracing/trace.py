@@ -1,4 +1,6 @@
-"""Trace: the state of one capture. Each member holds one part of it; values see them all as a TraceContext (values/context.py)."""
+"""Trace: the state of one capture. Each member holds one part of it; values see them all as a
+TraceContext (values/context.py)."""
+
 from __future__ import annotations
 
 import types
@@ -36,11 +38,17 @@ from .work_budget import Loops, WorkBudget
 
 
 class Trace:
-    """`function` is the root frame's. `loops`: those left to Python, added to. `stop_at`: the position of the break, where it is
-    known beforehand (outcome.py), else -1."""
+    """`function` is the root frame's. `loops`: those left to Python, added to. `stop_at`: the
+    position of the break, where it is known beforehand (outcome.py), else -1."""
 
     def __init__(
-        self, options: Options, function: types.FunctionType, variation: Variation, loops: Loops, clock: Clock, stop_at: int = -1
+        self,
+        options: Options,
+        function: types.FunctionType,
+        variation: Variation,
+        loops: Loops,
+        clock: Clock,
+        stop_at: int = -1,
     ) -> None:
         with clock.phase("imports"):
             ensure_models()
@@ -72,7 +80,8 @@ class Trace:
         return self.objects.look(value)
 
     def forget(self) -> None:
-        """Drops the program's objects: a trace is part of reference cycles, and what it has met should die when Python says."""
+        """Drops the program's objects: a trace is part of reference cycles, and what it has met
+        should die when Python says."""
         self.objects.forget()
         self.exceptions.forget()
         self.work.forget()
@@ -84,16 +93,25 @@ class Trace:
     def misplaced_effect(self) -> Restart | None:
         """The break to be made before an effect that cannot happen at the end of this capture.
 
-        That is before the first output that may end in a list which the program uses itself, so that its time counts; before the first
-        expectation, where the graph writes into its inputs, which then could not start over; and before backward hooks are set up,
-        which counts handles, where the program counts some, too.
+        That is before the first output that may end in a list which the program uses itself, so
+        that its time counts; before the first expectation, where the graph writes into its inputs,
+        which then could not start over; and before backward hooks are set up, which counts handles,
+        where the program counts some, too.
         """
-        uses_lists = any(isinstance(value, ListValue) and value.source is not None for value in self.objects.values())
-        listed = next((output.place for output in self.effects.outputs if output.listed and uses_lists), None)
+        uses_lists = any(
+            isinstance(value, ListValue) and value.source is not None
+            for value in self.objects.values()
+        )
+        listed = next(
+            (output.place for output in self.effects.outputs if output.listed and uses_lists), None
+        )
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and any(item.mutated for item in self.graph.inputs):
-            return Restart(self.effects.expected[0].place, GraphBreak("data-dependent-branch", ", in code that writes into its inputs"))
+            return Restart(
+                self.effects.expected[0].place,
+                GraphBreak("data-dependent-branch", ", in code that writes into its inputs"),
+            )
         if (id(RemovableHandle), "next_id") in self.effects.globals:
             for node in self.graph.nodes:
                 if isinstance(node.target, HookEntry | HookExit):

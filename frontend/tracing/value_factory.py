@@ -1,4 +1,6 @@
-"""ValueFactory: makes values of families that the asking family does not import (they would import each other)."""
+"""ValueFactory: makes values of families that the asking family does not import (they would import
+each other)."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

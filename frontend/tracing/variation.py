@@ -1,7 +1,10 @@
-"""Variation: what is known to differ between the calls of one site - sizes by dimension, and numbers.
+"""Variation: what is known to differ between the calls of one site - sizes by dimension, and
+numbers.
 
-In: what each capture of the site met. Out: for the next capture, which of them to treat as symbols. Knows no tensors of torch.
+In: what each capture of the site met. Out: for the next capture, which of them to treat as symbols.
+Knows no tensors of torch.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -13,11 +16,14 @@ from ...guards.source import Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
-Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]  # paths with the sizes there, None for a number
+Beginnings = dict[
+    Source, list[tuple[Source, tuple[int | None, ...] | None]]
+]  # paths with the sizes there, None for a number
 
 
 class Variation:
-    """Sizes and numbers by the path that leads to them; None is a size, VARIES a number, that differs."""
+    """Sizes and numbers by the path that leads to them; None is a size, VARIES a number, that
+    differs."""
 
     def __init__(self) -> None:
         self.sizes: dict[Source, tuple[int | None, ...]] = {}
@@ -28,18 +34,30 @@ class Variation:
         known = self.sizes.get(source)
         if known is None or len(known) != len(sizes):
             return frozenset()
-        return frozenset(dim for dim, (old, new) in enumerate(zip(known, sizes, strict=True)) if old is None or old not in (new, UNKNOWN))
+        return frozenset(
+            dim
+            for dim, (old, new) in enumerate(zip(known, sizes, strict=True))
+            if old is None or old not in (new, UNKNOWN)
+        )
 
     def varies(self, source: Source, number: int | float) -> bool:
         """Whether a number differs between calls, this one included."""
         known = self.numbers.get(source, number)
-        return known is VARIES or type(known) is not type(number) or not (known == number or (known != known and number != number))
+        return (
+            known is VARIES
+            or type(known) is not type(number)
+            or not (known == number or (known != known and number != number))
+        )
 
-    def note_capture(self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]) -> None:
+    def note_capture(
+        self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]
+    ) -> None:
         """Remembers what an entry was made for."""
         for source, new in sizes.items():
             varied = self.dims(source, new)
-            self.sizes[source] = tuple(None if dim in varied else size for dim, size in enumerate(new))
+            self.sizes[source] = tuple(
+                None if dim in varied else size for dim, size in enumerate(new)
+            )
         for source, number in numbers.items():
             self.numbers[source] = VARIES if self.varies(source, number) else number
 

@@ -1,4 +1,5 @@
 """WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled loop."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,14 +13,15 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
-# What is left to Python: loops (id of the code object, index of the loop's start), and branches whose expected side was not taken
-# (the same of the branch, its index negative).
+# What is left to Python: loops (id of the code object, index of the loop's start), and branches
+# whose expected side was not taken (the same of the branch, its index negative).
 Loops = set[tuple[int, int]]
 
 
 @dataclass
 class LoopIterations:
-    """A loop in one frame: the work done before its first iteration, where a break before it can be made, and iterations so far."""
+    """A loop in one frame: the work done before its first iteration, where a break before it can be
+    made, and iterations so far."""
 
     work: int
     position: int
@@ -32,7 +34,8 @@ class WorkBudget:
     def __init__(self, options: Options, loops: Loops, stop_at: int) -> None:
         self.options = options
         self.loops = loops
-        self.stop_at = stop_at  # the position of the break, where it is known beforehand (outcome.py); -1 for none
+        # the position of the break, where it is known beforehand (outcome.py); -1 for none
+        self.stop_at = stop_at
         self.instructions = 0
         self._iterations: dict[tuple[Interpreter, int], LoopIterations] = {}
 
@@ -43,7 +46,8 @@ class WorkBudget:
             raise GraphBreak("too-long", str(self.options.trace_budget))
 
     def start_iteration(self, frame: Interpreter, target: int) -> None:
-        """A frame goes back to the start of a loop, which is left to Python once unrolling it has become too much."""
+        """A frame goes back to the start of a loop, which is left to Python once unrolling it has
+        become too much."""
         tx = frame.tx
         loop = (id(frame.decoded.code), target)
         if loop in self.loops:
@@ -52,11 +56,18 @@ class WorkBudget:
         work = self.instructions + OPERATION * (len(tx.graph.nodes) + symbolic_work)
         iterations = self._iterations.get((frame, target))
         if iterations is None:
-            iterations = self._iterations[frame, target] = LoopIterations(work, tx.frames.break_position())
+            iterations = self._iterations[frame, target] = LoopIterations(
+                work, tx.frames.break_position()
+            )
         iterations.count += 1
-        if iterations.count > self.options.unroll_turns and work - iterations.work > self.options.unroll_budget:
+        if (
+            iterations.count > self.options.unroll_turns
+            and work - iterations.work > self.options.unroll_budget
+        ):
             self.loops.add(loop)
-            raise Restart(iterations.position, GraphBreak("long-loop", str(self.options.unroll_turns)))
+            raise Restart(
+                iterations.position, GraphBreak("long-loop", str(self.options.unroll_turns))
+            )
 
     def forget(self) -> None:
         self._iterations.clear()

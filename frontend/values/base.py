@@ -1,7 +1,9 @@
 """Value: what capture knows of one Python object, and the questions every family of values answers.
 
-A value knows a TraceContext (see context.py), never the interpreter. The answers here are the fall-backs: a graph break.
+A value knows a TraceContext (see context.py), never the interpreter. The answers here are the
+fall-backs: a graph break.
 """
+
 from __future__ import annotations
 
 import math
@@ -30,7 +32,8 @@ class ObservedException(Exception):  # noqa: N818 - an exception of the user's p
 
 
 class Value:
-    """Knowledge of one object. `source` is the path to it when it existed before the frame, else None."""
+    """Knowledge of one object. `source` is the path to it when it existed before the frame, else
+    None."""
 
     __slots__ = ("source",)
 
@@ -60,7 +63,8 @@ class Value:
         raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
 
     def literal(self, tx: TraceContext) -> Any:
-        """A copy of the object for a pure function to read: of literals, and of builtin containers that hold nothing else."""
+        """A copy of the object for a pure function to read: of literals, and of builtin containers
+        that hold nothing else."""
         return self.constant()
 
     def describe(self) -> str:
@@ -94,10 +98,13 @@ class Value:
         raise GraphBreak("unknown-call", self.describe())
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
-        """The call whose result is that of object(*args, **kwargs), where it comes down to another one."""
+        """The call whose result is that of object(*args, **kwargs), where it comes down to another
+        one."""
         return None
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """object.name(*args, **kwargs)."""
         return self.attribute(tx, name).call(tx, args, kwargs)
 
@@ -110,7 +117,8 @@ class Value:
         raise self.unsupported("next()")
 
     def advance(self, tx: TraceContext) -> Value:
-        """next(object) as it stands: one that is exhausted raises StopIteration, which may bring something."""
+        """next(object) as it stands: one that is exhausted raises StopIteration, which may bring
+        something."""
         item = self.next(tx)
         if item is None:
             raise tx.exceptions.new(StopIteration)
@@ -121,11 +129,13 @@ class Value:
         return take(tx, self.iterator(tx))
 
     def list_items(self, tx: TraceContext) -> list[Value]:
-        """The items of list(object): as unpack, but an object of a class in Python is asked for its length first."""
+        """The items of list(object): as unpack, but an object of a class in Python is asked for its
+        length first."""
         return self.unpack(tx)
 
     def ask_length(self, tx: TraceContext) -> None:
-        """Calls __len__ or __length_hint__ as Python does before it makes a list of the items, for its side effects."""
+        """Calls __len__ or __length_hint__ as Python does before it makes a list of the items, for
+        its side effects."""
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """The (key, value) pairs that dict(object) takes."""
@@ -178,7 +188,8 @@ def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Valu
 
 
 def check_result_type(result: Value, cls: type, name: str) -> Value:
-    """What a special method gave, of the very class that Python asks for: what else there is it converts, warns of or refuses."""
+    """What a special method gave, of the very class that Python asks for: what else there is it
+    converts, warns of or refuses."""
     wrong = result.python_type() is not cls
     if wrong or (name == "__len__" and result.is_constant() and result.constant() < 0):
         raise GraphBreak("unknown-call", f"{name}() that gives {result.describe()}")
@@ -186,7 +197,8 @@ def check_result_type(result: Value, cls: type, name: str) -> Value:
 
 
 class Call(NamedTuple):
-    """A call to be made; `through`: the functions that Python would call on the way to it, outermost first."""
+    """A call to be made; `through`: the functions that Python would call on the way to it,
+    outermost first."""
 
     callee: Value
     args: list[Value]
@@ -207,8 +219,8 @@ NULL = Null()
 
 
 class Lazy(Value):
-    """An object that nobody has looked at yet: no guard stands for it until somebody does. Without a source, it is one that an
-    object holds to which no path leads."""
+    """An object that nobody has looked at yet: no guard stands for it until somebody does. Without
+    a source, it is one that an object holds to which no path leads."""
 
     __slots__ = ("object",)
 

@@ -1,4 +1,6 @@
-"""Literals: numbers, strings, None, dtypes, devices and the like, and folding of pure calls on them."""
+"""Literals: numbers, strings, None, dtypes, devices and the like, and folding of pure calls on
+them."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,9 @@ IMMUTABLE_CONTAINERS = (tuple, frozenset, torch.Size)
 
 def is_literal(obj: Any) -> bool:
     """Whether an object is a literal, or an immutable container of such."""
-    return type(obj) in LITERAL_TYPES or (type(obj) in IMMUTABLE_CONTAINERS and all(map(is_literal, obj)))
+    return type(obj) in LITERAL_TYPES or (
+        type(obj) in IMMUTABLE_CONTAINERS and all(map(is_literal, obj))
+    )
 
 
 class Constant(Value):
@@ -61,7 +65,9 @@ class Constant(Value):
             return ConstantMethod(self, name)
         return tx.wrap(value, None)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         handler = method_of(type(self.object), name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -73,7 +79,11 @@ class Constant(Value):
         raise tx.exceptions.new(TypeError, f"'{type(self.object).__name__}' object is not callable")
 
     def iterator(self, tx: TraceContext) -> Value:
-        return tx.wrap(list(self.object), None).iterator(tx) if isinstance(self.object, str | bytes) else super().iterator(tx)
+        return (
+            tx.wrap(list(self.object), None).iterator(tx)
+            if isinstance(self.object, str | bytes)
+            else super().iterator(tx)
+        )
 
     def length(self, tx: TraceContext) -> Value:
         return fold(tx, len, [self], {})
@@ -108,13 +118,18 @@ def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
 def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Runs a pure function on literals now; what it raises, the traced program raises."""
     try:
-        literals, named = [a.literal(tx) for a in args], {k: v.literal(tx) for k, v in kwargs.items()}
+        literals, named = (
+            [a.literal(tx) for a in args],
+            {k: v.literal(tx) for k, v in kwargs.items()},
+        )
     except GraphBreak as error:
         unknown = next((a for a in (*args, *kwargs.values()) if not a.is_constant()), None)
         if unknown is None:  # a number that only the run knows
             raise
         name = getattr(function, "__name__", function)
-        raise GraphBreak("unsupported-value", f"{unknown.describe()} as an argument of {name}") from error
+        raise GraphBreak(
+            "unsupported-value", f"{unknown.describe()} as an argument of {name}"
+        ) from error
     try:
         result = function(*literals, **named)
     except ObservedException:

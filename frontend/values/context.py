@@ -1,4 +1,6 @@
-"""TraceContext: the state of one capture, as values see it. tracing/trace.py is the one implementation."""
+"""TraceContext: the state of one capture, as values see it. tracing/trace.py is the one
+implementation."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,7 +44,8 @@ class TraceContext(Protocol):
     make: ValueFactory  # values of other families
 
     def wrap(self, obj: Any, source: Source | None) -> Value:
-        """The value of an object: guarded when it has a source, a literal of the program when it has none."""
+        """The value of an object: guarded when it has a source, a literal of the program when it
+        has none."""
 
     def look(self, value: Value) -> Value:
         """The value itself, or what a Lazy stands for."""

@@ -1,8 +1,10 @@
 """Literals computed from numbers that vary: formatted text, a rounded number.
 
-Such a value seldom decides which operations run, so it is no reason to compile again: generated code computes it from the number of
-the call. Where tracing needs it after all (as a dictionary key, in a comparison), the numbers are specialised.
+Such a value seldom decides which operations run, so it is no reason to compile again: generated
+code computes it from the number of the call. Where tracing needs it after all (as a dictionary key,
+in a comparison), the numbers are specialised.
 """
+
 from __future__ import annotations
 
 import operator
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
 
 
 class DeferredLiteral(Value):
-    """`function(*operands)`, of type `cls`. The function is pure and does not raise for any number of the operands' types."""
+    """`function(*operands)`, of type `cls`. The function is pure and does not raise for any number
+    of the operands' types."""
 
     __slots__ = ("function", "operands", "cls")
 
-    def __init__(self, function: Callable[..., Any], operands: tuple[Value, ...], cls: type) -> None:
+    def __init__(
+        self, function: Callable[..., Any], operands: tuple[Value, ...], cls: type
+    ) -> None:
         super().__init__()
         self.function, self.operands, self.cls = function, operands, cls
 
@@ -51,7 +56,9 @@ class DeferredLiteral(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         return Constant(self.constant()).attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -72,8 +79,14 @@ CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
 
 
 def format_number(tx: TraceContext, number: Value, spec: str) -> Value:
-    """format(number, spec), deferred where the number varies. Code points (`c`) are refused for some ints, so those are specialised."""
-    if is_dynamic(number) and number.python_type() in SAMPLES and not spec.endswith("c") and accepts_spec(number.python_type(), spec):
+    """format(number, spec), deferred where the number varies. Code points (`c`) are refused for
+    some ints, so those are specialised."""
+    if (
+        is_dynamic(number)
+        and number.python_type() in SAMPLES
+        and not spec.endswith("c")
+        and accepts_spec(number.python_type(), spec)
+    ):
         return DeferredLiteral(format, (number, Constant(spec)), str)
     return fold(tx, format, [number, Constant(spec)], {})
 
@@ -107,7 +120,11 @@ def concatenate(*parts: str) -> str:
 def format_template(template: str, items: list[Value]) -> Value | None:
     """`template % items`, deferred where a number varies; None where it is to be computed now."""
     simple = CONVERSIONS_OF_ANY_FLOAT.sub("", template).count("%") == 0
-    if not simple or not any(map(is_dynamic, items)) or not all(item.is_constant() for item in items):
+    if (
+        not simple
+        or not any(map(is_dynamic, items))
+        or not all(item.is_constant() for item in items)
+    ):
         return None
     try:
         template % tuple(SAMPLES.get(item.python_type()) for item in items)
@@ -121,7 +138,8 @@ def fill_template(template: str, *items: Any) -> str:
 
 
 def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
-    """round(number, digits), deferred for a float that varies: with digits behind the point there is no result too large for a float."""
+    """round(number, digits), deferred for a float that varies: with digits behind the point there
+    is no result too large for a float."""
     fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
     if is_dynamic(number) and number.python_type() is float and fixed:
         return DeferredLiteral(round, (number, digits), float)
@@ -129,8 +147,9 @@ def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
 
 
 def truncate(tx: TraceContext, number: Value) -> Value | None:
-    """int(number) of a float that varies, deferred; None for others. Of a float that the program was given: those are finite, as guards
-    on symbolic floats say, while one that was calculated may be too large for an int."""
+    """int(number) of a float that varies, deferred; None for others. Of a float that the program
+    was given: those are finite, as guards on symbolic floats say, while one that was calculated may
+    be too large for an int."""
     if is_dynamic(number) and number.python_type() is float and number.source is not None:
         return DeferredLiteral(int, (number,), int)
     return None

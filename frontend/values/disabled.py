@@ -1,12 +1,15 @@
-"""Functions that the program keeps from being compiled: framejit.disable, torch.compiler.disable and torch._dynamo.disable."""
+"""Functions that the program keeps from being compiled: framejit.disable, torch.compiler.disable
+and torch._dynamo.disable."""
+
 from __future__ import annotations
 
 import functools
 import types
 from typing import Any
 
-# Names in torch: the function that torch.compiler.disable puts around another, whose calls run with compilation off altogether;
-# the same for recursive=False, whose inner function alone is left to Python.
+# Names in torch: the function that torch.compiler.disable puts around another, whose calls run with
+# compilation off altogether; the same for recursive=False, whose inner function alone is left to
+# Python.
 WRAPPER = "DisableContext.__call__.<locals>._fn"
 SHALLOW_WRAPPER = "get_nonrecursive_disable_wrapper.<locals>.nonrecursive_disable_wrapper"
 
@@ -14,7 +17,8 @@ SHALLOW_WRAPPER = "get_nonrecursive_disable_wrapper.<locals>.nonrecursive_disabl
 def leave_alone(function: Any) -> types.FunctionType:
     """A function around another whose own frames are left to Python, not those that it calls."""
     if isinstance(function, types.FunctionType):
-        function._framejit_skip = True  # type: ignore[attr-defined]  # also where it is called directly
+        # also where it is called directly
+        function._framejit_skip = True  # type: ignore[attr-defined]
 
     @functools.wraps(function)
     def left_alone(*args: Any, **kwargs: Any) -> Any:
@@ -25,8 +29,8 @@ def leave_alone(function: Any) -> types.FunctionType:
 
 
 def is_disabled(function: Any) -> bool:
-    """Whether a function bears a mark of framejit's or torch's. functools.wraps copies torch's to functions around the marked
-    one, so torch notes whose it is."""
+    """Whether a function bears a mark of framejit's or torch's. functools.wraps copies torch's to
+    functions around the marked one, so torch notes whose it is."""
     if not isinstance(function, types.FunctionType):
         return False
     if getattr(function, "_framejit_disable", False) or getattr(function, "_framejit_skip", False):
@@ -48,7 +52,11 @@ def is_wrapper(code: types.CodeType, torch_folder: str) -> bool:
 
 def is_shallow_wrapper(code: types.CodeType, torch_folder: str) -> bool:
     """The same of torch.compiler.disable(recursive=False), and of framejit's."""
-    return code is LEFT_ALONE or code.co_qualname == SHALLOW_WRAPPER and code.co_filename.startswith(torch_folder)
+    return (
+        code is LEFT_ALONE
+        or code.co_qualname == SHALLOW_WRAPPER
+        and code.co_filename.startswith(torch_folder)
+    )
 
 
 LEFT_ALONE = leave_alone(lambda: None).__code__

@@ -1,4 +1,5 @@
 """Mutable values: those whose state the traced program can change, and how a change is undone."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,7 +9,8 @@ from .base import Value
 
 
 class Mutable(Value):
-    """State that can be saved and put back. `epoch` is that of its last saved change (see effects.py), 0 for none."""
+    """State that can be saved and put back. `epoch` is that of its last saved change (see
+    effects.py), 0 for none."""
 
     __slots__ = ("epoch",)
 

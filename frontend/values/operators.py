@@ -1,4 +1,5 @@
 """Operators: what `a + b`, `a < b`, `-a` mean for two families of values."""
+
 from __future__ import annotations
 
 import collections
@@ -17,7 +18,16 @@ from .containers import dict_union as merging  # noqa: F401 - methods by which o
 from .containers.deque import DequeValue, add_items, multiply_deque
 from .containers.mapping import DictValue, ViewValue
 from .containers.mapping_proxy import unwrap_proxy
-from .containers.sequence import BoundBuiltin, BuiltinContainer, ListValue, Sequence, SliceValue, TupleValue, list_extend, one_of
+from .containers.sequence import (
+    BoundBuiltin,
+    BuiltinContainer,
+    ListValue,
+    Sequence,
+    SliceValue,
+    TupleValue,
+    list_extend,
+    one_of,
+)
 from .containers.set import SetValue
 from .containers.set_algebra import SET_OPERATORS, SET_UPDATES, kept_members
 from .deferred_literal import concatenate_texts, format_template
@@ -86,7 +96,12 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
         if not isinstance(other, UserObject):
-            return tx.graph.call("call_function", written if isinstance(left, TensorValue) else function, [left, right], {})
+            return tx.graph.call(
+                "call_function",
+                written if isinstance(left, TensorValue) else function,
+                [left, right],
+                {},
+            )
     ask_in_python(op, left, right)
     if op == "|" and not isinstance(left, UserObject) and not isinstance(right, UserObject):
         left, right = unwrap_proxy(left), unwrap_proxy(right)
@@ -99,7 +114,9 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         if result is not None:
             return result
     if isinstance(left, Sequence | SetValue | ViewValue) or isinstance(right, Sequence):
-        result = containers(tx, plain_op, in_place, left, right if in_place else concatenation_operand(left, right))
+        result = containers(
+            tx, plain_op, in_place, left, right if in_place else concatenation_operand(left, right)
+        )
         if result is not None:
             return result
     if left.is_constant() and right.is_constant():
@@ -108,7 +125,8 @@ def binary(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
 
 
 def operate_on_text(tx: TraceContext, op: str, left: Value, right: Value) -> Value | None:
-    """left % right and left + right of texts that hold numbers which vary; None for others, which are computed now."""
+    """left % right and left + right of texts that hold numbers which vary; None for others, which
+    are computed now."""
     if op == "+":
         return concatenate_texts(left, right)
     if op != "%" or not isinstance(left, Constant):
@@ -117,8 +135,8 @@ def operate_on_text(tx: TraceContext, op: str, left: Value, right: Value) -> Val
 
 
 def ask_in_python(op: str, left: Value, right: Value) -> None:
-    """A break where an operand is a tensor that graphs do not take, or one that torch asks for `__torch_function__`, as often as it likes,
-    in the program's own code."""
+    """A break where an operand is a tensor that graphs do not take, or one that torch asks for
+    `__torch_function__`, as often as it likes, in the program's own code."""
     for side in (left, right):
         if isinstance(side, OpaqueTensor):
             raise side.unsupported(op)
@@ -130,7 +148,10 @@ def answers_torch(cls: type) -> bool:
     """Whether a class is asked in Python for `__torch_function__`, which it lacks."""
     if lookup(cls, "__torch_function__")[0] is not None:
         return False
-    return any(lookup(cls, name)[0] not in (None, object, torch.nn.Module) for name in ("__getattr__", "__getattribute__"))
+    return any(
+        lookup(cls, name)[0] not in (None, object, torch.nn.Module)
+        for name in ("__getattr__", "__getattribute__")
+    )
 
 
 def left_to_torch(value: Value, name: str) -> bool:
@@ -170,15 +191,29 @@ def asked_second(tx: TraceContext, sign: str, left: Value, right: Value) -> Valu
     if sign in ("==", "!="):
         return Constant(tx.objects.same(left, right) == (sign == "=="))
     if compared:
-        raise tx.exceptions.new(TypeError, f"'{sign}' not supported between instances of '{mine}' and '{other}'")
-    raise tx.exceptions.new(TypeError, f"unsupported operand type(s) for {'** or pow()' if sign == '**' else sign}: '{mine}' and '{other}'")
+        raise tx.exceptions.new(
+            TypeError, f"'{sign}' not supported between instances of '{mine}' and '{other}'"
+        )
+    raise tx.exceptions.new(
+        TypeError,
+        f"unsupported operand type(s) for {'** or pow()' if sign == '**' else sign}: '{mine}' and '{other}'",
+    )
 
 
-def by_methods(tx: TraceContext, name: str, in_place: bool, left: Value, right: Value) -> Value | None:
-    """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that answers."""
-    attempts: list[tuple[Value, str, Value]] = [(left, f"__{name}__", right), (right, f"__r{name}__", left)]
+def by_methods(
+    tx: TraceContext, name: str, in_place: bool, left: Value, right: Value
+) -> Value | None:
+    """Python's dispatch to __iadd__, __add__ and __radd__; None when neither side has one that
+    answers."""
+    attempts: list[tuple[Value, str, Value]] = [
+        (left, f"__{name}__", right),
+        (right, f"__r{name}__", left),
+    ]
     if isinstance(right, UserObject | DictValue):
-        inherited = lookup(right.python_type(), f"__r{name}__")[1] is lookup(left.python_type(), f"__r{name}__")[1]
+        inherited = (
+            lookup(right.python_type(), f"__r{name}__")[1]
+            is lookup(left.python_type(), f"__r{name}__")[1]
+        )
         if not is_first(left, right) and not inherited:
             attempts.reverse()
     if in_place:
@@ -200,22 +235,32 @@ def special_of(tx: TraceContext, receiver: Value, name: str) -> Value | None:
 
 
 def concatenation_operand(left: Value, right: Value) -> Value:
-    """The right operand as the concatenation of a list or tuple takes it: of an object, what is inside of it."""
+    """The right operand as the concatenation of a list or tuple takes it: of an object, what is
+    inside of it."""
     inner = right.base if isinstance(left, Sequence) and isinstance(right, UserObject) else None
     return inner if isinstance(inner, Sequence) else right
 
 
-def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value) -> Value | None:
+def containers(
+    tx: TraceContext, op: str, in_place: bool, left: Value, right: Value
+) -> Value | None:
     """Concatenation, repetition and set algebra; None for anything else."""
     if isinstance(left, DequeValue) or isinstance(right, DequeValue):
         return deques(tx, op, in_place, left, right)
     if op == "+" and isinstance(left, ListValue) and in_place:
         list_extend(tx, left, right)
         return left
-    if op == "+" and isinstance(left, Sequence) and isinstance(right, Sequence) and type(left) is type(right):
+    if (
+        op == "+"
+        and isinstance(left, Sequence)
+        and isinstance(right, Sequence)
+        and type(left) is type(right)
+    ):
         cls = list if isinstance(left, ListValue) else sum_class(left.cls, right.cls)
         both = type(left)([*left.items, *right.items], None, cls)
-        return one_of(both, [side for side, rest in ((right, left), (left, right)) if not rest.items])
+        return one_of(
+            both, [side for side, rest in ((right, left), (left, right)) if not rest.items]
+        )
     if op == "*" and isinstance(left, Sequence) and right.is_constant():
         if in_place and isinstance(left, ListValue):
             items = repeat_items(tx, left, right)
@@ -224,9 +269,17 @@ def containers(tx: TraceContext, op: str, in_place: bool, left: Value, right: Va
             return left
         return one_of(type(left)(repeat_items(tx, left, right), None, left.default_class), [left])
     if op == "*" and isinstance(right, Sequence) and left.is_constant():
-        return one_of(type(right)(repeat_items(tx, right, left), None, right.default_class), [right])
-    if op in SET_OPERATORS and isinstance(left, SetValue | ViewValue) and isinstance(right, SetValue | ViewValue):
-        if isinstance(left, ViewValue) or isinstance(right, ViewValue):  # in place, too, a view makes another set
+        return one_of(
+            type(right)(repeat_items(tx, right, left), None, right.default_class), [right]
+        )
+    if (
+        op in SET_OPERATORS
+        and isinstance(left, SetValue | ViewValue)
+        and isinstance(right, SetValue | ViewValue)
+    ):
+        if isinstance(left, ViewValue) or isinstance(
+            right, ViewValue
+        ):  # in place, too, a view makes another set
             return combined_with_view(tx, BINARY[op][0], left, right)
         if in_place and left.cls is set:
             SET_UPDATES[op](tx, left, right)
@@ -249,8 +302,14 @@ def deques(tx: TraceContext, op: str, in_place: bool, left: Value, right: Value)
     return None
 
 
-def combined_with_view(tx: TraceContext, function: Callable[..., Any], left: SetValue | ViewValue, right: SetValue | ViewValue) -> Value:
-    """A set operator of which a side is a dictionary's view: views have an order of their own of making the new set."""
+def combined_with_view(
+    tx: TraceContext,
+    function: Callable[..., Any],
+    left: SetValue | ViewValue,
+    right: SetValue | ViewValue,
+) -> Value:
+    """A set operator of which a side is a dictionary's view: views have an order of their own of
+    making the new set."""
     sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
     members = [
         side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
@@ -270,7 +329,9 @@ def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
     """The items of a sequence, so many times."""
     number = times.constant()
     if not hasattr(type(number), "__index__"):
-        raise tx.exceptions.new(TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'")
+        raise tx.exceptions.new(
+            TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'"
+        )
     if len(of.items) * operator.index(number) > LONGEST_REPETITION:
         raise GraphBreak("unsupported-operator", f"{of.describe()} * {number}, which is very long,")
     return of.items * operator.index(number)
@@ -279,7 +340,9 @@ def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
 @functools.cache
 def sum_class(left: type, right: type) -> type:
     """type(left() + right()) of tuples: torch.Size keeps its class or not, by torch's version."""
-    made: list[tuple[Any, ...]] = [cls() if cls in (tuple, torch.Size) else () for cls in (left, right)]
+    made: list[tuple[Any, ...]] = [
+        cls() if cls in (tuple, torch.Size) else () for cls in (left, right)
+    ]
     return type(made[0] + made[1])
 
 
@@ -299,7 +362,9 @@ def unary(tx: TraceContext, op: str, value: Value) -> Value:
         found = value.special(tx, name)
         if found is not None:
             return found.call(tx, [], {})
-    if isinstance(value, BuiltinContainer) and isinstance(lookup(value.python_type(), name)[1], types.FunctionType):  # of a Counter
+    if isinstance(value, BuiltinContainer) and isinstance(
+        lookup(value.python_type(), name)[1], types.FunctionType
+    ):  # of a Counter
         return value.method(tx, name, [], {})
     return fold(tx, function, [value], {})
 
@@ -335,7 +400,11 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return same_object(tx, op, left, right)
         sets = [side.as_set(tx) if isinstance(side, ViewValue) else side for side in (left, right)]
         return Constant(function(*(set(side.members) for side in sets)))
-    if isinstance(left, DictValue) and left.cls is collections.Counter and isinstance(right, DictValue):
+    if (
+        isinstance(left, DictValue)
+        and left.cls is collections.Counter
+        and isinstance(right, DictValue)
+    ):
         answer = left.method(tx, name, [right], {})
         if not (answer.is_constant() and answer.constant() is NotImplemented):
             return answer
@@ -346,7 +415,10 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
         return Constant(same == (op == "=="))
     if op in ("==", "!="):
         if isinstance(left, BoundBuiltin) and isinstance(right, BoundBuiltin):
-            return Constant((left.name == right.name and tx.objects.same(left.receiver, right.receiver)) == (op == "=="))
+            return Constant(
+                (left.name == right.name and tx.objects.same(left.receiver, right.receiver))
+                == (op == "==")
+            )
         if isinstance(left, BuiltinValue) and isinstance(right, BuiltinValue):
             return Constant((left.key(tx) == right.key(tx)) == (op == "=="))
         if isinstance(left, WeakReference) and isinstance(right, WeakReference):
@@ -354,7 +426,9 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             if not any(end.python_type() is type(None) for end in ends):
                 return compare(tx, op, *ends)
         if isinstance(left, MethodValue) and isinstance(right, MethodValue):
-            same = tx.objects.same(left.receiver, right.receiver) and tx.objects.same(left.function, right.function)
+            same = tx.objects.same(left.receiver, right.receiver) and tx.objects.same(
+                left.function, right.function
+            )
             return Constant(same == (op == "=="))
         return Constant(tx.objects.same(left, right) == (op == "=="))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {op} {right.describe()}")
@@ -366,7 +440,11 @@ def _comparison(op: str) -> None:
     def compare_base(tx: TraceContext, self: Sequence, other: Value) -> Value:
         """Past what a subclass has under the name."""
         inner = other.base if isinstance(other, UserObject) and other.base is not None else other
-        return compare_sequences(tx, op, self, inner) if isinstance(inner, type(self)) else Constant(NotImplemented)
+        return (
+            compare_sequences(tx, op, self, inner)
+            if isinstance(inner, type(self))
+            else Constant(NotImplemented)
+        )
 
 
 for _op in COMPARE:
@@ -407,7 +485,9 @@ def same_object(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
     return Constant(tx.objects.same(left, right) == (op == "=="))
 
 
-def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str) -> Value:
+def compare_objects(
+    tx: TraceContext, op: str, left: Value, right: Value, name: str, reflected: str
+) -> Value:
     attempts = [(left, name, right), (right, reflected, left)]
     for receiver, asked, argument in attempts if is_first(left, right) else attempts[::-1]:
         found = receiver.special(tx, asked) if isinstance(receiver, UserObject) else None
@@ -434,7 +514,10 @@ def compare_objects(tx: TraceContext, op: str, left: Value, right: Value, name: 
 def is_objects_own(method: Value | None) -> bool:
     """Whether a bound method is one that object gives to all classes."""
     function = method.function if isinstance(method, MethodValue) else None
-    return isinstance(function, BuiltinValue) and getattr(function.real, "__objclass__", None) is object
+    return (
+        isinstance(function, BuiltinValue)
+        and getattr(function.real, "__objclass__", None) is object
+    )
 
 
 def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence) -> Value:
@@ -442,11 +525,14 @@ def compare_sequences(tx: TraceContext, op: str, left: Sequence, right: Sequence
         if op in ("==", "!="):
             return Constant(op == "!=")
         raise tx.exceptions.new(
-            TypeError, f"'{op}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'"
+            TypeError,
+            f"'{op}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'",
         )
     if op in ("==", "!=") and len(left.items) != len(right.items):
         return Constant(op == "!=")
-    for index, (a, b) in enumerate(zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)):
+    for index, (a, b) in enumerate(
+        zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)
+    ):
         if not equal(tx, a, b):
             if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
                 break

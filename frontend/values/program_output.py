@@ -1,7 +1,10 @@
-"""Output through warnings and loggers: the calls are recorded and made in order after the graph has run.
+"""Output through warnings and loggers: the calls are recorded and made in order after the graph has
+run.
 
-They are kept where nobody can tell that they come later: what shows them is the standard library's own code, or a stream in C.
+They are kept where nobody can tell that they come later: what shows them is the standard library's
+own code, or a stream in C.
 """
+
 from __future__ import annotations
 
 import logging
@@ -17,8 +20,8 @@ from .base import Value
 
 @dataclass(frozen=True)
 class Output:
-    """function(*args), to be called once. `place`: where a break instead of it would come (tracing/outcome.py). `listed`: whether
-    it may end in a list of the program's."""
+    """function(*args), to be called once. `place`: where a break instead of it would come
+    (tracing/outcome.py). `listed`: whether it may end in a list of the program's."""
 
     function: Callable[..., None]
     args: tuple[Value, ...]
@@ -29,10 +32,14 @@ class Output:
 # warnings
 
 
-def warn_from(text: str, category: type[Warning], filename: str, line: int, namespace: dict[str, Any]) -> None:
+def warn_from(
+    text: str, category: type[Warning], filename: str, line: int, namespace: dict[str, Any]
+) -> None:
     """warnings.warn(text, category) in a frame at that line, with those globals."""
     registry = namespace.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, category, filename, line, namespace.get("__name__") or "<string>", registry)
+    warnings.warn_explicit(
+        text, category, filename, line, namespace.get("__name__") or "<string>", registry
+    )
 
 
 def shown_by() -> str:
@@ -49,7 +56,11 @@ def raises(text: str, category: type[Warning], module: str, line: int) -> bool:
     """Whether the filters make an exception of a warning."""
     for action, message, of, where, at in warnings.filters:
         fits = issubclass(category, of) and at in (0, line)
-        if fits and (message is None or matches(message, text)) and (where is None or matches(where, module)):
+        if (
+            fits
+            and (message is None or matches(message, text))
+            and (where is None or matches(where, module))
+        ):
             return action == "error"
     return warnings.defaultaction == "error"  # type: ignore[attr-defined]
 
@@ -61,17 +72,34 @@ def matches(pattern: Any, text: str) -> bool:
 # loggers
 
 
-def write_record(logger: logging.Logger, level: int, filename: str, line: int, function: str, message: Any, *args: Any) -> None:
+def write_record(
+    logger: logging.Logger,
+    level: int,
+    filename: str,
+    line: int,
+    function: str,
+    message: Any,
+    *args: Any,
+) -> None:
     """logger.log(level, message, *args) in a function at that line."""
-    logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function))
+    logger.handle(
+        logger.makeRecord(logger.name, level, filename, line, message, args, None, function)
+    )
 
 
-HANDLERS = ("logging", "_pytest.logging")  # modules whose handlers do nothing but write, and keep records for a test
+HANDLERS = (
+    "logging",
+    "_pytest.logging",
+)  # modules whose handlers do nothing but write, and keep records for a test
 
 
 def written_by_handlers(logger: logging.Logger) -> bool:
-    """Whether what a logger is told goes through the standard library's own code only, to streams in C."""
-    if type(logger) not in (logging.Logger, logging.RootLogger) or logging.getLogRecordFactory() is not logging.LogRecord:
+    """Whether what a logger is told goes through the standard library's own code only, to streams
+    in C."""
+    if (
+        type(logger) not in (logging.Logger, logging.RootLogger)
+        or logging.getLogRecordFactory() is not logging.LogRecord
+    ):
         return False
     at: logging.Logger | None = logger
     handlers: list[logging.Handler] = []
@@ -86,7 +114,11 @@ def written_by_handlers(logger: logging.Logger) -> bool:
 
 
 def _plain_handler(handler: logging.Handler) -> bool:
-    plain = type(handler).__module__ in HANDLERS and not handler.filters and not {"emit", "handle", "format"} & vars(handler).keys()
+    plain = (
+        type(handler).__module__ in HANDLERS
+        and not handler.filters
+        and not {"emit", "handle", "format"} & vars(handler).keys()
+    )
     formatter = handler.formatter
     known = formatter is None or type(formatter).__module__ in HANDLERS
     return plain and known and written_in_c(getattr(handler, "stream", None))
@@ -94,4 +126,6 @@ def _plain_handler(handler: logging.Handler) -> bool:
 
 def written_in_c(stream: Any) -> bool:
     """Whether writing to a stream runs no Python."""
-    return stream is None or not isinstance(getattr(type(stream), "write", None), types.FunctionType)
+    return stream is None or not isinstance(
+        getattr(type(stream), "write", None), types.FunctionType
+    )

@@ -1,7 +1,10 @@
-"""Registries of the frontend: how to wrap a type, what a callable does, what a builtin type's method does.
+"""Registries of the frontend: how to wrap a type, what a callable does, what a builtin type's
+method does.
 
-Each entry is a module-level function under a decorator; a second one for the same key raises and names both places.
+Each entry is a module-level function under a decorator; a second one for the same key raises and
+names both places.
 """
+
 from __future__ import annotations
 
 import math
@@ -26,7 +29,9 @@ class Registry:
             for key in keys:
                 old = self.handlers.setdefault(key, handler)
                 if old is not handler:
-                    raise ValueError(f"two {self.what} for {key!r}: {_place(old)} and {_place(handler)}")
+                    raise ValueError(
+                        f"two {self.what} for {key!r}: {_place(old)} and {_place(handler)}"
+                    )
             return handler
 
         return decorate
@@ -40,7 +45,9 @@ _models = Registry("models")
 _methods = Registry("methods")
 
 wraps = _wraps.register  # @wraps(range): (tx, obj, source) -> Value
-models = _models.register  # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values; by module and name what loads late
+# @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values; by module and name what loads
+# late
+models = _models.register
 
 
 def keys_so_far() -> tuple[frozenset[Hashable], ...]:
@@ -82,17 +89,23 @@ def model_of(function: Any) -> Callable[..., Any] | None:
 def method_of(cls: type, name: str) -> Callable[..., Any] | None:
     """The handler of a builtin type's method, its bases' included."""
     for base in cls.__mro__:
-        if type(base).__hash__ is type.__hash__ and (handler := _methods.get((base, name))) is not None:
+        if (
+            type(base).__hash__ is type.__hash__
+            and (handler := _methods.get((base, name))) is not None
+        ):
             return handler
     return None
 
 
 def accepts(handler: Callable[..., Any], given: int, names: Any) -> bool:
-    """Whether a handler takes `given` positional arguments (the context among them) and keywords `names`."""
+    """Whether a handler takes `given` positional arguments (the context among them) and keywords
+    `names`."""
     code = handler.__code__
     defaults = len(handler.__defaults__ or ())
     takes_any = code.co_flags & 0x08  # **kwargs
-    if not takes_any and any(name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] for name in names):
+    if not takes_any and any(
+        name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] for name in names
+    ):
         return False
     positional = code.co_argcount
     if any(name in code.co_varnames[: code.co_posonlyargcount] for name in names):

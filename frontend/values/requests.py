@@ -1,9 +1,12 @@
-"""Functions by which user code talks to a capture (graph_break, is_compiling), and what they do outside one. The api exports them."""
+"""Functions by which user code talks to a capture (graph_break, is_compiling), and what they do
+outside one. The api exports them."""
+
 from __future__ import annotations
 
 
 def graph_break(message: str = "") -> None:
-    """Breaks the graph here when captured; does nothing otherwise. The message is part of the report."""
+    """Breaks the graph here when captured; does nothing otherwise. The message is part of the
+    report."""
 
 
 def is_compiling() -> bool:

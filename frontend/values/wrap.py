@@ -1,4 +1,5 @@
 """Objects to values: one rule a type, and what each of them guards."""
+
 from __future__ import annotations
 
 import collections
@@ -18,7 +19,15 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.proxies import mapping_behind
 from ...guards.reference import without_class
-from ...guards.source import AttrSource, ClassAttribute, DictItem, IteratorItem, ProxiedMapping, SequenceItem, Source
+from ...guards.source import (
+    AttrSource,
+    ClassAttribute,
+    DictItem,
+    IteratorItem,
+    ProxiedMapping,
+    SequenceItem,
+    Source,
+)
 from .base import Lazy, Value
 from .constant import LITERAL_TYPES, Constant
 from .containers.deque import DequeValue
@@ -31,7 +40,15 @@ from .containers.sequence import BuiltinContainer, ListValue, SliceValue, TupleV
 from .containers.set import SetValue
 from .functions.attribute_getter import GetterValue
 from .functions.cached_function import CachedFunction
-from .functions.function import BuiltinValue, FunctionValue, MethodValue, PartialValue, existing_cell, existing_function, met_again
+from .functions.function import (
+    BuiltinValue,
+    FunctionValue,
+    MethodValue,
+    PartialValue,
+    existing_cell,
+    existing_function,
+    met_again,
+)
 from .functions.opaque_function import unwrap_wrappers
 from .functions.scripted import ScriptedFunction
 from .iterators import existing_iterator  # noqa: F401 - it registers
@@ -70,14 +87,24 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if rule is not None:
         return rule(tx, obj, source)
     for family, family_rule in FAMILIES:
-        if issubclass(type(obj), family):  # what an object says of itself may be another's class, or raise
+        if issubclass(
+            type(obj), family
+        ):  # what an object says of itself may be another's class, or raise
             return family_rule(tx, obj, source)
     if is_named_tuple(obj):
         return wrap_named_tuple(tx, obj, source)
-    if issubclass(type(obj), tuple) and type(obj).__module__ == "sys":  # sys.flags and its kin, which stay what they are
+    if (
+        issubclass(type(obj), tuple) and type(obj).__module__ == "sys"
+    ):  # sys.flags and its kin, which stay what they are
         return wrap_type_form(tx, obj, source)
-    if source is None and type(obj).__module__ == "builtins" and isinstance(obj, collections.abc.Iterator):
-        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
+    if (
+        source is None
+        and type(obj).__module__ == "builtins"
+        and isinstance(obj, collections.abc.Iterator)
+    ):
+        return ListedIterator(
+            [tx.wrap(item, None) for item in obj], type(obj)
+        )  # the result of a folded call
     return wrap_object(tx, obj, source)
 
 
@@ -102,7 +129,9 @@ def wrap_symbol(tx: TraceContext, obj: Symbol, source: Source | None) -> Value:
 
 def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if "_name_" not in object.__getattribute__(obj, "__dict__"):
-        raise GraphBreak("unsupported-value", f"a member of {type(obj).__qualname__}, which is being made")
+        raise GraphBreak(
+            "unsupported-value", f"a member of {type(obj).__qualname__}, which is being made"
+        )
     tx.guards.add(source, Kind.IS, obj)
     return EnumMember(obj, source)
 
@@ -120,8 +149,13 @@ MODULE_DICT = vars(types.ModuleType)["__dict__"]
 
 @wraps(types.ModuleType)
 def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source | None) -> Value:
-    if type(type(obj).__getattribute__) is types.FunctionType or lookup(type(obj), "__dict__")[1] is not MODULE_DICT:
-        raise GraphBreak("unsupported-value", "a module with a __getattribute__ or __dict__ of its own")
+    if (
+        type(type(obj).__getattribute__) is types.FunctionType
+        or lookup(type(obj), "__dict__")[1] is not MODULE_DICT
+    ):
+        raise GraphBreak(
+            "unsupported-value", "a module with a __getattribute__ or __dict__ of its own"
+        )
     tx.guards.add(source, Kind.IS, obj)
     return PythonModule(obj, source)
 
@@ -129,8 +163,11 @@ def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source |
 @wraps(types.FunctionType)
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
     if source is not None:
-        # Where no name stands for it, it may be made anew by each call of its maker: its code and what it closes over count.
-        tx.guards.add(source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType))
+        # Where no name stands for it, it may be made anew by each call of its maker: its code and
+        # what it closes over count.
+        tx.guards.add(
+            source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType)
+        )
         tx.guards.add(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
     inner = unwrap_wrappers(obj)
     if inner is not obj:
@@ -143,7 +180,8 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
 
 
 def _is_definition(source: Source) -> bool:
-    """Whether a path ends in a named place of a module or class, where functions stay what they are."""
+    """Whether a path ends in a named place of a module or class, where functions stay what they
+    are."""
     return isinstance(source, DictItem | ClassAttribute)
 
 
@@ -151,9 +189,15 @@ def _is_definition(source: Source) -> bool:
 def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
     tx.guards.add(source, Kind.TYPE, types.MethodType)
     receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
-    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in ("__enter__", "__exit__", "clone"):
+    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in (
+        "__enter__",
+        "__exit__",
+        "clone",
+    ):
         return ManagerMethod(receiver, obj.__func__.__name__)
-    return MethodValue(receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source)
+    return MethodValue(
+        receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source
+    )
 
 
 @wraps(
@@ -162,22 +206,35 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.TorchBindOpOverload, functools._lru_cache_wrapper,
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
+    if isinstance(obj, functools._lru_cache_wrapper) and isinstance(
+        getattr(obj, "__wrapped__", None), types.FunctionType
+    ):
         tx.guards.add(source, Kind.IS, obj)
         inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
         made = CachedFunction(obj, inner, source)
         return made if source is None else tx.objects.remember(obj, made)
     if source is not None:
         receiver = getattr(obj, "__self__", None)
-        if isinstance(receiver, type) and (unbound := modelled_class_method(receiver, obj)) is not None:
+        if (
+            isinstance(receiver, type)
+            and (unbound := modelled_class_method(receiver, obj)) is not None
+        ):
             tx.guards.add(source, Kind.TYPE, type(obj))
             tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
-            return MethodValue(tx.wrap(receiver, AttrSource(source, "__self__")), BuiltinValue(unbound), source)
+            return MethodValue(
+                tx.wrap(receiver, AttrSource(source, "__self__")), BuiltinValue(unbound), source
+            )
         bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
-        if bound and not isinstance(receiver, types.ModuleType | type | None) and hasattr(receiver, obj.__name__):
+        if (
+            bound
+            and not isinstance(receiver, types.ModuleType | type | None)
+            and hasattr(receiver, obj.__name__)
+        ):
             tx.guards.add(source, Kind.TYPE, type(obj))
             tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
-            return tx.make.bound_method(tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__)
+            return tx.make.bound_method(
+                tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__
+            )
         if isinstance(obj, types.MethodWrapperType):  # made anew whenever it is asked for
             tx.guards.add(source, Kind.TYPE, type(obj))
             tx.guards.add(AttrSource(source, "__self__"), Kind.IS, receiver)
@@ -207,7 +264,12 @@ def wrap_getter(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     named: dict[str, Any] = {}
     if isinstance(cls, functools.partial):
         cls, arguments, named = type(obj), cls.args, cls.keywords
-    return GetterValue(cls, [tx.wrap(a, None) for a in arguments], {k: tx.wrap(v, None) for k, v in named.items()}, source)
+    return GetterValue(
+        cls,
+        [tx.wrap(a, None) for a in arguments],
+        {k: tx.wrap(v, None) for k, v in named.items()},
+        source,
+    )
 
 
 @wraps(types.CellType)
@@ -249,12 +311,22 @@ def _items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
 def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
     if source is not None and _literal(obj):
         tx.guards.add(source, Kind.EQUALS, obj)
-        return TupleValue([Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None) for item in obj], source, type(obj), obj)
+        return TupleValue(
+            [
+                Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None)
+                for item in obj
+            ],
+            source,
+            type(obj),
+            obj,
+        )
     return TupleValue(_items(tx, obj, source), source, type(obj), None if source is None else obj)
 
 
 def _literal(obj: Any) -> bool:
-    return type(obj) in LITERAL_TYPES or (type(obj) in (tuple, torch.Size) and all(map(_literal, obj)))
+    return type(obj) in LITERAL_TYPES or (
+        type(obj) in (tuple, torch.Size) and all(map(_literal, obj))
+    )
 
 
 @wraps(list)
@@ -288,9 +360,16 @@ def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) 
 def _factory(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
     if not isinstance(obj, collections.defaultdict):
         return None
-    member = vars(collections.defaultdict)["default_factory"]  # past what a class below may have under the name
-    if type(obj) is not collections.defaultdict and lookup(type(obj), "default_factory")[1] is not member:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__}, whose default_factory is its own")
+    member = vars(collections.defaultdict)[
+        "default_factory"
+    ]  # past what a class below may have under the name
+    if (
+        type(obj) is not collections.defaultdict
+        and lookup(type(obj), "default_factory")[1] is not member
+    ):
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__}, whose default_factory is its own"
+        )
     return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
 
 
@@ -300,7 +379,9 @@ def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
         return wrap_globals(tx, obj, source)
     factory = _factory(tx, obj, source)
     if source is None:
-        entries = {(k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()}
+        entries = {
+            (k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()
+        }
         return DictValue(entries, cls=type(obj), default_factory=factory)
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, DictValue(None, source, obj, type(obj), factory))
@@ -316,9 +397,13 @@ def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
 
 
 @wraps(types.MappingProxyType)
-def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: Source | None) -> Value:
+def wrap_mapping_proxy(
+    tx: TraceContext, obj: types.MappingProxyType, source: Source | None
+) -> Value:
     behind = mapping_behind(obj)
-    if not isinstance(behind, dict) or "__doc__" in behind:  # a class has its namespace watched, not what shows it
+    if (
+        not isinstance(behind, dict) or "__doc__" in behind
+    ):  # a class has its namespace watched, not what shows it
         raise GraphBreak("unsupported-value", "a mappingproxy of a class")
     tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
     inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))
@@ -327,7 +412,11 @@ def wrap_mapping_proxy(tx: TraceContext, obj: types.MappingProxyType, source: So
     return tx.objects.remember(obj, MappingProxyValue(inner, source))
 
 
-NAMED = (type, enum.Enum, types.FunctionType)  # objects that stay what they are, and are their own keys
+NAMED = (
+    type,
+    enum.Enum,
+    types.FunctionType,
+)  # objects that stay what they are, and are their own keys
 
 
 @wraps(set, frozenset)
@@ -338,7 +427,9 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
         tx.guards.add(source, Kind.TYPE, type(obj))
-        tx.guards.add(source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj))))
+        tx.guards.add(
+            source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj)))
+        )
     members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
@@ -372,13 +463,21 @@ def wrap_super(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         raise GraphBreak("unsupported-value", "a super object that is bound to nothing")
     tx.guards.add(source, Kind.TYPE, super)
     tx.guards.add(AttrSource(source, "__thisclass__"), Kind.IS, obj.__thisclass__)
-    return SuperValue(obj.__thisclass__, tx.wrap(obj.__self__, AttrSource(source, "__self__")), source)
+    return SuperValue(
+        obj.__thisclass__, tx.wrap(obj.__self__, AttrSource(source, "__self__")), source
+    )
 
 
 @wraps(slice)
 def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
     tx.guards.add(source, Kind.TYPE, slice)
-    return SliceValue([tx.wrap(getattr(obj, n), source and AttrSource(source, n)) for n in ("start", "stop", "step")], source)
+    return SliceValue(
+        [
+            tx.wrap(getattr(obj, n), source and AttrSource(source, n))
+            for n in ("start", "stop", "step")
+        ],
+        source,
+    )
 
 
 @wraps(weakref.ProxyType, weakref.CallableProxyType)
@@ -387,7 +486,9 @@ def wrap_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 
 @wraps(weakref.ReferenceType)
-def wrap_reference(tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None) -> Value:
+def wrap_reference(
+    tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None
+) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
     tx.guards.add(source, Kind.TYPE, weakref.ReferenceType)
@@ -403,7 +504,9 @@ def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
 
 
 VIEWS: dict[type, str] = {
-    type(getattr(cls(), what)()): what for cls in (dict, collections.OrderedDict) for what in ("keys", "values", "items")
+    type(getattr(cls(), what)()): what
+    for cls in (dict, collections.OrderedDict)
+    for what in ("keys", "values", "items")
 }
 
 
@@ -424,7 +527,12 @@ def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> V
     if source is None:
         raise GraphBreak("unsupported-value", "a tensor that no path leads to")
     why = why_opaque(obj)
-    if why is not None and type(obj) not in PLAIN_TENSORS and is_captured(type(obj)) and why_opaque(without_class(obj)) is None:
+    if (
+        why is not None
+        and type(obj) not in PLAIN_TENSORS
+        and is_captured(type(obj))
+        and why_opaque(without_class(obj)) is None
+    ):
         return wrap_subclass(tx, obj, source)
     return tx.graph.input(tx, obj, source) if why is None else wrap_opaque(tx, obj, source, why)
 
@@ -452,7 +560,11 @@ def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         tx.guards.add(source, Kind.IS, obj)
         return NumpyFunction(obj, source)
     number = obj.item()
-    if source is not None and isinstance(number, int | float) and tx.symbols.is_symbolic(source, number):
+    if (
+        source is not None
+        and isinstance(number, int | float)
+        and tx.symbols.is_symbolic(source, number)
+    ):
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
     tx.guards.add(source, Kind.EQUALS, obj)
     return Constant(obj, source)
@@ -483,12 +595,18 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     elif issubclass(cls, tuple):
         base = TupleValue(_items(tx, obj, source), source)
     elif issubclass(cls, (int, float, complex, str, bytes, bytearray, set, frozenset, super)):
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)"
+        )
     return tx.objects.remember(obj, UserObject(type(obj), obj, source, base))
 
 
 def _builtin_base(cls: type) -> type:
-    return next(base for base in cls.__mro__ if base in (dict, collections.OrderedDict, collections.defaultdict, collections.Counter))
+    return next(
+        base
+        for base in cls.__mro__
+        if base in (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+    )
 
 
 FAMILIES: tuple[tuple[Any, Rule], ...] = (
@@ -504,5 +622,8 @@ FAMILIES: tuple[tuple[Any, Rule], ...] = (
 
 def is_named_tuple(obj: Any) -> bool:
     cls = type(obj)
-    return issubclass(cls, tuple) and not cls.__dictoffset__ and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
-
+    return (
+        issubclass(cls, tuple)
+        and not cls.__dictoffset__
+        and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+    )

@@ -1,8 +1,35 @@
-"""What each kind of guard means and costs, one small family a file. Importing this package registers them all."""
-from . import attributes, containers, equality, identity, iterators, memory, predicate, shape, state, tensor, types
+"""What each kind of guard means and costs, one small family a file. Importing this package
+registers them all."""
+
+from . import (
+    attributes,
+    containers,
+    equality,
+    identity,
+    iterators,
+    memory,
+    predicate,
+    shape,
+    state,
+    tensor,
+    types,
+)
 from .registry import Encoded, GuardKind, guard_kind, kind_of
 
 __all__ = [
-    "Encoded", "GuardKind", "attributes", "containers", "equality", "guard_kind", "identity", "iterators",
-    "kind_of", "memory", "predicate", "shape", "state", "tensor", "types",
+    "Encoded",
+    "GuardKind",
+    "attributes",
+    "containers",
+    "equality",
+    "guard_kind",
+    "identity",
+    "iterators",
+    "kind_of",
+    "memory",
+    "predicate",
+    "shape",
+    "state",
+    "tensor",
+    "types",
 ]

@@ -1,4 +1,5 @@
 """HASATTR: what hasattr() says, by the object's own protocol."""
+
 from __future__ import annotations
 
 from typing import Any

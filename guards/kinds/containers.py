@@ -1,4 +1,6 @@
-"""LENGTH, KEYS, ABSENT, PRESENT: the shape of builtin containers, whatever methods a subclass overrides."""
+"""LENGTH, KEYS, ABSENT, PRESENT: the shape of builtin containers, whatever methods a subclass
+overrides."""
+
 from __future__ import annotations
 
 from collections import OrderedDict, deque
@@ -59,7 +61,8 @@ class Keys(GuardKind):
 
     def key(self, guard: Guard) -> Hashable:
         return tuple(
-            constant_key(key) if is_constant(key) else (type(key), id(key)) for key in guard.expected
+            constant_key(key) if is_constant(key) else (type(key), id(key))
+            for key in guard.expected
         )
 
     def holds(self, expected: tuple, subject: Any) -> bool:
@@ -70,10 +73,13 @@ class Keys(GuardKind):
         return Encoded("KEYS", tuple(guard.expected))
 
     def implies(self, guard: Guard, other: Guard) -> bool:
-        """Length, and presence or absence of keys that are constants (others could compare in their own way)."""
+        """Length, and presence or absence of keys that are constants (others could compare in their
+        own way)."""
         if other.kind is Kind.LENGTH:
             return other.expected == len(guard.expected)
-        if other.kind not in (Kind.PRESENT, Kind.ABSENT) or not all(map(is_constant, guard.expected)):
+        if other.kind not in (Kind.PRESENT, Kind.ABSENT) or not all(
+            map(is_constant, guard.expected)
+        ):
             return False
         return (other.expected in guard.expected) is (other.kind is Kind.PRESENT)
 

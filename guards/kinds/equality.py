@@ -1,4 +1,5 @@
 """EQUALS: a constant of the same type and value."""
+
 from __future__ import annotations
 
 import struct
@@ -14,8 +15,22 @@ from .registry import Encoded, GuardKind, guard_kind
 
 # Types whose comparison is C and runs no user code.
 QUIET = (
-    int, str, float, complex, bool, bytes, type(None), type(Ellipsis), type(NotImplemented), tuple, torch.dtype,
-    torch.device, torch.layout, torch.memory_format, torch.Size, range,
+    int,
+    str,
+    float,
+    complex,
+    bool,
+    bytes,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    tuple,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+    range,
 )
 
 
@@ -26,7 +41,9 @@ def same_constant(expected: Any, found: Any) -> bool:
     if type(expected) is not type(found):
         return False
     if isinstance(expected, tuple):
-        return len(expected) == len(found) and all(map(same_constant, tuple.__iter__(expected), tuple.__iter__(found)))
+        return len(expected) == len(found) and all(
+            map(same_constant, tuple.__iter__(expected), tuple.__iter__(found))
+        )
     return DEEPER.get(type(expected), equal)(expected, found)
 
 
@@ -64,7 +81,10 @@ def bits(value: float) -> bytes:
 
 
 DEEPER: dict[type, Callable[[Any, Any], bool]] = {
-    float: same_float, complex: same_complex, frozenset: same_set, slice: same_slice,
+    float: same_float,
+    complex: same_complex,
+    frozenset: same_set,
+    slice: same_slice,
 }
 
 
@@ -125,5 +145,9 @@ class Equals(GuardKind):
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         if type(subject) is not type(guard.expected):
-            return f"type({guard.source.name})", type(guard.expected).__qualname__, type(subject).__qualname__
+            return (
+                f"type({guard.source.name})",
+                type(guard.expected).__qualname__,
+                type(subject).__qualname__,
+            )
         return guard.source.name, safe_repr(guard.expected), safe_repr(subject)

@@ -1,4 +1,5 @@
 """IS, SAME, DISTINCT: which object it is."""
+
 from __future__ import annotations
 
 from types import ModuleType
@@ -25,10 +26,13 @@ class Is(GuardKind):
         return Encoded("IS", guard.expected)
 
     def implies(self, guard: Guard, other: Guard) -> bool:
-        """Its type, unless somebody can assign its __class__; equality with itself, as constants don't change."""
+        """Its type, unless somebody can assign its __class__; equality with itself, as constants
+        don't change."""
         found = guard.expected
         if other.kind is Kind.TYPE:
-            fixed = bool(type(found).__flags__ & IMMUTABLE_TYPE) and not isinstance(found, ModuleType)
+            fixed = bool(type(found).__flags__ & IMMUTABLE_TYPE) and not isinstance(
+                found, ModuleType
+            )
             return fixed and type(found) is other.expected
         return other.kind is Kind.EQUALS and other.expected is found
 

@@ -1,4 +1,5 @@
 """REMAINING: how many items a builtin iterator has left."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -34,4 +35,8 @@ class Remaining(GuardKind):
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         count, exactly, _ = guard.expected
-        return f"items left in {guard.source.name}", f"{count}" if exactly else f"at least {count}", str(remaining(subject))
+        return (
+            f"items left in {guard.source.name}",
+            f"{count}" if exactly else f"at least {count}",
+            str(remaining(subject)),
+        )

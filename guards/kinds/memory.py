@@ -1,4 +1,5 @@
 """MEMORY: which tensors overlap in memory."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,10 @@ from .registry import Encoded, GuardKind, guard_kind
 def relation_holds(expected: MemoryRelation, *tensors: Any) -> bool:
     """The meaning, and the slow path of the native check."""
     windows = windows_of(expected, tensors)
-    return windows is not None and all(overlap(expected, windows, *pair) == (pair in expected.overlapping) for pair in pairs(expected))
+    return windows is not None and all(
+        overlap(expected, windows, *pair) == (pair in expected.overlapping)
+        for pair in pairs(expected)
+    )
 
 
 def windows_of(expected: MemoryRelation, tensors: Sequence[Any]) -> list[Window] | None:
@@ -26,11 +30,16 @@ def windows_of(expected: MemoryRelation, tensors: Sequence[Any]) -> list[Window]
         return None
     with torch._C.DisableTorchFunction():
         keys = [torch._C._dispatch_keys(tensor).raw_repr() for tensor in tensors]
-        if expected.plain and not all(layout.is_plain_object(tensor, key) for tensor, key in zip(tensors, keys, strict=True)):
+        if expected.plain and not all(
+            layout.is_plain_object(tensor, key) for tensor, key in zip(tensors, keys, strict=True)
+        ):
             return None
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor in tensors):
             return None
-    return [window_of(tensor, itemsize) for tensor, itemsize in zip(tensors, expected.itemsizes, strict=True)]
+    return [
+        window_of(tensor, itemsize)
+        for tensor, itemsize in zip(tensors, expected.itemsizes, strict=True)
+    ]
 
 
 def pairs(expected: MemoryRelation) -> Iterator[tuple[int, int]]:
@@ -44,7 +53,9 @@ def overlap(expected: MemoryRelation, windows: Sequence[Window], one: int, other
     """Whether two of the tensors overlap, or one overlaps itself."""
     if one == other:
         return may_overlap_itself(windows[one])
-    return may_overlap(windows[one], windows[other]) or (one < expected.history and windows[one].storage == windows[other].storage)
+    return may_overlap(windows[one], windows[other]) or (
+        one < expected.history and windows[one].storage == windows[other].storage
+    )
 
 
 @guard_kind(Kind.MEMORY)
@@ -61,14 +72,28 @@ class Memory(GuardKind):
         expected: MemoryRelation = guard.expected
         if expected.plain and layout.level() == "offsets":
             overlapping = tuple(sorted(expected.overlapping))
-            return Encoded("MEMORY", (expected.written, expected.history, expected.itemsizes, overlapping, expected.alone))
-        return Encoded("SHAPE", partial(relation_holds, expected), runs_python=True)  # a call with all subjects
+            return Encoded(
+                "MEMORY",
+                (
+                    expected.written,
+                    expected.history,
+                    expected.itemsizes,
+                    overlapping,
+                    expected.alone,
+                ),
+            )
+        return Encoded(
+            "SHAPE", partial(relation_holds, expected), runs_python=True
+        )  # a call with all subjects
 
     def expression(self, guard: Guard) -> str:
         names = [source.name for source in self.subjects(guard)]
         if not guard.expected.overlapping:
             return f"no_overlap({', '.join(names)})"
-        said = " and ".join(f"overlap({names[one]}, {names[other]})" for one, other in sorted(guard.expected.overlapping))
+        said = " and ".join(
+            f"overlap({names[one]}, {names[other]})"
+            for one, other in sorted(guard.expected.overlapping)
+        )
         return f"{said} in memory({', '.join(names)})"
 
     def old(self, guard: Guard) -> str:
@@ -76,11 +101,16 @@ class Memory(GuardKind):
 
     def difference(self, guard: Guard, *subjects: Any) -> tuple[str, str, str]:
         expected: MemoryRelation = guard.expected
-        windows, names = windows_of(expected, subjects), [source.name for source in self.subjects(guard)]
+        windows, names = (
+            windows_of(expected, subjects),
+            [source.name for source in self.subjects(guard)],
+        )
         if windows is None:
             return super().difference(guard, *subjects)
         for one, other in pairs(expected):
             found = overlap(expected, windows, one, other)
             if found != ((one, other) in expected.overlapping):
-                return f"memory of {names[one]} and {names[other]}", *(("apart", "shared") if found else ("shared", "apart"))
+                return f"memory of {names[one]} and {names[other]}", *(
+                    ("apart", "shared") if found else ("shared", "apart")
+                )
         return super().difference(guard, *subjects)

@@ -1,4 +1,5 @@
 """PYTHON: a function of the object is true. Slow; for what is rare."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable

@@ -1,4 +1,5 @@
 """The table of guard kinds: for each Kind its meaning, cost, words and native form."""
+
 from __future__ import annotations
 
 import reprlib
@@ -24,7 +25,8 @@ class Encoded:
 
 
 class GuardKind:
-    """One kind. `subjects` says which objects a check sees; all other methods get these, in that order."""
+    """One kind. `subjects` says which objects a check sees; all other methods get these, in that
+    order."""
 
     cost: ClassVar[int]  # ns, roughly
 
@@ -43,7 +45,8 @@ class GuardKind:
         raise NotImplementedError
 
     def implies(self, guard: Guard, other: Guard) -> bool:
-        """Where this guard holds, does the other (of another kind or key, on the same source) hold anyway?"""
+        """Where this guard holds, does the other (of another kind or key, on the same source) hold
+        anyway?"""
         return False
 
     def expression(self, guard: Guard) -> str:
@@ -55,7 +58,8 @@ class GuardKind:
         return short(guard.expected)
 
     def difference(self, guard: Guard, *subjects: Any) -> tuple[str, str, str]:
-        """What differs, in words: the thing, its old and its new value. Called when the guard does not hold."""
+        """What differs, in words: the thing, its old and its new value. Called when the guard does
+        not hold."""
         return guard.source.name, self.old(guard), short(subjects[0])
 
 
@@ -67,7 +71,9 @@ def guard_kind(kind: Kind) -> Callable[[type[GuardKind]], type[GuardKind]]:
 
     def register(cls: type[GuardKind]) -> type[GuardKind]:
         if kind in KINDS:
-            raise ValueError(f"{kind} is both {type(KINDS[kind]).__qualname__} and {cls.__qualname__}")
+            raise ValueError(
+                f"{kind} is both {type(KINDS[kind]).__qualname__} and {cls.__qualname__}"
+            )
         KINDS[kind] = cls()
         return cls
 

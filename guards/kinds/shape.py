@@ -1,4 +1,5 @@
 """SHAPE: a relation between sizes, as the text that torch's ShapeEnv prints."""
+
 from __future__ import annotations
 
 import math
@@ -15,7 +16,9 @@ from .registry import Encoded, GuardKind, guard_kind
 # The names that torch's printers of symbolic shapes use beside Python's operators.
 NAMES: dict[str, Any] = {
     "math": math,
-    "torch": SimpleNamespace(_sym_sqrt=math.sqrt, sym_float=float),  # of numbers, which Python's own functions do as well
+    "torch": SimpleNamespace(
+        _sym_sqrt=math.sqrt, sym_float=float
+    ),  # of numbers, which Python's own functions do as well
     "Min": min,
     "Max": max,
     "Abs": abs,
@@ -55,7 +58,11 @@ NAMES: dict[str, Any] = {
 }
 
 
-NUMBERS = (int, float, bool)  # that relations are asked of; nothing of the user's runs in their arithmetic
+NUMBERS = (
+    int,
+    float,
+    bool,
+)  # that relations are asked of; nothing of the user's runs in their arithmetic
 
 native_form = lru_cache(maxsize=4096)(stack_program)
 
@@ -82,7 +89,9 @@ class Shape(GuardKind):
         return tuple(source for _, source in guard.expected.symbols)
 
     def holds(self, expected: ShapeExpr, *subjects: int) -> bool:
-        if native_form(expected.text, names_of(expected)) is not None and not all(type(subject) in NUMBERS for subject in subjects):
+        if native_form(expected.text, names_of(expected)) is not None and not all(
+            type(subject) in NUMBERS for subject in subjects
+        ):
             return False
         return bool(relation(expected)(*subjects))
 

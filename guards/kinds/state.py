@@ -1,4 +1,5 @@
 """TORCH_STATE: torch's modes are those of the snapshot."""
+
 from __future__ import annotations
 
 from ..guard import Guard, Kind

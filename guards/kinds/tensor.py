@@ -1,4 +1,5 @@
 """TENSOR: the facts of a tensor that compiled code relies on."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -14,7 +15,8 @@ FIELDS = ("dtype", "device", "requires_grad", "layout")
 
 
 def tensor_matches(spec: TensorSpec, found: Any) -> bool:
-    """The meaning, and the slow path of the native check: tensors whose C++ object does not tell the truth."""
+    """The meaning, and the slow path of the native check: tensors whose C++ object does not tell
+    the truth."""
     if type(found) is not spec.type or not isinstance(found, torch.Tensor):
         return False
     with torch._C.DisableTorchFunction():
@@ -28,7 +30,8 @@ def tensor_matches(spec: TensorSpec, found: Any) -> bool:
 
 def numbers_match(expected: tuple[int | None, ...], found: tuple[Any, ...]) -> bool:
     return len(expected) == len(found) and all(
-        want is None or (type(have) is int and want == have) for want, have in zip(expected, found, strict=True)
+        want is None or (type(have) is int and want == have)
+        for want, have in zip(expected, found, strict=True)
     )
 
 
@@ -43,7 +46,8 @@ def exclude_each_other(one: TensorSpec, other: TensorSpec) -> bool:
 
 def may_be_equal(numbers: tuple[int | None, ...], others: tuple[int | None, ...]) -> bool:
     return len(numbers) == len(others) and all(
-        one is None or other is None or one == other for one, other in zip(numbers, others, strict=True)
+        one is None or other is None or one == other
+        for one, other in zip(numbers, others, strict=True)
     )
 
 
@@ -88,7 +92,9 @@ def difference(name: str, old: TensorSpec, new: TensorSpec) -> tuple[str, str, s
     if len(old.sizes) != len(new.sizes):
         return f"{name}.dim()", str(len(old.sizes)), str(len(new.sizes))
     for field, method in (("sizes", "size"), ("strides", "stride")):
-        for dim, (was, now) in enumerate(zip(getattr(old, field), getattr(new, field), strict=False)):
+        for dim, (was, now) in enumerate(
+            zip(getattr(old, field), getattr(new, field), strict=False)
+        ):
             if was is not None and was != now:
                 return f"{name}.{method}({dim})", str(was), str(now)
     return f"dispatch keys of {name}", keys(old.keys), keys(new.keys)

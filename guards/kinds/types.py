@@ -1,4 +1,5 @@
 """TYPE: the exact class."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,10 @@
-"""Where torch keeps its modes: the exported getters that torch_state.c calls, tried out once, at the first TORCH_STATE.
+"""Where torch keeps its modes: the exported getters that torch_state.c calls, tried out once, at
+the first TORCH_STATE.
 
-If a symbol is missing or a mode does not show in the fingerprint, C asks TorchState.holds() at every check instead.
+If a symbol is missing or a mode does not show in the fingerprint, C asks TorchState.holds() at
+every check instead.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -38,8 +41,11 @@ GETTERS = (  # library, symbol; the order is that of set_state_probes in torch_s
 
 def autocast(**change: Any) -> torch.autocast:
     """The present autocast of the cpu, but for the change."""
-    now: dict[str, Any] = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu"),
-           "cache_enabled": torch.is_autocast_cache_enabled()}
+    now: dict[str, Any] = {
+        "enabled": torch.is_autocast_enabled("cpu"),
+        "dtype": torch.get_autocast_dtype("cpu"),
+        "cache_enabled": torch.is_autocast_cache_enabled(),
+    }
     return torch.autocast("cpu", **now | change)
 
 
@@ -54,7 +60,8 @@ def other_half() -> torch.dtype:
     return torch.float16 if torch.get_autocast_dtype("cpu") is torch.bfloat16 else torch.bfloat16
 
 
-# Thread-local modes, each of which must show. (Global ones are read by getters that are named for them.)
+# Thread-local modes, each of which must show. (Global ones are read by getters that are named for
+# them.)
 TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
     lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
     lambda: torch.inference_mode(not torch.is_inference_mode_enabled()),
@@ -96,7 +103,13 @@ def calibrate() -> bool:
 
 def probes() -> tuple[Any, ...]:
     addresses = [address(load_library(name), symbol) for name, symbol in GETTERS]
-    return load_library("c10")._handle, KEYS, *addresses, _C._get_function_stack_at, _C._get_dispatch_stack_at
+    return (
+        load_library("c10")._handle,
+        KEYS,
+        *addresses,
+        _C._get_function_stack_at,
+        _C._get_dispatch_stack_at,
+    )
 
 
 def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
@@ -104,7 +117,10 @@ def shows(trial: Callable[[], AbstractContextManager[Any]]) -> bool:
     before = _guards.fingerprint()
     with trial():
         during = _guards.fingerprint()
-        counted = during is not None and during[1:] == (_C._len_torch_function_stack(), _C._len_torch_dispatch_stack())
+        counted = during is not None and during[1:] == (
+            _C._len_torch_function_stack(),
+            _C._len_torch_dispatch_stack(),
+        )
     return before is not None and counted and before != during and _guards.fingerprint() == before
 
 

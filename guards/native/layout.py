@@ -1,8 +1,11 @@
-"""Where a C++ tensor keeps its facts, found by experiment, never assumed: offsets into THPVariable and TensorImpl.
+"""Where a C++ tensor keeps its facts, found by experiment, never assumed: offsets into THPVariable
+and TensorImpl.
 
-Runs once, at the first TENSOR guard. In: tensors whose facts torch tells us. Out: one `Layout`, handed to C, or None if
-any offset is missing or ambiguous: then guards on tensors run kinds/tensor.py's Python instead.
+Runs once, at the first TENSOR guard. In: tensors whose facts torch tells us. Out: one `Layout`,
+handed to C, or None if any offset is missing or ambiguous: then guards on tensors run
+kinds/tensor.py's Python instead.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -38,7 +41,8 @@ class Layout:
     storage_offset: int  # int64
     autograd: int  # AutogradMeta*, NULL for a tensor that autograd never saw
     leaf_requires: int  # in AutogradMeta: the mark that requires_grad_() sets, a byte
-    storage: int  # StorageImpl*; -1 where it was not found: then relations of memory run kinds/memory.py's Python
+    # StorageImpl*; -1 where it was not found: then relations of memory run kinds/memory.py's Python
+    storage: int
     data: int  # in StorageImpl: its memory, NULL for none
     requires_grad: int  # address of the C++ method; it knows of views and non-leaves
     plain_keys: int  # tensors with other keys may hide behind these fields: slow path
@@ -52,7 +56,8 @@ _forced: str | None = None
 
 
 def force(level: str | None) -> None:
-    """For tests: build TENSOR guards at this level from now on ("offsets", "python"; None: the best there is)."""
+    """For tests: build TENSOR guards at this level from now on ("offsets", "python"; None: the best
+    there is)."""
     global _forced
     if level not in (None, *LEVELS):
         raise ValueError(level)
@@ -71,13 +76,16 @@ def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
         return None
     try:
         dtype, device = dtype_code(spec.dtype, found), device_code(str(spec.device), found)
-    except Exception:  # a device that this process has not got: such a guard fails, by the slow path
+    except (
+        Exception
+    ):  # a device that this process has not got: such a guard fails, by the slow path
         return None
     return spec.type, spec.keys, dtype, device, spec.requires_grad, spec.sizes, spec.strides
 
 
 def is_plain(spec: TensorSpec, found: Layout) -> bool:
-    """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, functorch or sparse layouts."""
+    """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, functorch or
+    sparse layouts."""
     return (
         spec.layout is torch.strided
         and len(spec.sizes) == len(spec.strides)
@@ -108,7 +116,9 @@ def layout() -> Layout | None:
 
 def hand_over(found: Layout | None) -> None:
     """To C."""
-    _guards.set_layout(None if found is None else (*astuple(found), torch.Tensor, torch.nn.Parameter))
+    _guards.set_layout(
+        None if found is None else (*astuple(found), torch.Tensor, torch.nn.Parameter)
+    )
 
 
 @cache
@@ -140,40 +150,78 @@ def functorch_keys() -> _C.DispatchKeySet:
     return keys.add(_C.DispatchKey.FuncTorchDynamicLayerBackMode)
 
 
-# ---- calibration ----------------------------------------------------------------------------------------------------
+# ---- calibration
+# ----------------------------------------------------------------------------------------------------
+
 
 def calibrate() -> Layout:
     tensors = samples()
-    impl = only(offsets(torch.Tensor.__basicsize__, lambda at: all(
-        word(id(tensor), at) == tensor._cdata for tensor in tensors
-    ), start=object.__basicsize__))
+    impl = only(
+        offsets(
+            torch.Tensor.__basicsize__,
+            lambda at: all(word(id(tensor), at) == tensor._cdata for tensor in tensors),
+            start=object.__basicsize__,
+        )
+    )
     size = min(allocated_size(tensor._cdata) for tensor in tensors)
     images = [(tensor, ctypes.string_at(tensor._cdata, size)) for tensor in tensors]
 
     def where(test: Callable[[torch.Tensor, bytes, int], bool]) -> int:
-        return only(offsets(size, lambda at: all(test(tensor, image, at) for tensor, image in images)))
+        return only(
+            offsets(size, lambda at: all(test(tensor, image, at) for tensor, image in images))
+        )
 
     sizes = where(has_sizes)
     keys = where(lambda tensor, image, at: u64(image, at) == _C._dispatch_keys(tensor).raw_repr())
     storage_offset = where(lambda tensor, image, at: u64(image, at) == tensor.storage_offset())
-    taken = {*range(keys, keys + 8), *range(sizes, sizes + 8), *range(storage_offset, storage_offset + 8)}
-    dtype = only(at for at in names(images, size, 2, lambda tensor: tensor.dtype) if at not in taken)
+    taken = {
+        *range(keys, keys + 8),
+        *range(sizes, sizes + 8),
+        *range(storage_offset, storage_offset + 8),
+    }
+    dtype = only(
+        at for at in names(images, size, 2, lambda tensor: tensor.dtype) if at not in taken
+    )
     devices = names(images, size, 1, lambda tensor: tensor.device.type)
     device = only(at for at in devices if at not in taken and is_device(images, at))
     autograd = where(has_autograd)
-    found = Layout(impl, keys, dtype, device, sizes, inline_dims(sizes), storage_offset, autograd, only(marks(autograd)),
-                   *storage_offsets(images, size), address(load_library("c10"), REQUIRES_GRAD), plain_keys())
+    found = Layout(
+        impl,
+        keys,
+        dtype,
+        device,
+        sizes,
+        inline_dims(sizes),
+        storage_offset,
+        autograd,
+        only(marks(autograd)),
+        *storage_offsets(images, size),
+        address(load_library("c10"), REQUIRES_GRAD),
+        plain_keys(),
+    )
     verify(found, tensors)
     return found
 
 
 def storage_offsets(images: list, size: int) -> tuple[int, int]:
-    """Where a tensor keeps its StorageImpl, and where that keeps the address of its memory; -1 twice where that is not found."""
+    """Where a tensor keeps its StorageImpl, and where that keeps the address of its memory; -1
+    twice where that is not found."""
     try:
-        storage = only(offsets(size, lambda at: all(u64(image, at) == tensor.untyped_storage()._cdata for tensor, image in images)))
+        storage = only(
+            offsets(
+                size,
+                lambda at: all(
+                    u64(image, at) == tensor.untyped_storage()._cdata for tensor, image in images
+                ),
+            )
+        )
         storages = [tensor.untyped_storage() for tensor, _ in images]
         shortest = min(allocated_size(one._cdata) for one in storages)
-        data = only(offsets(shortest, lambda at: all(word(one._cdata, at) == one.data_ptr() for one in storages)))
+        data = only(
+            offsets(
+                shortest, lambda at: all(word(one._cdata, at) == one.data_ptr() for one in storages)
+            )
+        )
     except Ambiguous:
         return -1, -1
     return storage, data
@@ -184,18 +232,40 @@ def samples() -> list[torch.Tensor]:
     leaf = torch.ones(3, 5, 7, 11, requires_grad=True)
     base = torch.empty(9999)
     return [
-        leaf, leaf * 2, leaf.detach(), leaf[1:, 2:4], torch.nn.Parameter(torch.empty(4, 6)), base[17:21], base[101:],
-        base.as_strided((2, 3, 4), (13, 29, 31), 8191), torch.empty(13, 17).t(), torch.empty(2, 3, 4, 5, 6),
-        torch.empty(()), torch.empty(0, 5), torch.empty(3, 4, device="meta"), torch.empty(7, device="meta")[2:],
-        torch.empty(3, dtype=torch.complex64).conj(), torch.frombuffer(bytearray(64), dtype=torch.float32)[3:],
+        leaf,
+        leaf * 2,
+        leaf.detach(),
+        leaf[1:, 2:4],
+        torch.nn.Parameter(torch.empty(4, 6)),
+        base[17:21],
+        base[101:],
+        base.as_strided((2, 3, 4), (13, 29, 31), 8191),
+        torch.empty(13, 17).t(),
+        torch.empty(2, 3, 4, 5, 6),
+        torch.empty(()),
+        torch.empty(0, 5),
+        torch.empty(3, 4, device="meta"),
+        torch.empty(7, device="meta")[2:],
+        torch.empty(3, dtype=torch.complex64).conj(),
+        torch.frombuffer(bytearray(64), dtype=torch.float32)[3:],
         *(torch.empty(3, 4, dtype=dtype) for dtype in DTYPES),
         *(torch.empty(3, 4, dtype=dtype, device="meta") for dtype in DTYPES),
     ]
 
 
 DTYPES = (
-    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-    torch.complex64, torch.complex128, torch.bool, torch.bfloat16,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+    torch.bool,
+    torch.bfloat16,
 )
 
 
@@ -205,7 +275,10 @@ def has_sizes(tensor: torch.Tensor, image: bytes, at: int) -> bool:
     if at + 8 + 2 * gap > len(image) or u64(image, at) != dim:
         return False
     shape = struct.unpack_from(f"<{dim}q", image, at + 8)
-    return shape == tuple(tensor.shape) and struct.unpack_from(f"<{dim}q", image, at + 8 + gap) == tensor.stride()
+    return (
+        shape == tuple(tensor.shape)
+        and struct.unpack_from(f"<{dim}q", image, at + 8 + gap) == tensor.stride()
+    )
 
 
 MAX_INLINE = 5
@@ -214,11 +287,16 @@ MAX_INLINE = 5
 def has_autograd(tensor: torch.Tensor, image: bytes, at: int) -> bool:
     """A pointer, where the tensor has to do with autograd."""
     pointer = u64(image, at)
-    return pointer >= 1 << 16 and pointer % 8 == 0 if tensor.requires_grad or tensor._is_view() else pointer == 0
+    return (
+        pointer >= 1 << 16 and pointer % 8 == 0
+        if tensor.requires_grad or tensor._is_view()
+        else pointer == 0
+    )
 
 
 def marks(autograd: int) -> Iterator[int]:
-    """Offsets of bytes that are 1 after requires_grad_(True), 0 after requires_grad_(False), and never anything else."""
+    """Offsets of bytes that are 1 after requires_grad_(True), 0 after requires_grad_(False), and
+    never anything else."""
     tensor = torch.ones(3, requires_grad=True)
     meta = read_bytes(tensor, autograd, "<Q")
     images = []
@@ -235,23 +313,29 @@ def inline_dims(sizes: int) -> int:
     dim = tensor.dim()
     if numbers < 1 << 16 or allocated_size(numbers) < 16 * dim:  # a size, not an address
         raise Ambiguous("sizes")
-    if struct.unpack(f"<{2 * dim}q", ctypes.string_at(numbers, 16 * dim)) != (*tensor.shape, *tensor.stride()):
+    if struct.unpack(f"<{2 * dim}q", ctypes.string_at(numbers, 16 * dim)) != (
+        *tensor.shape,
+        *tensor.stride(),
+    ):
         raise Ambiguous("sizes")
     return MAX_INLINE
 
 
-def names(images: list, size: int, width: int, fact: Callable[[torch.Tensor], Any]) -> Iterator[int]:
+def names(
+    images: list, size: int, width: int, fact: Callable[[torch.Tensor], Any]
+) -> Iterator[int]:
     """Offsets of bytes that are equal exactly where the fact is equal."""
     facts = {fact(tensor) for tensor, _ in images}
     for at in range(0, size - width + 1, width):
-        pairs = {(fact(tensor), image[at:at + width]) for tensor, image in images}
+        pairs = {(fact(tensor), image[at : at + width]) for tensor, image in images}
         if len(pairs) == len(facts) == len({value for _, value in pairs}):
             yield at
 
 
 def is_device(images: list, at: int) -> bool:
-    """optional<Device>: type, index (-1 for cpu and meta), and a true flag; the type of the cpu is 0."""
-    return all(image[at + 1:at + 3] == b"\xff\x01" for _, image in images) and all(
+    """optional<Device>: type, index (-1 for cpu and meta), and a true flag; the type of the cpu is
+    0."""
+    return all(image[at + 1 : at + 3] == b"\xff\x01" for _, image in images) and all(
         (image[at] == 0) is (tensor.device.type == "cpu") for tensor, image in images
     )
 
@@ -259,7 +343,11 @@ def is_device(images: list, at: int) -> bool:
 def plain_keys() -> int:
     """Keys under which sizes, strides, dtype and device lie in the TensorImpl itself."""
     key = _C.DispatchKey
-    dense = [getattr(key, f"{prefix}{name}") for name in ("CPU", "CUDA", "Meta", "XPU") for prefix in ("", "Autograd")]
+    dense = [
+        getattr(key, f"{prefix}{name}")
+        for name in ("CPU", "CUDA", "Meta", "XPU")
+        for prefix in ("", "Autograd")
+    ]
     marks = [key.ADInplaceOrView, key.AutogradFunctionality, key.Conjugate, key.Negative]
     raw = 0
     for one in (*dense, *marks, key.AutocastCPU, key.AutocastCUDA):
@@ -275,7 +363,14 @@ def verify(found: Layout, tensors: list[torch.Tensor]) -> None:
     for tensor in tensors:
         code = read_bytes(tensor, found.dtype, "<H"), read_bytes(tensor, found.device, "<H")
         keys = _C._dispatch_keys(tensor).raw_repr()
-        facts = (type(tensor), keys, *code, tensor.requires_grad, tuple(tensor.shape), tensor.stride())
+        facts = (
+            type(tensor),
+            keys,
+            *code,
+            tensor.requires_grad,
+            tuple(tensor.shape),
+            tensor.stride(),
+        )
         flipped = (*facts[:4], not tensor.requires_grad, *facts[5:])
         if not _guards.tensor_matches(facts, tensor) or _guards.tensor_matches(flipped, tensor):
             hand_over(None)
@@ -287,10 +382,17 @@ def verify(found: Layout, tensors: list[torch.Tensor]) -> None:
 
 def window_facts(tensor: torch.Tensor) -> tuple[int, int, int, int]:
     """What C reads of where a tensor's elements are."""
-    return tensor.untyped_storage()._cdata, tensor.untyped_storage().data_ptr(), int(tensor.storage_offset()), tensor.dim()
+    return (
+        tensor.untyped_storage()._cdata,
+        tensor.untyped_storage().data_ptr(),
+        int(tensor.storage_offset()),
+        tensor.dim(),
+    )
 
 
-# ---- memory ---------------------------------------------------------------------------------------------------------
+# ---- memory
+# ---------------------------------------------------------------------------------------------------------
+
 
 def offsets(size: int, test: Callable[[int], bool], start: int = 0) -> Iterator[int]:
     """Of aligned words of 8 bytes inside an object."""

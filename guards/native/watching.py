@@ -1,10 +1,12 @@
-"""Detects changes of dictionaries: by CPython's watchers or, on 3.11, by version tags; and knows where both miss changes.
+"""Detects changes of dictionaries: by CPython's watchers or, on 3.11, by version tags; and knows
+where both miss changes.
 
-Some builds (3.13.0) store attributes of an object into its dictionary unseen: tried out once, when this is imported;
-there the steps that look at objects' own attributes run at every call. Of objects given another dictionary or class, and of
-functions given other code or defaults, no watcher tells; the setters that do it are made to count (reassigned.c), and relied
-on if they counted on trial.
+Some builds (3.13.0) store attributes of an object into its dictionary unseen: tried out once, when
+this is imported; there the steps that look at objects' own attributes run at every call. Of objects
+given another dictionary or class, and of functions given other code or defaults, no watcher tells;
+the setters that do it are made to count (reassigned.c), and relied on if they counted on trial.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ WAYS = ("values", "versions", "events")
 
 
 class Trial:
-    """Has attributes that lie in the object itself until somebody asks for its `__dict__`, and even then on 3.13."""
+    """Has attributes that lie in the object itself until somebody asks for its `__dict__`, and even
+    then on 3.13."""
 
     def __init__(self) -> None:
         self.a = 1
@@ -38,12 +41,17 @@ def delete(trial: Trial) -> None:
 
 
 CHANGES: tuple[Callable[[Trial], None], ...] = (
-    assign, add, delete, lambda trial: setattr(trial, "b", 3), lambda trial: object.__setattr__(trial, "b", 3),
+    assign,
+    add,
+    delete,
+    lambda trial: setattr(trial, "b", 3),
+    lambda trial: object.__setattr__(trial, "b", 3),
 )
 
 
 def blind_for_attributes() -> bool:
-    """Whether some way of changing an object's attributes does not show as a change of its dictionary."""
+    """Whether some way of changing an object's attributes does not show as a change of its
+    dictionary."""
     return not all(shows(change) for change in CHANGES)
 
 
@@ -68,15 +76,23 @@ def plain() -> int:
 
 
 SETTERS = (
-    ("dict", Trial.__dict__["__dict__"]), ("dict", Unslotted.__dict__["__dict__"]), ("class", object.__dict__["__class__"]),
-    ("code", FunctionType.__dict__["__code__"]), ("defaults", FunctionType.__dict__["__defaults__"]),
+    ("dict", Trial.__dict__["__dict__"]),
+    ("dict", Unslotted.__dict__["__dict__"]),
+    ("class", object.__dict__["__class__"]),
+    ("code", FunctionType.__dict__["__code__"]),
+    ("defaults", FunctionType.__dict__["__defaults__"]),
     ("keyword_defaults", FunctionType.__dict__["__kwdefaults__"]),
 )
-PARTS = {"__code__": plain.__code__.replace(co_name="other"), "__defaults__": (1,), "__kwdefaults__": {}}
+PARTS = {
+    "__code__": plain.__code__.replace(co_name="other"),
+    "__defaults__": (1,),
+    "__kwdefaults__": {},
+}
 
 
 def counts_reassignments() -> bool:
-    """Whether objects given another dictionary or class, and functions other code or defaults, are counted from now on."""
+    """Whether objects given another dictionary or class, and functions other code or defaults, are
+    counted from now on."""
     return _guards.count_reassignments(SETTERS) and all(map(is_counted, reassignments()))
 
 
@@ -103,8 +119,8 @@ COUNTING = counts_reassignments()
 
 
 def force(way: str | None, blind: bool | None = None, counting: bool | None = None) -> None:
-    """For tests: watch by "values", "versions" or "events" from now on, blind for attributes or not, relying on counts of
-    reassignments or not; None: as is best here."""
+    """For tests: watch by "values", "versions" or "events" from now on, blind for attributes or
+    not, relying on counts of reassignments or not; None: as is best here."""
     _guards.set_watching(way, BLIND if blind is None else blind)
     _guards.count_reassignments(SETTERS if COUNTING and counting is not False else ())
 

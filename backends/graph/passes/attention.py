@@ -1,8 +1,10 @@
-"""Attention written out by hand - softmax(q @ k * scale) @ v - becomes one call of scaled_dot_product_attention.
+"""Attention written out by hand - softmax(q @ k * scale) @ v - becomes one call of
+scaled_dot_product_attention.
 
-Masks are left out: a row that is masked whole is NaN by hand and 0 in torch's kernels. So are graphs with gradients: torch's
-kernels have no second derivative.
+Masks are left out: a row that is masked whole is NaN by hand and 0 in torch's kernels. So are
+graphs with gradients: torch's kernels have no second derivative.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -22,8 +24,8 @@ SHORTEST = 1 << 14  # elements of a matrix of scores for which the CPU's kernel 
 
 @dataclass(frozen=True)
 class Attention:
-    """One that was found. `keys`: with the last two dimensions exchanged already, as the product takes them. `parts`: what nobody
-    needs without `result`, the last one first."""
+    """One that was found. `keys`: with the last two dimensions exchanged already, as the product
+    takes them. `parts`: what nobody needs without `result`, the last one first."""
 
     queries: torch.fx.Node
     keys: torch.fx.Node
@@ -46,7 +48,9 @@ def join_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
         with graph.inserting_before(node):
             keys = graph.call_method("transpose", (found.keys, -2, -1))
             arguments = (found.queries, keys, found.values)
-            joined = graph.call_function(scaled_dot_product_attention, arguments, {"scale": found.scale})
+            joined = graph.call_function(
+                scaled_dot_product_attention, arguments, {"scale": found.scale}
+            )
             like_eager = graph.call_method("contiguous", (joined,))  # strides, as the product's
         like_eager.meta = dict(node.meta)
         node.replace_all_uses_with(like_eager)
@@ -63,7 +67,9 @@ def find(graph: torch.fx.Graph) -> Iterator[Attention]:
     written = [place for node, place in places.items() if may_write(node)]
     for node in graph.nodes:
         found = match(node) if is_product(node) else None
-        if found is not None and not any(places[found.parts[-1]] < place < places[node] for place in written):
+        if found is not None and not any(
+            places[found.parts[-1]] < place < places[node] for place in written
+        ):
             yield found
 
 
@@ -77,10 +83,18 @@ def match(result: torch.fx.Node) -> Attention | None:
         return None
     nodes = (scores.args[0], scores.args[1], result.args[1])
     queries, keys, values = map(tensor, nodes)
-    if queries is None or keys is None or values is None or queries.dim() < 3 or not queries.dtype.is_floating_point:
+    if (
+        queries is None
+        or keys is None
+        or values is None
+        or queries.dim() < 3
+        or not queries.dtype.is_floating_point
+    ):
         return None
     alike = len({(t.dtype, t.device, str(t.shape[:-2])) for t in (queries, keys, values)}) == 1
-    if not alike or any(part.meta["example_value"].dtype != queries.dtype for part in (scores, weights, result)):
+    if not alike or any(
+        part.meta["example_value"].dtype != queries.dtype for part in (scores, weights, result)
+    ):
         return None  # shapes are broadcast, or autocast is at work
     if queries.device.type == "cpu" and not long(queries.shape[-2], keys.shape[-1]):
         return None
@@ -93,14 +107,21 @@ def long(rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:
 
 
 def is_product(node: Any) -> bool:
-    return isinstance(node, torch.fx.Node) and name_of(node) in PRODUCTS and len(node.args) == 2 and not node.kwargs
+    return (
+        isinstance(node, torch.fx.Node)
+        and name_of(node) in PRODUCTS
+        and len(node.args) == 2
+        and not node.kwargs
+    )
 
 
 def is_softmax(node: torch.fx.Node) -> bool:
     """Whether a node is a softmax over the last dimension that changes no type."""
     if name_of(node) != "softmax" or not node.args or tensor(node) is None:
         return False
-    given = dict(zip(("input", "dim", "_stacklevel", "dtype"), node.args, strict=False)) | dict(node.kwargs)
+    given = dict(zip(("input", "dim", "_stacklevel", "dtype"), node.args, strict=False)) | dict(
+        node.kwargs
+    )
     if given.get("dtype") is not None or isinstance(given.get("_stacklevel", 3), torch.dtype):
         return False
     return given.get("dim") in (-1, node.meta["example_value"].dim() - 1)
@@ -111,17 +132,30 @@ def find_scale(node: Any) -> tuple[torch.fx.Node | None, float, tuple[torch.fx.N
     if not isinstance(node, torch.fx.Node):
         return None, 1.0, ()
     name = name_of(node)
-    if name in ("mul", "truediv", "div") and len(node.args) == 2 and not node.kwargs and used_once(node):
+    if (
+        name in ("mul", "truediv", "div")
+        and len(node.args) == 2
+        and not node.kwargs
+        and used_once(node)
+    ):
         left, right = node.args
         if name == "mul" and isinstance(left, (int, float)):
             left, right = right, left
-        if isinstance(left, torch.fx.Node) and isinstance(right, (int, float)) and not isinstance(right, bool) and right != 0:
+        if (
+            isinstance(left, torch.fx.Node)
+            and isinstance(right, (int, float))
+            and not isinstance(right, bool)
+            and right != 0
+        ):
             return left, float(right) if name == "mul" else 1.0 / right, (node,)
     return node, 1.0, ()
 
 
 def used_once(node: torch.fx.Node) -> bool:
-    return len([user for user in node.users if user.users or user.op == "output" or may_write(user)]) == 1
+    return (
+        len([user for user in node.users if user.users or user.op == "output" or may_write(user)])
+        == 1
+    )
 
 
 def tensor(node: Any) -> torch.Tensor | None:

@@ -1,5 +1,7 @@
-"""Folds batch norms with fixed statistics into the weights of the convolution or linear layer before them, in a functional ATen graph.
-The graph computes the new weights from parameters alone; `constants` moves that computation out of the call."""
+"""Folds batch norms with fixed statistics into the weights of the convolution or linear layer
+before them, in a functional ATen graph. The graph computes the new weights from parameters alone;
+`constants` moves that computation out of the call."""
+
 from __future__ import annotations
 
 import operator
@@ -10,18 +12,27 @@ import torch
 import torch.fx
 
 aten = torch.ops.aten
-APART = ("cuda",)  # types of devices on which a convolution adds its bias in a kernel of its own: ours adds it for less
+APART = (
+    "cuda",
+    # types of devices on which a convolution adds its bias in a kernel of its own: ours adds it for
+    # less
+)
 BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
 def fold_batch_norms(graph: torch.fx.Graph, parameters: Set[torch.fx.Node]) -> int:
-    """Changes the graph; returns how many batch norms are no longer there. parameters: placeholders that weights may be computed from."""
+    """Changes the graph; returns how many batch norms are no longer there. parameters: placeholders
+    that weights may be computed from."""
     folded = 0
     for node in graph.find_nodes(op="call_function", target=BATCH_NORM):
         source = node.args[0]
         rule = RULES.get(source.target)
         users = list(node.users)
-        if rule is None or len(source.users) != 1 or not all(user.target is operator.getitem and user.args[1] == 0 for user in users):
+        if (
+            rule is None
+            or len(source.users) != 1
+            or not all(user.target is operator.getitem and user.args[1] == 0 for user in users)
+        ):
             continue
         if source.meta["val"].dtype != users[0].meta["val"].dtype:
             continue
@@ -38,12 +49,20 @@ def fold_batch_norms(graph: torch.fx.Graph, parameters: Set[torch.fx.Node]) -> i
 class Folding:
     """A batch norm and the operator before it."""
 
-    def __init__(self, graph: torch.fx.Graph, norm: torch.fx.Node, source: torch.fx.Node, parameters: Set[torch.fx.Node]) -> None:
+    def __init__(
+        self,
+        graph: torch.fx.Graph,
+        norm: torch.fx.Node,
+        source: torch.fx.Node,
+        parameters: Set[torch.fx.Node],
+    ) -> None:
         self.graph, self.norm, self.source, self.parameters = graph, norm, source, parameters
 
     def are_parameters(self, *nodes: Any) -> bool:
         """Whether all of these, and the batch norm's own, are parameters or nothing."""
-        return all(node is None or node in self.parameters for node in (*nodes, *self.norm.args[1:5]))
+        return all(
+            node is None or node in self.parameters for node in (*nodes, *self.norm.args[1:5])
+        )
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
         node = self.graph.call_function(target, args, kwargs)
@@ -54,14 +73,20 @@ class Folding:
     def scale(self) -> torch.fx.Node:
         """What each channel is multiplied by, in float32 at least."""
         _, weight, _, _, variance, _, eps = self.norm.args
-        inverse = self.call(aten.rsqrt.default, self.call(aten.add.Scalar, self.wide(variance), eps))
+        inverse = self.call(
+            aten.rsqrt.default, self.call(aten.add.Scalar, self.wide(variance), eps)
+        )
         return inverse if weight is None else self.call(aten.mul.Tensor, inverse, self.wide(weight))
 
     def shift(self, bias: Any, scale: torch.fx.Node) -> torch.fx.Node:
         """What each channel becomes where the weights are 0."""
         _, _, own, mean, _, _, _ = self.norm.args
         mean = self.wide(mean)
-        distance = self.call(aten.neg.default, mean) if bias is None else self.call(aten.sub.Tensor, self.wide(bias), mean)
+        distance = (
+            self.call(aten.neg.default, mean)
+            if bias is None
+            else self.call(aten.sub.Tensor, self.wide(bias), mean)
+        )
         moved = self.call(aten.mul.Tensor, distance, scale)
         return moved if own is None else self.call(aten.add.Tensor, moved, self.wide(own))
 
@@ -76,7 +101,11 @@ class Folding:
         return self.narrow(self.call(aten.mul.Tensor, self.wide(weight), column), fake.dtype)
 
     def narrow(self, node: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
-        return node if node.meta["val"].dtype == dtype else self.call(aten._to_copy.default, node, dtype=dtype)
+        return (
+            node
+            if node.meta["val"].dtype == dtype
+            else self.call(aten._to_copy.default, node, dtype=dtype)
+        )
 
 
 def convolution(folding: Folding) -> torch.fx.Node | None:
@@ -96,7 +125,9 @@ def convolution(folding: Folding) -> torch.fx.Node | None:
     with folding.graph.inserting_after(source):
         added = folding.graph.call_function(aten.add.Tensor, (source, new_bias))
     with folding.graph.inserting_before(added):
-        added.update_arg(1, folding.call(aten.view.default, new_bias, [-1, *[1] * (fake.dim() - 2)]))
+        added.update_arg(
+            1, folding.call(aten.view.default, new_bias, [-1, *[1] * (fake.dim() - 2)])
+        )
     added.meta = {"val": fake + added.args[1].meta["val"]}  # type: ignore[union-attr]
     return added
 
@@ -106,17 +137,33 @@ def product(folding: Folding) -> torch.fx.Node | None:
     source = folding.source
     bias: Any
     turned: Any
-    bias, rows, turned = source.args if source.target is aten.addmm.default else (None, *source.args)
-    plain = not source.kwargs and isinstance(turned, torch.fx.Node) and turned.target in (aten.t.default, aten.permute.default)
-    if not plain or not folding.are_parameters(turned.args[0], bias) or (bias is not None and bias.meta["val"].dim() != 1):
+    bias, rows, turned = (
+        source.args if source.target is aten.addmm.default else (None, *source.args)
+    )
+    plain = (
+        not source.kwargs
+        and isinstance(turned, torch.fx.Node)
+        and turned.target in (aten.t.default, aten.permute.default)
+    )
+    if (
+        not plain
+        or not folding.are_parameters(turned.args[0], bias)
+        or (bias is not None and bias.meta["val"].dim() != 1)
+    ):
         return None
     dtype = source.meta["val"].dtype
     with folding.graph.inserting_before(source):
         scale = folding.scale()
-        weight = folding.call(aten.permute.default, folding.scale_weight(turned.args[0], scale), [1, 0])
+        weight = folding.call(
+            aten.permute.default, folding.scale_weight(turned.args[0], scale), [1, 0]
+        )
         new_bias = folding.narrow(folding.shift(bias, scale), dtype)
         source.target, source.args = aten.addmm.default, (new_bias, rows, weight)
     return source
 
 
-RULES = {aten.convolution.default: convolution, aten.mm.default: product, aten.addmm.default: product}
+RULES = {
+    aten.convolution.default: convolution,
+    aten.mm.default: product,
+    aten.addmm.default: product,
+}

@@ -1,9 +1,11 @@
 """Translates a captured graph to functional ATen operators, tracing each different operator once.
 
-An operator is known by its function, its arguments, and the sizes, strides and types of its tensors. All different ones are traced
-in one run, on tensors of their own; the graph is then put together from copies of what they became. Sizes must be numbers, and
-memory that is written must not be seen through another window afterwards: else `by_operator` returns None.
+An operator is known by its function, its arguments, and the sizes, strides and types of its
+tensors. All different ones are traced in one run, on tensors of their own; the graph is then put
+together from copies of what they became. Sizes must be numbers, and memory that is written must not
+be seen through another window afterwards: else `by_operator` returns None.
 """
+
 from __future__ import annotations
 
 import math
@@ -26,7 +28,17 @@ WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled
 SEEDED = torch.Tag.nondeterministic_seeded
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-PLAIN = (int, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format)
+PLAIN = (
+    int,
+    bool,
+    str,
+    type(None),
+    type(Ellipsis),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+)
 
 
 class NeedsWholeTrace(Exception):
@@ -42,8 +54,9 @@ class Result:
 
 @dataclass
 class Operator:
-    """One that differs from all others: a node that calls it, its tensors, each once, and what tracing found. `results`: what it
-    returns, with Result for tensors. `written`: by number of an input, the input's new value."""
+    """One that differs from all others: a node that calls it, its tensors, each once, and what
+    tracing found. `results`: what it returns, with Result for tensors. `written`: by number of an
+    input, the input's new value."""
 
     node: torch.fx.Node
     tensors: list[FakeTensor]
@@ -56,7 +69,9 @@ class Operator:
     def call(self, inputs: Sequence[torch.Tensor], results: list[torch.Tensor]) -> None:
         """Runs it on other tensors; what it returns is added to `results`."""
         by_tensor = {id(tensor): other for tensor, other in zip(self.tensors, inputs, strict=True)}
-        args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), lambda node: by_tensor[id(example(node))])
+        args, kwargs = torch.fx.node.map_arg(
+            (self.node.args, self.node.kwargs), lambda node: by_tensor[id(example(node))]
+        )
         if self.node.op == "call_method":
             made = getattr(args[0], str(self.node.target))(*args[1:], **kwargs)
         else:
@@ -68,7 +83,8 @@ class Operator:
 
 
 def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule | None:
-    """The functional graph. `trace` makes one of a function and its inputs, in which writes into inputs are `copy_` at the end."""
+    """The functional graph. `trace` makes one of a function and its inputs, in which writes into
+    inputs are `copy_` at the end."""
     try:
         found = Operators(gm.graph)
         traced = trace(found.run, found.examples())
@@ -84,11 +100,16 @@ class Operators:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.of: dict[torch.fx.Node, tuple[Operator, list[FakeTensor]]] = {}
         different: dict[Any, Operator] = {}
-        self.grad = torch.is_grad_enabled()  # as it is where the graph ends, once all nodes were seen
+        self.grad = (
+            torch.is_grad_enabled()
+        )  # as it is where the graph ends, once all nodes were seen
         for node in graph.nodes:
-            if node.op not in ("placeholder", "call_function", "call_method", "output") or not is_understood(
-                node.meta.get("example_value")
-            ):
+            if node.op not in (
+                "placeholder",
+                "call_function",
+                "call_method",
+                "output",
+            ) or not is_understood(node.meta.get("example_value")):
                 raise NeedsWholeTrace
             if node.target is GRAD_MODE:
                 self.grad = node.args[0] is True
@@ -98,7 +119,10 @@ class Operators:
                 if not tensors and example(node) is None:
                     raise NeedsWholeTrace  # it is there for an effect: it switches a mode, say
                 own = [tensor for _, tensor in tensors.values()]
-                self.of[node] = different.setdefault((key, self.more(own)), self.operator(node, own)), own
+                self.of[node] = (
+                    different.setdefault((key, self.more(own)), self.operator(node, own)),
+                    own,
+                )
         self.different = list(different.values())
 
     def more(self, tensors: Sequence[FakeTensor]) -> Any:
@@ -123,14 +147,25 @@ class Operators:
     def take_apart(self, graph: torch.fx.Graph) -> None:
         """Gives each operator its part of the traced graph."""
         places = {node: place for place, node in enumerate(graph.nodes)}
-        placeholders, results = iter(graph.find_nodes(op="placeholder")), iter(graph.output_node().args[0])  # type: ignore[arg-type]
-        copies = [node for node in graph.find_nodes(op="call_function", target=COPY) if node.args[0].op == "placeholder"]
+        placeholders, results = (
+            iter(graph.find_nodes(op="placeholder")),
+            iter(graph.output_node().args[0]),  # type: ignore[arg-type]
+        )
+        copies = [
+            node
+            for node in graph.find_nodes(op="call_function", target=COPY)
+            if node.args[0].op == "placeholder"
+        ]
         new_values = {node.args[0]: node.args[1] for node in copies}
         owned = {*copies}
         for found in self.different:
             found.inputs = [next(placeholders) for _ in found.tensors]
             found.outputs = [next(results) for _ in found.outputs]
-            found.written = {number: new_values[node] for number, node in enumerate(found.inputs) if node in new_values}
+            found.written = {
+                number: new_values[node]
+                for number, node in enumerate(found.inputs)
+                if node in new_values
+            }
             roots = [*found.outputs, *found.written.values()]
             if not roots or not all(isinstance(node, torch.fx.Node) for node in roots):
                 raise NeedsWholeTrace
@@ -142,7 +177,8 @@ class Operators:
 
 
 class Assembled:
-    """The graph of copies. `values`: by captured node, the copies that it became: one, or nested lists of them."""
+    """The graph of copies. `values`: by captured node, the copies that it became: one, or nested
+    lists of them."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Operators) -> None:
         self.nodes: list[Copy] = []
@@ -153,7 +189,10 @@ class Assembled:
         self.made: dict[torch.fx.Node, int] = {}  # place where the value is made
         self.shown: dict[int, list[torch.fx.Node]] = {}  # by memory, nodes that are windows on it
         self.made_of: dict[Any, Copy] = {}  # copies, by what they are copies of and what they use
-        self.inputs = {node: self.placeholder({"val": node.meta["example_value"]}) for node in captured.find_nodes(op="placeholder")}
+        self.inputs = {
+            node: self.placeholder({"val": node.meta["example_value"]})
+            for node in captured.find_nodes(op="placeholder")
+        }
         self.values |= self.inputs
         for place, node in enumerate(captured.nodes):
             self.last |= dict.fromkeys(node.all_input_nodes, place)
@@ -166,7 +205,9 @@ class Assembled:
                 self.values[node] = self.values[node.args[0]][node.args[1]]
             elif node in operators.of:
                 self.copy(node, *operators.of[node])
-            if example(node) is not None and window(example(node)) != window(self.values[node].meta["val"]):
+            if example(node) is not None and window(example(node)) != window(
+                self.values[node].meta["val"]
+            ):
                 raise NeedsWholeTrace
 
     def module(self, constants: Any) -> torch.fx.GraphModule:
@@ -175,38 +216,70 @@ class Assembled:
         made = write_copies(graph, self.nodes)
         for node, own in self.inputs.items():
             if self.values[node] is not own:
-                graph.call_function(COPY, (made[own], made[self.values[node]])).meta = {"val": own.meta["val"]}
-        graph.output(torch.fx.node.map_arg(self.captured.output_node().args[0], lambda node: nest_results(self.values[node], made)))
+                graph.call_function(COPY, (made[own], made[self.values[node]])).meta = {
+                    "val": own.meta["val"]
+                }
+        graph.output(
+            torch.fx.node.map_arg(
+                self.captured.output_node().args[0],
+                lambda node: nest_results(self.values[node], made),
+            )
+        )
         return module(constants, graph, "Functional")
 
     def placeholder(self, meta: dict[str, Any]) -> Copy:
         return self.add(INPUT, (), meta, f"arg{len(self.nodes)}_1")
 
-    def add(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> Copy:
+    def add(
+        self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = ""
+    ) -> Copy:
         made = Copy(source, inputs, meta, name)
         self.nodes.append(made)
         return made
 
     def makers(self, nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
         """The nodes that make, write or show the memory of some."""
-        shown = (other for node in nodes if example(node) is not None for other in self.shown[memory_of(example(node))])
+        shown = (
+            other
+            for node in nodes
+            if example(node) is not None
+            for other in self.shown[memory_of(example(node))]
+        )
         return {other.args[0] if is_item(other) else other for other in shown}  # type: ignore[misc]
 
-    def copy(self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]) -> dict[torch.fx.Node, Copy]:
+    def copy(
+        self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]
+    ) -> dict[torch.fx.Node, Copy]:
         """Adds an operator's nodes for one of its calls. Returns the copy of each."""
         by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
-        apart = {own for output in found.outputs for own in self.memories_of(output)} if node in self.returned else set()
+        apart = (
+            {own for output in found.outputs for own in self.memories_of(output)}
+            if node in self.returned
+            else set()
+        )
         self.graft(found.nodes, copies, apart)
-        self.values[node] = place_results(found.results, [copies[output] for output in found.outputs])
+        self.values[node] = place_results(
+            found.results, [copies[output] for output in found.outputs]
+        )
         for number, value in found.written.items():
             self.rebind(node, tensors, tensors[number], copies[value])
         return copies
 
-    def graft(self, nodes: Iterable[torch.fx.Node], copies: dict[torch.fx.Node, Copy], apart: Container[Any] = ()) -> None:
-        """Adds copies of nodes, except of what is there: the copy of the same node with the same inputs. Copies of what they use are in
-        `copies`, where theirs come too. apart: memory in which the graph's results lie, each in its own."""
-        memory = {own: other for old, new in copies.items() for own, other in zip(self.memories_of(old), memories(new), strict=True)}
+    def graft(
+        self,
+        nodes: Iterable[torch.fx.Node],
+        copies: dict[torch.fx.Node, Copy],
+        apart: Container[Any] = (),
+    ) -> None:
+        """Adds copies of nodes, except of what is there: the copy of the same node with the same
+        inputs. Copies of what they use are in `copies`, where theirs come too. apart: memory in
+        which the graph's results lie, each in its own."""
+        memory = {
+            own: other
+            for old, new in copies.items()
+            for own, other in zip(self.memories_of(old), memories(new), strict=True)
+        }
         for old in nodes:
             mine = self.memories_of(old)
             inputs = [copies[other] for other in old.all_input_nodes]
@@ -230,12 +303,16 @@ class Assembled:
         own = [memory.setdefault(own, object()) for own in self.memories_of(old)]
         return self.add(old, inputs, {"val": old.meta.get("val"), "memory": own})
 
-    def rebind(self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: Copy) -> None:
+    def rebind(
+        self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: Copy
+    ) -> None:
         """What showed the memory that a node writes shows the new value."""
         place, memory = self.made[node], memory_of(target)
         if any(memory_of(tensor) == memory for tensor in tensors if tensor is not target):
             raise NeedsWholeTrace
-        moved = window(value.meta["val"]) != window(target)  # what uses it next was traced with the offset and the strides of the target
+        moved = window(value.meta["val"]) != window(
+            target
+        )  # what uses it next was traced with the offset and the strides of the target
         for other in self.shown[memory]:
             before = self.made[other] < place
             if before and moved and self.last.get(other, -1) > place:
@@ -246,7 +323,8 @@ class Assembled:
                 raise NeedsWholeTrace
 
 
-# --- captured nodes ---------------------------------------------------------------------------------------------------------------
+# --- captured nodes
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def example(node: torch.fx.Node) -> Any:
@@ -269,16 +347,28 @@ def is_understood(value: Any) -> bool:
     """Whether a value is a plain tensor whose sizes are numbers."""
     if value is None:
         return True
-    plain = type(value) is FakeTensor and value.layout == torch.strided and not (value.is_conj() or value.is_neg() or value.is_quantized)
+    plain = (
+        type(value) is FakeTensor
+        and value.layout == torch.strided
+        and not (value.is_conj() or value.is_neg() or value.is_quantized)
+    )
     return plain and not any(isinstance(size, SYMBOLIC) for size in window(value))
 
 
 def window(tensor: Any) -> Window:
-    return (tensor.dtype, tensor.device, tensor.dim(), *tensor.shape, *tensor.stride(), tensor.storage_offset())
+    return (
+        tensor.dtype,
+        tensor.device,
+        tensor.dim(),
+        *tensor.shape,
+        *tensor.stride(),
+        tensor.storage_offset(),
+    )
 
 
 def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
-    """What arguments have in common with those of an equal operator. Tensors are numbered in `tensors`."""
+    """What arguments have in common with those of an equal operator. Tensors are numbered in
+    `tensors`."""
     if isinstance(tree, torch.fx.Node):
         tensor = example(tree)
         if tensor is None:
@@ -286,14 +376,21 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
         number, _ = tensors.setdefault(id(tensor), (len(tensors), tensor))
         return number, window(tensor)
     if isinstance(tree, (tuple, list)):
-        return (list if isinstance(tree, list) else type(tree), *(signature(item, tensors) for item in tree))
+        return (
+            list if isinstance(tree, list) else type(tree),
+            *(signature(item, tensors) for item in tree),
+        )
     if isinstance(tree, dict):
         return (dict, *((key, signature(item, tensors)) for key, item in tree.items()))
     if isinstance(tree, slice):
         return (slice, *(signature(item, tensors) for item in (tree.start, tree.stop, tree.step)))
     if isinstance(tree, SYMBOLIC):
         raise NeedsWholeTrace
-    return (type(tree), tree) if isinstance(tree, PLAIN) else (type(tree), repr(tree) if isinstance(tree, float | complex) else id(tree))
+    return (
+        (type(tree), tree)
+        if isinstance(tree, PLAIN)
+        else (type(tree), repr(tree) if isinstance(tree, float | complex) else id(tree))
+    )
 
 
 def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -307,11 +404,16 @@ def behind(seen: Window) -> torch.Tensor:
     shape, strides, offset = rest[:dims], rest[dims : 2 * dims], rest[-1]
     if not offset:
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-    span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    span = (
+        1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+        if math.prod(shape)
+        else 0
+    )
     return torch.empty(offset + span, dtype=dtype, device=device).as_strided(shape, strides, offset)
 
 
-# --- results ----------------------------------------------------------------------------------------------------------------------
+# --- results
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def flatten_results(made: Any, tensors: list[torch.Tensor]) -> Any:
@@ -329,7 +431,9 @@ def flatten_results(made: Any, tensors: list[torch.Tensor]) -> Any:
 def place_results(results: Any, nodes: Sequence[Copy]) -> Any:
     if isinstance(results, Result):
         return nodes[results.number]
-    return [place_results(item, nodes) for item in results] if isinstance(results, list) else results
+    return (
+        [place_results(item, nodes) for item in results] if isinstance(results, list) else results
+    )
 
 
 def nest_results(value: Any, made: Mapping[Copy, torch.fx.Node]) -> Any:

@@ -1,8 +1,10 @@
-"""Runs convolutions channels-last: operators between two of them keep that layout, and results get eager's strides.
+"""Runs convolutions channels-last: operators between two of them keep that layout, and results get
+eager's strides.
 
-In a functional ATen graph: a convolution asks for channels-last images and weights, operators of FOLLOWS take what they get, before
-all others and before results what changed is turned back.
+In a functional ATen graph: a convolution asks for channels-last images and weights, operators of
+FOLLOWS take what they get, before all others and before results what changed is turned back.
 """
+
 from __future__ import annotations
 
 import operator
@@ -22,12 +24,19 @@ FOLLOWS = frozenset((
     aten._adaptive_avg_pool2d.default, aten.cat.default, aten.mean.dim, aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
 ))  # fmt: skip
 FEWEST_CHANNELS = 16
-WORTH = 2  # how many times as large as the weights the images must be: weights are turned at each call, unless they are frozen
+# how many times as large as the weights the images must be: weights are turned at each call, unless
+# they are frozen
+WORTH = 2
 
 
 def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
-    """Changes the graph; returns how many convolutions it made channels-last: none where that is not expected to pay."""
-    convolutions = [node for node in graph.find_nodes(op="call_function", target=CONVOLUTION) if over_images(node)]
+    """Changes the graph; returns how many convolutions it made channels-last: none where that is
+    not expected to pay."""
+    convolutions = [
+        node
+        for node in graph.find_nodes(op="call_function", target=CONVOLUTION)
+        if over_images(node)
+    ]
     if not convolutions or not (always or pays(convolutions)):
         return 0
     layout = Layout(graph)
@@ -39,15 +48,23 @@ def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
 
 def over_images(node: torch.fx.Node) -> bool:
     fakes = [argument.meta["val"] for argument in node.args[:2]]  # type: ignore[union-attr]
-    return all(fake.dim() == 4 and not any(isinstance(size, torch.SymInt) for size in fake.shape) for fake in fakes)
+    return all(
+        fake.dim() == 4 and not any(isinstance(size, torch.SymInt) for size in fake.shape)
+        for fake in fakes
+    )
 
 
 def pays(convolutions: list[torch.fx.Node]) -> bool:
-    """On CUDA with tensor cores, for whole convolutions of many channels, whose images are large beside their weights."""
+    """On CUDA with tensor cores, for whole convolutions of many channels, whose images are large
+    beside their weights."""
     images = weights = 0
     for node in convolutions:
         image, weight = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
-        tensor_cores = (torch.float16, torch.bfloat16, *([torch.float32] if torch.backends.cudnn.allow_tf32 else []))
+        tensor_cores = (
+            torch.float16,
+            torch.bfloat16,
+            *([torch.float32] if torch.backends.cudnn.allow_tf32 else []),
+        )
         if image.device.type != "cuda" or image.dtype not in tensor_cores:
             return False
         if node.args[8] != 1:
@@ -59,7 +76,8 @@ def pays(convolutions: list[torch.fx.Node]) -> bool:
 
 
 class Layout:
-    """A graph while its nodes' fake results get new strides. `before`: meta of nodes whose strides changed, as it was."""
+    """A graph while its nodes' fake results get new strides. `before`: meta of nodes whose strides
+    changed, as it was."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph = graph
@@ -69,7 +87,11 @@ class Layout:
     def add(self, node: torch.fx.Node, convolutions: list[torch.fx.Node]) -> None:
         if node in convolutions:
             image, weight = node.args[:2]
-            node.args = (self.as_channels_last(node, image), self.as_channels_last(node, weight), *node.args[2:])
+            node.args = (
+                self.as_channels_last(node, image),
+                self.as_channels_last(node, weight),
+                *node.args[2:],
+            )
             self.run_again(node)
         elif any(other in self.before for other in node.all_input_nodes):
             if node.target is operator.getitem:
@@ -77,17 +99,25 @@ class Layout:
             elif node.target in FOLLOWS and not node.kwargs.get("memory_format"):
                 self.run_again(node)
             else:
-                node.args, node.kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: self.as_before(node, other))
+                node.args, node.kwargs = torch.fx.node.map_arg(
+                    (node.args, node.kwargs), lambda other: self.as_before(node, other)
+                )
 
     def run_again(self, node: torch.fx.Node) -> None:
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: other.meta["val"])
+        args, kwargs = torch.fx.node.map_arg(
+            (node.args, node.kwargs), lambda other: other.meta["val"]
+        )
         self.set_result(node, node.target(*args, **kwargs))  # type: ignore[operator]
 
     def set_result(self, node: torch.fx.Node, value: Any) -> None:
-        """Gives a node its new fake result, on memory of its own: what were views of the old one will be views of a copy."""
+        """Gives a node its new fake result, on memory of its own: what were views of the old one
+        will be views of a copy."""
         before, olds = dict(node.meta), results_of(node)
         node.meta["val"] = value
-        if any(isinstance(old, torch.Tensor) and old.stride() != new.stride() for old, new in zip(olds, results_of(node), strict=True)):
+        if any(
+            isinstance(old, torch.Tensor) and old.stride() != new.stride()
+            for old, new in zip(olds, results_of(node), strict=True)
+        ):
             self.before[node] = before
         if "memory" in before:
             source = node.args[0].meta["memory"] if node.target is operator.getitem else []  # type: ignore[union-attr]
@@ -97,12 +127,19 @@ class Layout:
         fake = node.meta["val"]
         if fake.is_contiguous(memory_format=torch.channels_last):
             return node
-        return self.copy(user, node, {"val": fake.contiguous(memory_format=torch.channels_last), "memory": [object()]}, True)
+        return self.copy(
+            user,
+            node,
+            {"val": fake.contiguous(memory_format=torch.channels_last), "memory": [object()]},
+            True,
+        )
 
     def as_before(self, user: torch.fx.Node, node: torch.fx.Node) -> torch.fx.Node:
         return self.copy(user, node, self.before[node], False) if node in self.before else node
 
-    def copy(self, user: torch.fx.Node, node: torch.fx.Node, meta: dict[str, Any], last: bool) -> torch.fx.Node:
+    def copy(
+        self, user: torch.fx.Node, node: torch.fx.Node, meta: dict[str, Any], last: bool
+    ) -> torch.fx.Node:
         """One for all users."""
         if (node, last) not in self.turned:
             with self.graph.inserting_before(user):

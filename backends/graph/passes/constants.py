@@ -1,4 +1,6 @@
-"""Splits off the part of a functional ATen graph that depends on parameters alone, so that it does not run at every call."""
+"""Splits off the part of a functional ATen graph that depends on parameters alone, so that it does
+not run at every call."""
+
 from __future__ import annotations
 
 from collections.abc import Set
@@ -12,18 +14,25 @@ from .memory import memories
 
 @dataclass(frozen=True)
 class Divided:
-    """`once` takes some of the inputs, by their `positions`; what it returns are the last inputs of the graph that is left."""
+    """`once` takes some of the inputs, by their `positions`; what it returns are the last inputs of
+    the graph that is left."""
 
     once: torch.fx.GraphModule
     positions: tuple[int, ...]
 
 
 def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node]) -> Divided | None:
-    """Changes the graph; None where nothing is computed from these placeholders alone. Views of them stay where they are."""
+    """Changes the graph; None where nothing is computed from these placeholders alone. Views of
+    them stay where they are."""
     shown = {memory for node in parameters for memory in memories(node)}
     fixed = set(parameters)
     for node in gm.graph.nodes:
-        if node.op == "call_function" and node.all_input_nodes and fixed.issuperset(node.all_input_nodes) and not node.is_impure():
+        if (
+            node.op == "call_function"
+            and node.all_input_nodes
+            and fixed.issuperset(node.all_input_nodes)
+            and not node.is_impure()
+        ):
             fixed.add(node)
     results = [
         node for node in gm.graph.nodes

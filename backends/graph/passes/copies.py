@@ -1,5 +1,7 @@
-"""Builds graphs from copies of nodes. A Copy knows its original node and the copies that it uses, and is cheaper than an fx node: a
-graph with repeated blocks needs many. A torch.fx.Graph is made of them at the end."""
+"""Builds graphs from copies of nodes. A Copy knows its original node and the copies that it uses,
+and is cheaper than an fx node: a graph with repeated blocks needs many. A torch.fx.Graph is made of
+them at the end."""
+
 from __future__ import annotations
 
 import re
@@ -20,11 +22,14 @@ def template(function: Callable[..., Any], *inputs: str) -> torch.fx.Node:
 
 
 class Copy:
-    """What a torch.fx.Node tells, as far as it is asked for. `inputs`: in the order of the source's own."""
+    """What a torch.fx.Node tells, as far as it is asked for. `inputs`: in the order of the source's
+    own."""
 
     __slots__ = ("source", "inputs", "meta", "name", "users", "op", "target")
 
-    def __init__(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> None:
+    def __init__(
+        self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = ""
+    ) -> None:
         self.source, self.inputs, self.meta, self.name = source, inputs, meta, name
         self.op, self.target = source.op, source.target
         self.users: dict[Copy, None] = {}
@@ -65,7 +70,8 @@ class Output:
 
 
 class Copies:
-    """A graph of copies, to be lowered, or to be made a GraphModule of. constants: tensors that belong to it, by their names."""
+    """A graph of copies, to be lowered, or to be made a GraphModule of. constants: tensors that
+    belong to it, by their names."""
 
     def __init__(self, constants: Mapping[str, Any], name: str) -> None:
         self.constants, self.name = constants, name
@@ -77,7 +83,9 @@ class Copies:
         """As a GraphModule's."""
         return self
 
-    def add(self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = "") -> Copy:
+    def add(
+        self, source: torch.fx.Node, inputs: Sequence[Copy], meta: dict[str, Any], name: str = ""
+    ) -> Copy:
         made = Copy(source, inputs, meta, self.unused_name(name or source.name))
         self.nodes.append(made)
         return made
@@ -133,6 +141,7 @@ def write_copies(graph: torch.fx.Graph, nodes: Iterable[Copy]) -> dict[Copy, tor
 
 
 def module(constants: Any, graph: torch.fx.Graph, name: str) -> torch.fx.GraphModule:
-    """A GraphModule that needs no code until somebody runs it. constants: a dictionary, or a module that has them."""
+    """A GraphModule that needs no code until somebody runs it. constants: a dictionary, or a module
+    that has them."""
     with _use_lazy_graph_module(True):
         return _make_graph_module(constants, graph, class_name=name)

@@ -1,5 +1,7 @@
-"""An activation behind a product with a bias becomes the product's own last step (cuBLASLt's epilogues): the activation is applied
-before the result goes to memory. In a functional ATen graph without gradients, on CUDA, for relu and tanh's form of gelu."""
+"""An activation behind a product with a bias becomes the product's own last step (cuBLASLt's
+epilogues): the activation is applied before the result goes to memory. In a functional ATen graph
+without gradients, on CUDA, for relu and tanh's form of gelu."""
+
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -19,7 +21,11 @@ def join_epilogues(gm: torch.fx.GraphModule, devices: Collection[str] = ("cuda",
         if product is None or not fits(product, devices):
             continue
         with gm.graph.inserting_before(product):
-            fused = gm.graph.call_function(aten._addmm_activation.default, product.args, {"use_gelu": node.target is aten.gelu.default})
+            fused = gm.graph.call_function(
+                aten._addmm_activation.default,
+                product.args,
+                {"use_gelu": node.target is aten.gelu.default},
+            )
         fused.meta = dict(product.meta)
         product.replace_all_uses_with(fused)
         node.replace_all_uses_with(node.args[0])
@@ -40,7 +46,12 @@ def product_before(node: torch.fx.Node) -> torch.fx.Node | None:
     source = node.args[0]
     while isinstance(source, torch.fx.Node) and source.target in VIEWS and len(source.users) == 1:
         source = source.args[0]
-    found = isinstance(source, torch.fx.Node) and source.target is aten.addmm.default and len(source.users) == 1 and not source.kwargs
+    found = (
+        isinstance(source, torch.fx.Node)
+        and source.target is aten.addmm.default
+        and len(source.users) == 1
+        and not source.kwargs
+    )
     return source if found else None  # type: ignore[return-value]
 
 
@@ -48,4 +59,9 @@ def fits(product: torch.fx.Node, devices: Collection[str]) -> bool:
     """Whether the operator takes these arguments: a bias for each column, real numbers."""
     bias, result = product.args[0].meta["val"], product.meta["val"]  # type: ignore[union-attr]
     floating = result.dtype in (torch.float16, torch.bfloat16, torch.float32)
-    return bias.dim() == 1 and bias.shape[0] == result.shape[1] and floating and result.device.type in devices
+    return (
+        bias.dim() == 1
+        and bias.shape[0] == result.shape[1]
+        and floating
+        and result.device.type in devices
+    )

@@ -1,9 +1,11 @@
 """Drops attention masks that mask nothing: those that are computed without inputs and are all True.
 
-Libraries that build masks from Python when they see a compiler at work would otherwise cost attention its fast kernels. Those may lay
-their result out otherwise in memory; where that would show in the graph's results, the mask stays.
-The nodes that made the mask stay; who eliminates dead code eliminates them.
+Libraries that build masks from Python when they see a compiler at work would otherwise cost
+attention its fast kernels. Those may lay their result out otherwise in memory; where that would
+show in the graph's results, the mask stays. The nodes that made the mask stay; who eliminates dead
+code eliminates them.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -38,18 +40,26 @@ def mask_of(node: torch.fx.Node) -> torch.fx.Node | None:
     """The node of an attention's mask."""
     if node.target is not scaled_dot_product_attention:
         return None
-    mask = node.args[MASK_POSITION] if len(node.args) > MASK_POSITION else node.kwargs.get("attn_mask")
+    mask = (
+        node.args[MASK_POSITION] if len(node.args) > MASK_POSITION else node.kwargs.get("attn_mask")
+    )
     return mask if isinstance(mask, torch.fx.Node) else None
 
 
 def without_mask(node: torch.fx.Node) -> bool:
-    """Takes an attention's mask away, unless that would be seen. Nodes that come to lie otherwise in memory get new fake tensors."""
+    """Takes an attention's mask away, unless that would be seen. Nodes that come to lie otherwise
+    in memory get new fake tensors."""
     before = node.args, node.kwargs
     replace_mask(node)
-    if is_understood(example(node)):  # a fake tensor with sizes that are symbols keeps the layout that it had
+    if is_understood(
+        example(node)
+    ):  # a fake tensor with sizes that are symbols keeps the layout that it had
         try:
             moved = relaid(node)
-        except (RuntimeError, ValueError):  # what shows the result as it lay cannot show it as it lies now
+        except (
+            RuntimeError,
+            ValueError,
+        ):  # what shows the result as it lay cannot show it as it lies now
             moved = None
         if moved is None:
             node.args, node.kwargs = before
@@ -60,16 +70,22 @@ def without_mask(node: torch.fx.Node) -> bool:
 
 
 def relaid(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
-    """The nodes that show memory laid out otherwise than before, with their new fake tensors; None where the graph returns or
-    writes one."""
+    """The nodes that show memory laid out otherwise than before, with their new fake tensors; None
+    where the graph returns or writes one."""
     moved = {attention: again(attention, {})}
     if window(moved[attention]) == window(example(attention)):
         return {}
     memory = {memory_of(moved[attention])}
     node = attention.next
     while node.op != "root":
-        if not moved.keys().isdisjoint(node.all_input_nodes) and (node.users or node.op == "output" or may_write(node)):
-            if node.op == "output" or may_write(node) or not all(map(is_tensor, (node, *node.all_input_nodes))):
+        if not moved.keys().isdisjoint(node.all_input_nodes) and (
+            node.users or node.op == "output" or may_write(node)
+        ):
+            if (
+                node.op == "output"
+                or may_write(node)
+                or not all(map(is_tensor, (node, *node.all_input_nodes)))
+            ):
                 return None
             fake = again(node, moved)
             if memory_of(fake) in memory or window(fake) != window(example(node)):
@@ -86,7 +102,9 @@ def is_tensor(node: torch.fx.Node) -> bool:
 def again(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
     """The fake tensor of a node whose inputs have moved."""
     before = example(node)
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda other: moved.get(other, example(other)))
+    args, kwargs = torch.fx.node.map_arg(
+        (node.args, node.kwargs), lambda other: moved.get(other, example(other))
+    )
     with before.fake_mode, torch.set_grad_enabled(before.requires_grad):
         return apply(node, args, kwargs)
 
@@ -114,7 +132,8 @@ def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
 
 
 def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
-    """The nodes that make a value, in order, when no input, no random number and no mutation is among them."""
+    """The nodes that make a value, in order, when no input, no random number and no mutation is
+    among them."""
     found: dict[torch.fx.Node, None] = {}
     work = [node]
     while work:
@@ -136,7 +155,11 @@ def is_pure(node: torch.fx.Node) -> bool:
 
 
 def target_name(node: torch.fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return (
+        node.target
+        if isinstance(node.target, str)
+        else getattr(node.target, "__name__", str(node.target))
+    )
 
 
 def mutates(name: str) -> bool:
@@ -145,7 +168,21 @@ def mutates(name: str) -> bool:
 
 
 IN_PLACE: frozenset[str] = frozenset(
-    ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift")
+    (
+        "setitem",
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "iand",
+        "ior",
+        "ixor",
+        "ilshift",
+        "irshift",
+    )
 )
 
 
@@ -158,5 +195,3 @@ def apply(node: torch.fx.Node, args: Any, kwargs: Any) -> Any:
     if node.op == "call_method":
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
     return node.target(*args, **kwargs)  # type: ignore[operator]
-
-

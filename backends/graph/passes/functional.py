@@ -1,8 +1,11 @@
-"""A captured torch-level graph to a functional ATen graph, for inference: no autograd, no run-time wrappers.
+"""A captured torch-level graph to a functional ATen graph, for inference: no autograd, no run-time
+wrappers.
 
-Writes into inputs become copies at the end; views stay views, with eager's strides. What this route cannot promise (an output
-that shares memory with an input that is written, operators that change a tensor's shape in place) is `needs_wrappers`.
+Writes into inputs become copies at the end; views stay views, with eager's strides. What this route
+cannot promise (an output that shares memory with an input that is written, operators that change a
+tensor's shape in place) is `needs_wrappers`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +37,11 @@ IN_PLACE_ONLY = ("fill_diagonal_",)  # operators that functionalize() in C++ has
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
-def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]) -> torch.fx.GraphModule:
-    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else. Raises NotImplementedError where there is
-    none."""
+def functional(
+    gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]
+) -> torch.fx.GraphModule:
+    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else.
+    Raises NotImplementedError where there is none."""
 
     def trace(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         def run(*args: Any) -> Any:
@@ -61,20 +66,26 @@ def functional(gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[.
 
 
 def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph, or a copy that leaves tensors laid out as eager does, for a tracer of functional graphs. Raises NotImplementedError where
-    that would drop an operator that may raise."""
+    """The graph, or a copy that leaves tensors laid out as eager does, for a tracer of functional
+    graphs. Raises NotImplementedError where that would drop an operator that may raise."""
     if raises_unread(gm.graph):
-        raise NotImplementedError("a functional graph drops operators whose results nobody reads, and one of them may raise")
+        raise NotImplementedError(
+            "a functional graph drops operators whose results nobody reads, and one of them may raise"
+        )
     return keep_layouts(gm)
 
 
 def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors and numbers that calls no operator that writes, but `copy_` into its arguments at the end. Views stay
-    views. torch.func.functionalize is this inside a level of functorch, where some operators (linear among them) take other
-    implementations, which ask for sizes as numbers."""
+    """A function of tensors and numbers that calls no operator that writes, but `copy_` into its
+    arguments at the end. Views stay views. torch.func.functionalize is this inside a level of
+    functorch, where some operators (linear among them) take other implementations, which ask for
+    sizes as numbers."""
 
     def run(*args: Any) -> Any:
-        wrapped = [torch._to_functional_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
+        wrapped = [
+            torch._to_functional_tensor(arg) if isinstance(arg, torch.Tensor) else arg
+            for arg in args
+        ]
         torch._enable_functionalization(reapply_views=True)
         try:
             made = pytree.tree_map_only(torch.Tensor, up_to_date, function(*wrapped))
@@ -104,14 +115,24 @@ def fakes(gm: torch.fx.GraphModule) -> list[Any]:
 
 def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether aliasing or changes of shape ask for aot_autograd's run-time wrappers."""
-    if any(_name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes):
+    if any(
+        _name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes
+    ):
         return True
-    written = {memory_at(node) for node in gm.graph.nodes if node.op == "placeholder" and node.meta.get("mutated")} - {None}
-    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {None}  # no version tells of writes through x.data
+    written = {
+        memory_at(node)
+        for node in gm.graph.nodes
+        if node.op == "placeholder" and node.meta.get("mutated")
+    } - {None}
+    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {
+        None
+    }  # no version tells of writes through x.data
     outputs = gm.graph.output_node().all_input_nodes
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     shared = any(memory_at(node) in written for node in outputs if node.op != "placeholder")
-    among_inputs = any(memory_at(node) in written and not node.meta.get("mutated") for node in inputs)
+    among_inputs = any(
+        memory_at(node) in written and not node.meta.get("mutated") for node in inputs
+    )
     return shared or among_inputs
 
 

@@ -1,4 +1,5 @@
 """Which tensors of a graph share memory."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -36,7 +37,11 @@ def memory_at(node: torch.fx.Node) -> int | None:
 def plain_memory_at(node: torch.fx.Node) -> int | None:
     """The same; None also for tensors under levels of torch.func."""
     fake = node.meta.get("example_value")
-    return None if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake) else memory_at(node)
+    return (
+        None
+        if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake)
+        else memory_at(node)
+    )
 
 
 def results_of(node: AnyNode) -> list[Any]:
@@ -46,8 +51,12 @@ def results_of(node: AnyNode) -> list[Any]:
 
 
 def memories(node: AnyNode) -> list[Any]:
-    """For each result something that is equal for two tensors on the same memory. Nodes that were copied bring it in meta["memory"]:
-    their fake results are those of the node that they are copies of."""
+    """For each result something that is equal for two tensors on the same memory. Nodes that were
+    copied bring it in meta["memory"]: their fake results are those of the node that they are copies
+    of."""
     if "memory" in node.meta:
         return node.meta["memory"]
-    return [memory_of(item) if isinstance(item, torch.Tensor) and item.layout == torch.strided else None for item in results_of(node)]
+    return [
+        memory_of(item) if isinstance(item, torch.Tensor) and item.layout == torch.strided else None
+        for item in results_of(node)
+    ]

@@ -1,5 +1,6 @@
-"""Horizontal fusion: small independent kernels with loops of the same sizes become one, since launching a kernel on a GPU takes longer
-than they run."""
+"""Horizontal fusion: small independent kernels with loops of the same sizes become one, since
+launching a kernel on a GPU takes longer than they run."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -7,22 +8,46 @@ from collections.abc import Collection, Sequence
 import torch
 
 from ..ir.index import Atom, Index, atom, product
-from ..ir.ir import REDUCE, AnyKernel, Bound, Call, Kernel, Program, Step, Store, reads, substitute, topological, whole, writes
+from ..ir.ir import (
+    REDUCE,
+    AnyKernel,
+    Bound,
+    Call,
+    Kernel,
+    Program,
+    Step,
+    Store,
+    reads,
+    substitute,
+    topological,
+    whole,
+    writes,
+)
 from .fuse import MOST_BUFFERS, MOST_NODES
 
-SMALL = 1 << 16  # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer, does not count
+SMALL = (
+    1 << 16
+    # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer,
+    # does not count
+)
 LITTLE = 1 << 13  # elements that may take up memory sooner than they would
 
 
 def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
-    """The program with such kernels joined. Kernels must be simplified; each goes with the first that it can go with."""
+    """The program with such kernels joined. Kernels must be simplified; each goes with the first
+    that it can go with."""
     if not any(buffer.device.type in devices for buffer in program.buffers.values()):
         return program
     schedule = Schedule(program.steps)
     groups: dict[object, list[int]] = {}
     for place, step in enumerate(program.steps):
         device = device_of(program, step)
-        if isinstance(step, Call) or device is None or device.type not in devices or not small(step, program):
+        if (
+            isinstance(step, Call)
+            or device is None
+            or device.type not in devices
+            or not small(step, program)
+        ):
             continue
         group = groups.setdefault((device, sizes(step)), [])
         for number, other in enumerate(group):
@@ -46,17 +71,21 @@ def pattern(kernel: AnyKernel) -> Kernel:
 
 
 def small(kernel: AnyKernel, program: Program) -> bool:
-    """Whether a kernel is over in no time, keeps little memory, and may be joined: the place of a largest element is found by code of
-    its own."""
+    """Whether a kernel is over in no time, keeps little memory, and may be joined: the place of a
+    largest element is found by code of its own."""
     own = pattern(kernel)
-    counts = [own.rows * own.columns, *(product(program.buffers[name].size) for name in reads(kernel))]
+    counts = [
+        own.rows * own.columns,
+        *(product(program.buffers[name].size) for name in reads(kernel)),
+    ]
     reductions = [node.attr for node in topological(own.roots()) if node.op == REDUCE]
     few = all(count.value is not None and 0 < count.value <= SMALL for count in counts)
     return few and not any(kind.startswith("arg") for kind in reductions)
 
 
 def makes_little(kernel: AnyKernel, program: Program) -> bool:
-    """Whether what a kernel makes may take up memory sooner: of many weights brought into another layout that would be the peak."""
+    """Whether what a kernel makes may take up memory sooner: of many weights brought into another
+    layout that would be the peak."""
     counts = [product(program.buffers[name].size).value for name in writes(kernel)]
     return all(count is not None and count <= LITTLE for count in counts)
 
@@ -82,8 +111,9 @@ class Schedule:
             self.read.setdefault(name, set()).add(place)
 
     def join(self, first: int, second: int, sooner: bool) -> int | None:
-        """Makes one kernel of two and returns its place: the first one's, where all that the second one reads is there by then and it
-        may come `sooner`, or the second one's, where nobody in between reads what the first one makes. None where neither is so."""
+        """Makes one kernel of two and returns its place: the first one's, where all that the second
+        one reads is there by then and it may come `sooner`, or the second one's, where nobody in
+        between reads what the first one makes. None where neither is so."""
         left, right = self.steps[first], self.steps[second]
         assert isinstance(left, AnyKernel) and isinstance(right, AnyKernel)
         if sooner and all(self.made.get(name, -1) < first for name in reads(right)):
@@ -93,7 +123,10 @@ class Schedule:
         else:
             return None
         joined = both(whole(left), whole(right))
-        if len(reads(joined)) + len(joined.stores) > MOST_BUFFERS or len(topological(joined.roots())) > MOST_NODES:
+        if (
+            len(reads(joined)) + len(joined.stores) > MOST_BUFFERS
+            or len(topological(joined.roots())) > MOST_NODES
+        ):
             return None
         self.steps[left_empty], self.steps[place] = None, joined
         for name in reads(joined):
@@ -104,7 +137,12 @@ class Schedule:
 
 def both(left: Kernel, right: Kernel) -> Kernel:
     """Two kernels over loops of the same sizes in one."""
-    mapping: dict[Atom, Index] = {b: atom(a) for a, b in zip(left.variables, right.variables, strict=True)}
+    mapping: dict[Atom, Index] = {
+        b: atom(a) for a, b in zip(left.variables, right.variables, strict=True)
+    }
     values = substitute(right.roots(), mapping)
-    stores = (Store(store.buffer, store.index.substitute(mapping), value) for store, value in zip(right.stores, values, strict=True))
+    stores = (
+        Store(store.buffer, store.index.substitute(mapping), value)
+        for store, value in zip(right.stores, values, strict=True)
+    )
     return Kernel(left.outer, left.inner, (*left.stores, *stores), left.origins + right.origins)

@@ -1,9 +1,11 @@
-"""Vertical fusion: a producer and its consumer become one kernel, unless that would repeat expensive computation.
+"""Vertical fusion: a producer and its consumer become one kernel, unless that would repeat
+expensive computation.
 
-A consumer that reads an element where its producer writes one at the same point of common loops takes the value itself. The
-loops of the producer follow from the address: element a of a buffer with strides s_i and sizes n_i was stored at the point with
-i-th coordinate (a // s_i) % n_i.
+A consumer that reads an element where its producer writes one at the same point of common loops
+takes the value itself. The loops of the producer follow from the address: element a of a buffer
+with strides s_i and sizes n_i was stored at the point with i-th coordinate (a // s_i) % n_i.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -42,9 +44,13 @@ from .simplify import simplify
 MOST_BUFFERS = 24
 MOST_NODES = 400
 CHEAP = 8  # cost of what is rather computed again than kept
-MASKED = 48  # additions for each element that is read once: points where the value is not wanted may compute it too
+# additions for each element that is read once: points where the value is not wanted may compute it
+# too
+MASKED = 48
 SHORT = 1 << 14  # additions that cost less than another kernel
-NEAR = 64  # steps of the unfused program: kernels farther apart would keep what they make, and what they need, for long
+# steps of the unfused program: kernels farther apart would keep what they make, and what they need,
+# for long
+NEAR = 64
 
 
 class Fusion:
@@ -53,9 +59,14 @@ class Fusion:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.patterns = Patterns()
-        bound = (self.patterns.bind(step) if isinstance(step, Kernel) else step for step in program.steps)
+        bound = (
+            self.patterns.bind(step) if isinstance(step, Kernel) else step for step in program.steps
+        )
         self.steps: dict[int, Step] = dict(enumerate(bound))
-        self.kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        self.kept = {
+            view.buffer
+            for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
+        }
         self.producer: dict[str, int] = {}
         self.readers: dict[str, set[int]] = {}
         self.reads: dict[int, Set[str]] = {}
@@ -63,8 +74,12 @@ class Fusion:
             for name in writes(step):
                 self.producer[name] = number
             self.index(number)
-        effects = [number for number, step in self.steps.items() if isinstance(step, Call) and step.effect]
-        self.effect_before = dict(zip(effects[1:], effects, strict=False))  # they stay in their order: random numbers, say
+        effects = [
+            number for number, step in self.steps.items() if isinstance(step, Call) and step.effect
+        ]
+        self.effect_before = dict(
+            zip(effects[1:], effects, strict=False)
+        )  # they stay in their order: random numbers, say
         self.effect_behind = dict(zip(effects, effects[1:], strict=False))
         self.before: dict[int, int] = {}  # ancestors, as bits
         self.reasons: dict[tuple[str, str], str] = {}
@@ -90,7 +105,9 @@ class Fusion:
         for number in order:
             self.before[number] = self.ancestors(number)
         self.side_by_side()
-        self.program.steps = [self.simplify_step(self.steps[number]) for number in self.order_steps()]
+        self.program.steps = [
+            self.simplify_step(self.steps[number]) for number in self.order_steps()
+        ]
         return self.program
 
     def simplify_step(self, step: Step) -> Step:
@@ -103,7 +120,9 @@ class Fusion:
         """Takes producers into a kernel, as long as one fits."""
         refused: set[int] = set()
         while True:
-            before = {self.producer[name] for name in self.reads[number] if name in self.producer} - refused
+            before = {
+                self.producer[name] for name in self.reads[number] if name in self.producer
+            } - refused
             if not before:
                 return
             chosen = max(before)
@@ -114,14 +133,21 @@ class Fusion:
         producer, consumer = self.steps[first], self.steps[second]
         if not isinstance(producer, Bound) or not isinstance(consumer, Bound):
             return False
-        others = {other for name in writes(producer) for other in self.readers.get(name, ())} - {first, second}
+        others = {other for name in writes(producer) for other in self.readers.get(name, ())} - {
+            first,
+            second,
+        }
         merged = None
         if any(self.before[second] >> other & 1 for other in others):
             reason = "another step must run in between"
         elif not self.same_device(producer, consumer):
             reason = "they run on different devices"
         else:
-            needed = {name for name in writes(producer) if name in self.kept or self.readers.get(name, set()) - {second}}
+            needed = {
+                name
+                for name in writes(producer)
+                if name in self.kept or self.readers.get(name, set()) - {second}
+            }
             merged = self.patterns.compute_once(merge_or_inline, producer, consumer, about=needed)
             reason = "their loops do not match, or too much would be computed twice"
             if merged is not None and too_large(merged):
@@ -162,7 +188,9 @@ class Fusion:
 
     def behind(self, number: int) -> list[int]:
         """The steps right behind one, of those whose ancestors are known."""
-        found = [other for name in writes(self.steps[number]) for other in self.readers.get(name, ())]
+        found = [
+            other for name in writes(self.steps[number]) for other in self.readers.get(name, ())
+        ]
         if number in self.effect_behind:
             found.append(self.effect_behind[number])
         return [other for other in found if other in self.before]
@@ -172,16 +200,27 @@ class Fusion:
     def side_by_side(self) -> None:
         """Kernels with the same loops that read the same memory run together."""
         for name in list(self.readers):
-            group = sorted(number for number in self.readers[name] if isinstance(self.steps.get(number), Bound))
+            group = sorted(
+                number for number in self.readers[name] if isinstance(self.steps.get(number), Bound)
+            )
             for position, second in enumerate(group):
                 for first in group[:position]:
-                    if second - first <= NEAR and first in self.steps and second in self.steps and self.beside(first, second):
+                    if (
+                        second - first <= NEAR
+                        and first in self.steps
+                        and second in self.steps
+                        and self.beside(first, second)
+                    ):
                         break
 
     def beside(self, first: int, second: int) -> bool:
         left, right = self.steps[first], self.steps[second]
         assert isinstance(left, Bound) and isinstance(right, Bound)
-        if self.before[first] >> second & 1 or self.before[second] >> first & 1 or not self.same_device(left, right):
+        if (
+            self.before[first] >> second & 1
+            or self.before[second] >> first & 1
+            or not self.same_device(left, right)
+        ):
             return False
         merged = self.patterns.compute_once(zip_kernels, left, right)
         if merged is None or too_large(merged):
@@ -190,11 +229,14 @@ class Fusion:
         return True
 
     def same_device(self, left: Bound, right: Bound) -> bool:
-        return self.program.buffers[writes(left)[0]].device == self.program.buffers[writes(right)[0]].device
+        return (
+            self.program.buffers[writes(left)[0]].device
+            == self.program.buffers[writes(right)[0]].device
+        )
 
     def order_steps(self) -> list[int]:
-        """Numbers of steps as they were, but that what a step needs and is not there yet comes right in front of it: what is done
-        early keeps memory."""
+        """Numbers of steps as they were, but that what a step needs and is not there yet comes
+        right in front of it: what is done early keeps memory."""
         done: set[int] = set()
         ordered: list[int] = []
         for number in sorted(self.steps):
@@ -218,14 +260,17 @@ class Fusion:
 
 
 def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
-    """Fuses a program's kernels and makes them simple; with it, by pair of buffers, why a producer and a consumer stayed apart."""
+    """Fuses a program's kernels and makes them simple; with it, by pair of buffers, why a producer
+    and a consumer stayed apart."""
     fusion = Fusion(drop_unused(program))
     return fusion.run(), fusion.reasons
 
 
 def drop_unused(program: Program) -> Program:
     """Steps whose results nobody reads, without effects, are left out."""
-    needed = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    needed = {
+        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
+    }
     steps: list[Step] = []
     for step in reversed(program.steps):
         if (isinstance(step, Call) and step.effect) or needed & set(writes(step)):
@@ -241,7 +286,11 @@ def too_large(bound: Bound) -> bool:
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
     """One kernel of both. needed: buffers of the producer that others read."""
-    return merge(producer, consumer, needed) or inline(producer, consumer, bool(needed)) or (None if needed else pick(producer, consumer))
+    return (
+        merge(producer, consumer, needed)
+        or inline(producer, consumer, bool(needed))
+        or (None if needed else pick(producer, consumer))
+    )
 
 
 def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
@@ -270,19 +319,25 @@ def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None
         if store.buffer in needed
     ]
     own = rewrite(consumer.roots(), change)
-    stores = [Store(store.buffer, store.index, value) for store, value in zip(consumer.stores, own, strict=True)]
+    stores = [
+        Store(store.buffer, store.index, value)
+        for store, value in zip(consumer.stores, own, strict=True)
+    ]
     return Kernel(outer, inner, (*kept, *stores), producer.origins + consumer.origins)
 
 
 def common_loops(
     producer: Kernel, consumer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
 ) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Atom, Index]] | None:
-    """Loops for both, and the producer's variables in terms of them; None where its points and the consumer's do not pair up."""
+    """Loops for both, and the producer's variables in terms of them; None where its points and the
+    consumer's do not pair up."""
     by_row = [variable for variable in consumer.outer if variable.size != 1]
     along = [variable for variable in consumer.inner if variable.size != 1]
     every = by_row + along
     mapping, columns = points(producer, stored, passed)
-    if mapping is None or not is_dense(linear(producer.outer).substitute(mapping), used_variables(mapping, every), producer.rows):
+    if mapping is None or not is_dense(
+        linear(producer.outer).substitute(mapping), used_variables(mapping, every), producer.rows
+    ):
         return None
     rows = used_variables(mapping, every)
     outer, inner = consumer.outer, consumer.inner
@@ -290,7 +345,11 @@ def common_loops(
         return (outer, inner, mapping) if rows in (every, by_row) else None
     if columns is not None:
         used = used_variables(columns, every)
-        if set(used) & set(rows) or len(used) + len(rows) != len(every) or (inner and rows != by_row):
+        if (
+            set(used) & set(rows)
+            or len(used) + len(rows) != len(every)
+            or (inner and rows != by_row)
+        ):
             return None
         if not is_dense(linear(producer.inner).substitute(columns), used, producer.columns):
             return None
@@ -298,8 +357,14 @@ def common_loops(
             outer, inner = tuple(rows), tuple(used)
         return None if serial(outer, inner) else (outer, inner, mapping | columns)
     if not inner and rows == by_row:
-        inner = tuple(Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner)
-        return outer, inner, mapping | {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
+        inner = tuple(
+            Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner
+        )
+        return (
+            outer,
+            inner,
+            mapping | {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)},
+        )
     if not inner:
         outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
     elif rows != by_row:
@@ -312,7 +377,8 @@ def common_loops(
 def points(
     producer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
 ) -> tuple[dict[Atom, Index] | None, dict[Atom, Index] | None]:
-    """Where in the producer's loops the elements were stored: its row, and the place in the row (None: the whole row's)."""
+    """Where in the producer's loops the elements were stored: its row, and the place in the row
+    (None: the whole row's)."""
     outer: dict[Atom, Index] | None = None
     inner: dict[Atom, Index] | None = None
     for access in passed:
@@ -335,7 +401,8 @@ def used_variables(mapping: Mapping[Atom, Index], variables: Sequence[Var]) -> l
 
 
 def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
-    """The consumer computing the producer's values itself where it reads them; the producer's stores are left out."""
+    """The consumer computing the producer's values itself where it reads them; the producer's
+    stores are left out."""
     if producer.inner:
         return None
     stored = {store.buffer: store for store in producer.stores}
@@ -378,12 +445,19 @@ def mask_loads(value: Scalar, mask: Scalar) -> Scalar:
         if node.op != LOAD:
             return node
         own = node.args[0]
-        return Scalar(LOAD, (mask if own is TRUE else s("and", mask, own), *node.args[1:]), node.dtype, node.attr)
+        return Scalar(
+            LOAD,
+            (mask if own is TRUE else s("and", mask, own), *node.args[1:]),
+            node.dtype,
+            node.attr,
+        )
 
     return rewrite([value], change)[0]
 
 
-def worth_repeating(producer: Kernel, consumer: Kernel, passed: Sequence[Scalar], needed: bool) -> bool:
+def worth_repeating(
+    producer: Kernel, consumer: Kernel, passed: Sequence[Scalar], needed: bool
+) -> bool:
     accesses = {node.attr for node in passed}
     price = cost(producer.roots())
     read = {node.attr for node in loads(producer.roots())}
@@ -394,14 +468,21 @@ def worth_repeating(producer: Kernel, consumer: Kernel, passed: Sequence[Scalar]
     times = consumer.rows * consumer.columns * len(accesses)
     if _at_most(times, producer.rows) or (times.value is not None and times.value * price < SHORT):
         return True
-    if all(reads_once(node, consumer) for node in passed) and _at_most(times * price, producer.rows * MASKED):
+    if all(reads_once(node, consumer) for node in passed) and _at_most(
+        times * price, producer.rows * MASKED
+    ):
         return True
     return price <= CHEAP and len(read) <= 2 or price == 0
 
 
 def reads_once(node: Scalar, consumer: Kernel) -> bool:
-    """Whether a load is made at some points only, at each of another element, as those of what cat() puts side by side are."""
-    return node.args[0] is not TRUE and {variable for variable in consumer.variables if variable.size != 1} <= node.attr.index.variables()
+    """Whether a load is made at some points only, at each of another element, as those of what
+    cat() puts side by side are."""
+    return (
+        node.args[0] is not TRUE
+        and {variable for variable in consumer.variables if variable.size != 1}
+        <= node.attr.index.variables()
+    )
 
 
 def _at_most(left: Index, right: Index) -> bool:
@@ -418,17 +499,24 @@ def cost(roots: Iterable[Scalar]) -> int:
 def zip_kernels(left: Kernel, right: Kernel) -> Kernel | None:
     """Two independent kernels in one, where their loops are the same."""
     pairs = list(zip(left.variables, right.variables, strict=False))
-    if any(node.op == REDUCE and node.attr.startswith("arg") for node in topological((*left.roots(), *right.roots()))):
+    if any(
+        node.op == REDUCE and node.attr.startswith("arg")
+        for node in topological((*left.roots(), *right.roots()))
+    ):
         return None  # they would keep the others from SIMD
     same = len(left.outer) == len(right.outer) and len(left.inner) == len(right.inner)
     if not same or any(a.size != b.size for a, b in pairs):
         return None
     mapping: Mapping[Atom, Index] = {b: atom(a) for a, b in pairs}
     shared = {node.attr for node in loads(left.roots())} & {
-        Access(node.attr.buffer, node.attr.index.substitute(mapping)) for node in loads(right.roots())
+        Access(node.attr.buffer, node.attr.index.substitute(mapping))
+        for node in loads(right.roots())
     }
     if not shared:
         return None
     values = substitute(right.roots(), mapping)
-    stores = tuple(Store(st.buffer, st.index.substitute(mapping), value) for st, value in zip(right.stores, values, strict=True))
+    stores = tuple(
+        Store(st.buffer, st.index.substitute(mapping), value)
+        for st, value in zip(right.stores, values, strict=True)
+    )
     return Kernel(left.outer, left.inner, left.stores + stores, left.origins + right.origins)

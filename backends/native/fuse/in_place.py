@@ -1,4 +1,6 @@
-"""Buffer reuse: a kernel stores its result in the memory of an operand that nothing reads afterwards."""
+"""Buffer reuse: a kernel stores its result in the memory of an operand that nothing reads
+afterwards."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,18 +42,27 @@ FRESH = frozenset((
 def reuse_memory(program: Program) -> int:
     """Changes the program; returns how many buffers are no longer needed."""
     last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
-    kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    kept = {
+        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
+    }
     free: set[str] = set()  # what a kernel may write into, were it read for the last time
     moved: dict[str, str] = {}
     near = Near()
     for position, step in enumerate(program.steps):
         program.steps[position] = step = rename_buffers(step, moved)
-        if isinstance(step, AnyKernel) and not isinstance(step, Product):  # all of a product's operands is read by many
+        if isinstance(step, AnyKernel) and not isinstance(
+            step, Product
+        ):  # all of a product's operands is read by many
             taken: dict[str, str] = {}
             for result, candidates in near.operands(step):
                 for name in () if result in kept else candidates:
                     own = program.buffers[result].dtype == program.buffers[name].dtype
-                    if own and name in free and last[name] == position and name not in taken.values():
+                    if (
+                        own
+                        and name in free
+                        and last[name] == position
+                        and name not in taken.values()
+                    ):
                         taken[result] = name
                         break
             for result, name in taken.items():
@@ -76,22 +87,36 @@ class Near:
             return
         if kernel.pattern not in self.known:
             own = kernel.pattern.kernel
-            self.known[kernel.pattern] = [(store.buffer, list(operands(own, store))) for store in own.stores]
+            self.known[kernel.pattern] = [
+                (store.buffer, list(operands(own, store))) for store in own.stores
+            ]
         names = dict(zip(kernel.pattern.names, kernel.names, strict=True))
         for result, candidates in self.known[kernel.pattern]:
             yield names[result], map(names.__getitem__, candidates)
 
 
 def operands(kernel: Kernel, store: Store) -> Iterator[str]:
-    """Buffers of which an element is read just before the result's at the same place is stored, and never elsewhere or later."""
+    """Buffers of which an element is read just before the result's at the same place is stored, and
+    never elsewhere or later."""
     near = direct(store.value)
     by_buffer: dict[str, list[Scalar]] = {}
     for node in loads(kernel.roots()):
         by_buffer.setdefault(node.attr.buffer, []).append(node)
-    whole = not kernel.inner or (store.index.variables() & set(kernel.inner) and depth(store.value) == max(map(depth, kernel.roots())))
+    whole = not kernel.inner or (
+        store.index.variables() & set(kernel.inner)
+        and depth(store.value) == max(map(depth, kernel.roots()))
+    )
     for name, nodes in by_buffer.items():
-        same = all(node.attr.index == store.index and node.args[0] is TRUE and id(node) in near for node in nodes)
-        if whole and same and not any(isinstance(item, Hole) for item in store.index.atoms()) and name not in writes(kernel):
+        same = all(
+            node.attr.index == store.index and node.args[0] is TRUE and id(node) in near
+            for node in nodes
+        )
+        if (
+            whole
+            and same
+            and not any(isinstance(item, Hole) for item in store.index.atoms())
+            and name not in writes(kernel)
+        ):
             yield name
 
 
@@ -117,7 +142,9 @@ def depth(value: Scalar) -> int:
         todo += missing
         if not missing:
             todo.pop()
-            known[id(node)] = max((known[id(arg)] for arg in node.args), default=0) + (node.op == REDUCE)
+            known[id(node)] = max((known[id(arg)] for arg in node.args), default=0) + (
+                node.op == REDUCE
+            )
     return known[id(value)]
 
 
@@ -127,8 +154,14 @@ def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
         return Bound(step.pattern, tuple(names.get(name, name) for name in step.names))
     if isinstance(step, Kernel):
         used = reads(step).union(writes(step))
-        return on_buffers(step, {name: names.get(name, name) for name in used}) if used & names.keys() else step
-    return replace(step, args=elsewhere(step.args, names), kwargs=elsewhere(dict(step.kwargs), names))
+        return (
+            on_buffers(step, {name: names.get(name, name) for name in used})
+            if used & names.keys()
+            else step
+        )
+    return replace(
+        step, args=elsewhere(step.args, names), kwargs=elsewhere(dict(step.kwargs), names)
+    )
 
 
 def elsewhere(tree: Any, names: Mapping[str, str]) -> Any:
@@ -137,4 +170,8 @@ def elsewhere(tree: Any, names: Mapping[str, str]) -> Any:
         return replace(tree, buffer=names[tree.buffer]) if tree.buffer in names else tree
     if isinstance(tree, (tuple, list)):
         return type(tree)(elsewhere(item, names) for item in tree)
-    return {key: elsewhere(item, names) for key, item in tree.items()} if isinstance(tree, dict) else tree
+    return (
+        {key: elsewhere(item, names) for key, item in tree.items()}
+        if isinstance(tree, dict)
+        else tree
+    )

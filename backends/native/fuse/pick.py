@@ -1,16 +1,33 @@
-"""Fuses a kernel that reduces rows with a reader of a few elements per row, so that only those elements are stored: a loss over a
-vocabulary reads one element per row of a log-softmax.
+"""Fuses a kernel that reduces rows with a reader of a few elements per row, so that only those
+elements are stored: a loss over a vocabulary reads one element per row of a log-softmax.
 
-The reader's points must be the producer's rows, each once. A computed subscript counts as inside the row where the reader's own
-check says so; the check goes to the loads that are left.
+The reader's points must be the producer's rows, each once. A computed subscript counts as inside
+the row where the reader's own check says so; the check goes to the loads that are left.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.index import Atom, ClaimedBounds, Hole, Index, Var, atom, index, linear
-from ..ir.ir import CAST, CONST, INDEX, LOAD, REDUCE, TRUE, Access, Kernel, Scalar, Store, cast, loads, rewrite, substitute, topological
+from ..ir.ir import (
+    CAST,
+    CONST,
+    INDEX,
+    LOAD,
+    REDUCE,
+    TRUE,
+    Access,
+    Kernel,
+    Scalar,
+    Store,
+    cast,
+    loads,
+    rewrite,
+    substitute,
+    topological,
+)
 from ..ir.ir import scalar as s
 from .places import coordinates, is_dense, other_name, serial
 
@@ -27,7 +44,13 @@ def pick(producer: Kernel, consumer: Kernel) -> Kernel | None:
     passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
     try:
         places = {id(node): point(producer, stored[node.attr.buffer], node) for node in passed}
-        values = pick_loads(producer, consumer, places, {id(node): stored[node.attr.buffer].value for node in passed}, passed)
+        values = pick_loads(
+            producer,
+            consumer,
+            places,
+            {id(node): stored[node.attr.buffer].value for node in passed},
+            passed,
+        )
     except NoPick:
         return None
     given = dict(zip((id(node) for node in passed), values, strict=True))
@@ -48,12 +71,15 @@ def pick(producer: Kernel, consumer: Kernel) -> Kernel | None:
 
 
 def point(producer: Kernel, store: Store, node: Scalar) -> dict[Atom, Index]:
-    """The point of the producer's loops at which the element was stored that a load reads; of a row's one value, the row."""
+    """The point of the producer's loops at which the element was stored that a load reads; of a
+    row's one value, the row."""
     place = node.attr.index
     holes = {item for item in place.atoms() if isinstance(item, Hole)}
     if node.args[0] is not TRUE or len(holes) > 1:
         raise NoPick
-    place = place.substitute({hole: atom(ClaimedBounds(atom(hole), size_beyond(node, hole))) for hole in holes})
+    place = place.substitute(
+        {hole: atom(ClaimedBounds(atom(hole), size_beyond(node, hole))) for hole in holes}
+    )
     wide = store.index.variables() & set(producer.inner)
     found = coordinates(store, producer.variables if wide else producer.outer, place)
     if found is None:
@@ -64,7 +90,11 @@ def point(producer: Kernel, store: Store, node: Scalar) -> dict[Atom, Index]:
 def size_beyond(node: Scalar, hole: Hole) -> Index:
     """What a computed subscript stays below, by the load's check."""
     subscript, check = node.args[1 + hole.number], node.args[-1]
-    if not node.attr.checked or check.op != "and" or (check.args[0].op, check.args[1].op) != ("ge", "lt"):
+    if (
+        not node.attr.checked
+        or check.op != "and"
+        or (check.args[0].op, check.args[1].op) != ("ge", "lt")
+    ):
         raise NoPick
     (lower, low), (upper, high) = check.args[0].args, check.args[1].args
     if lower is not subscript or upper is not subscript or number(low) != 0:
@@ -79,30 +109,49 @@ def number(node: Scalar) -> Index:
 
 
 def pick_loads(
-    producer: Kernel, consumer: Kernel, places: Mapping[int, Mapping[Atom, Index]], stored: Mapping[int, Scalar], passed: Sequence[Scalar]
+    producer: Kernel,
+    consumer: Kernel,
+    places: Mapping[int, Mapping[Atom, Index]],
+    stored: Mapping[int, Scalar],
+    passed: Sequence[Scalar],
 ) -> list[Scalar]:
-    """What the loads would have read, in terms of the consumer's loops and of new ones along the producer's rows."""
-    rows: list[dict[Atom, Index]] = [{variable: place[variable] for variable in producer.outer} for place in places.values()]
+    """What the loads would have read, in terms of the consumer's loops and of new ones along the
+    producer's rows."""
+    rows: list[dict[Atom, Index]] = [
+        {variable: place[variable] for variable in producer.outer} for place in places.values()
+    ]
     points = [variable for variable in consumer.outer if variable.size != 1]
-    if any(row != rows[0] for row in rows) or not is_dense(linear(producer.outer).substitute(rows[0]), points, producer.rows):
+    if any(row != rows[0] for row in rows) or not is_dense(
+        linear(producer.outer).substitute(rows[0]), points, producer.rows
+    ):
         raise NoPick
-    along: dict[Atom, Index] = {old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner}
+    along: dict[Atom, Index] = {
+        old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner
+    }
     reductions = [node for node in topological(stored.values()) if node.op == REDUCE]
     reduced = dict(zip(map(id, reductions), substitute(reductions, rows[0] | along), strict=True))
     return [element(stored[id(node)], reduced, places[id(node)], node) for node in passed]
 
 
-def element(value: Scalar, reduced: Mapping[int, Scalar], place: Mapping[Atom, Index], reader: Scalar) -> Scalar:
-    """A stored value at one place. reduced: what reductions become; reader: the load that it is for."""
+def element(
+    value: Scalar, reduced: Mapping[int, Scalar], place: Mapping[Atom, Index], reader: Scalar
+) -> Scalar:
+    """A stored value at one place. reduced: what reductions become; reader: the load that it is
+    for."""
     claims: dict[Atom, Index] = {
-        item: item.expression for expression in place.values() for item in expression.atoms() if isinstance(item, ClaimedBounds)
+        item: item.expression
+        for expression in place.values()
+        for item in expression.atoms()
+        if isinstance(item, ClaimedBounds)
     }
     done: dict[int, Scalar] = {}
     for node in topological([value]):
         if node.op == REDUCE:
             done[id(node)] = reduced[id(node)]
             continue
-        new = Scalar(node.op, tuple(done[id(argument)] for argument in node.args), node.dtype, node.attr)
+        new = Scalar(
+            node.op, tuple(done[id(argument)] for argument in node.args), node.dtype, node.attr
+        )
         if node.op == LOAD:
             new = move_load(new, node.attr.index.substitute(place), claims, reader)
         elif node.op == INDEX:
@@ -111,13 +160,16 @@ def element(value: Scalar, reduced: Mapping[int, Scalar], place: Mapping[Atom, I
                 raise NoPick
             new = replace(new, attr=there)
         done[id(node)] = new
-    if claims and not any(node.op == LOAD and node.attr.checked for node in topological([done[id(value)]])):
+    if claims and not any(
+        node.op == LOAD and node.attr.checked for node in topological([done[id(value)]])
+    ):
         raise NoPick  # nothing is left that could be checked
     return done[id(value)]
 
 
 def move_load(node: Scalar, there: Index, claims: Mapping[Atom, Index], reader: Scalar) -> Scalar:
-    """A load at another place, with the reader's computed subscript and its check where the place depends on them."""
+    """A load at another place, with the reader's computed subscript and its check where the place
+    depends on them."""
     held = claims.keys() & set(there.atoms())
     if not held:
         return replace(node, attr=replace(node.attr, index=there))

@@ -1,4 +1,6 @@
-"""Maps memory addresses back to loop indices: in which iteration a kernel stores an element, and whether iterations are whole rows."""
+"""Maps memory addresses back to loop indices: in which iteration a kernel stores an element, and
+whether iterations are whole rows."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +24,8 @@ def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, 
 
 
 def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
-    """Whether a place runs through 0 .. count-1, each once, as the variables run through their values."""
+    """Whether a place runs through 0 .. count-1, each once, as the variables run through their
+    values."""
     steps = []
     for variable in variables:
         step = place.coefficient(variable)
@@ -36,7 +39,10 @@ def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
             return False
         steps.remove(following[0])
         expected = expected * following[0][1]
-    return expected == count and not place.substitute({variable: Index({}) for variable in variables}).terms
+    return (
+        expected == count
+        and not place.substitute({variable: Index({}) for variable in variables}).terms
+    )
 
 
 def other_name(name: str, consumer: Kernel) -> str:

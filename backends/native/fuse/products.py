@@ -1,5 +1,6 @@
-"""Matrix products with one elementwise consumer: the call and the kernel become one Product, which the printer can turn into one
-kernel. The tuner measures whether that is faster than the call."""
+"""Matrix products with one elementwise consumer: the call and the kernel become one Product, which
+the printer can turn into one kernel. The tuner measures whether that is faster than the call."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
@@ -37,7 +38,10 @@ from .simplify import rename_variables, with_values
 
 aten = torch.ops.aten
 PRODUCTS = (aten.mm.default, aten.bmm.default)
-ADDED = (aten.addmm.default, aten.baddbmm.default)  # of a tensor and a product, each multiplied by a number
+ADDED = (
+    aten.addmm.default,
+    aten.baddbmm.default,
+)  # of a tensor and a product, each multiplied by a number
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -51,19 +55,31 @@ class Joinable:
 
 
 def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[Joinable]:
-    """Each product of a program that could be one kernel with its reader. Kernels must be simplified."""
-    kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+    """Each product of a program that could be one kernel with its reader. Kernels must be
+    simplified."""
+    kept = {
+        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
+    }
     readers: dict[str, list[int]] = {}
     for position, step in enumerate(program.steps):
         for name in reads(step):
             readers.setdefault(name, []).append(position)
     taken: set[int] = set()
     for position, step in enumerate(program.steps):
-        if not isinstance(step, Call) or step.function not in PRODUCTS + ADDED or step.results[0] is None or step.results[0] in kept:
+        if (
+            not isinstance(step, Call)
+            or step.function not in PRODUCTS + ADDED
+            or step.results[0] is None
+            or step.results[0] in kept
+        ):
             continue
         reader = readers.get(step.results[0], [])
         kernel = program.steps[reader[0]] if len(reader) == 1 else None
-        if isinstance(kernel, Kernel) and not isinstance(kernel, Product) and reader[0] not in taken:
+        if (
+            isinstance(kernel, Kernel)
+            and not isinstance(kernel, Product)
+            and reader[0] not in taken
+        ):
             product = join(program, step, kernel, devices)
             if product is not None:
                 taken.add(reader[0])
@@ -77,29 +93,62 @@ def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str])
     buffer = program.buffers[result]
     left, right = call.args[-2:]
     places = {node.attr.index for node in loads(kernel.roots()) if node.attr.buffer == result}
-    if kernel.inner or len(places) != 1 or buffer.device.type not in devices or not plain(call) or buffer.dtype not in DTYPES:
+    if (
+        kernel.inner
+        or len(places) != 1
+        or buffer.device.type not in devices
+        or not plain(call)
+        or buffer.dtype not in DTYPES
+    ):
         return None
-    if left.dtype != buffer.dtype or right.dtype != buffer.dtype or buffer.stride != contiguous(buffer.size):
+    if (
+        left.dtype != buffer.dtype
+        or right.dtype != buffer.dtype
+        or buffer.stride != contiguous(buffer.size)
+    ):
         return None
     (read,) = places
     numbers = (*buffer.size, left.size[-1], *left.stride, *right.stride, left.offset, right.offset)
-    if any(number.value is None for number in numbers) or left.size[-1] == 0 or not is_dense(read, kernel.outer, kernel.rows):
+    if (
+        any(number.value is None for number in numbers)
+        or left.size[-1] == 0
+        or not is_dense(read, kernel.outer, kernel.rows)
+    ):
         return None
-    outer = tuple(Var(name, size) for name, size in zip("bmn"[-len(buffer.size) :], buffer.size, strict=True))
+    outer = tuple(
+        Var(name, size) for name, size in zip("bmn"[-len(buffer.size) :], buffer.size, strict=True)
+    )
     point = [atom(variable) if variable.size != 1 else index(0) for variable in outer]
-    place = View(result, buffer.size, buffer.stride, index(0), buffer.dtype, buffer.device).at(point)
+    place = View(result, buffer.size, buffer.stride, index(0), buffer.dtype, buffer.device).at(
+        point
+    )
     mapping = coordinates(Store(result, read, TRUE), kernel.outer, place)
     if mapping is None:
         return None
-    element = cast(with_term(call, Scalar(LOAD, (TRUE,), torch.float32, Access(result, place)), point), buffer.dtype)
+    element = cast(
+        with_term(call, Scalar(LOAD, (TRUE,), torch.float32, Access(result, place)), point),
+        buffer.dtype,
+    )
     joined = with_element(rename_variables(kernel, mapping, outer, ()), result, element)
-    return Product(outer, (), joined.stores, (call.origin, *kernel.origins), left=left, right=right, result=result)
+    return Product(
+        outer,
+        (),
+        joined.stores,
+        (call.origin, *kernel.origins),
+        left=left,
+        right=right,
+        result=result,
+    )
 
 
 def plain(call: Call) -> bool:
     """Whether a call has no arguments but those that are looked at here."""
     known = {"alpha", "beta"} if call.function in ADDED else set()
-    return call.single and set(call.kwargs) <= known and all(isinstance(number, (int, float)) for number in call.kwargs.values())
+    return (
+        call.single
+        and set(call.kwargs) <= known
+        and all(isinstance(number, (int, float)) for number in call.kwargs.values())
+    )
 
 
 def with_element(kernel: Kernel, result: str, element: Scalar) -> Kernel:
@@ -124,7 +173,12 @@ def with_term(call: Call, element: Scalar, point: list[Index]) -> Scalar:
         return element  # whatever the other tensor holds, NaN too
     added = call.args[0]
     own = point[len(point) - len(added.size) :]
-    place = added.at([index(0) if size == 1 else subscript for size, subscript in zip(added.size, own, strict=True)])
+    place = added.at(
+        [
+            index(0) if size == 1 else subscript
+            for size, subscript in zip(added.size, own, strict=True)
+        ]
+    )
     term = cast(load(added.buffer, place, added.dtype), torch.float32)
     if numbers["beta"] != 1:
         term = scalar("mul", term, const(numbers["beta"], torch.float32))
@@ -135,4 +189,6 @@ def adopt(program: Program, chosen: Collection[Joinable]) -> None:
     """Puts products where their kernels were, and leaves out the calls."""
     products = {found.kernel: found.product for found in chosen}
     calls = {found.call for found in chosen}
-    program.steps = [products.get(place, step) for place, step in enumerate(program.steps) if place not in calls]
+    program.steps = [
+        products.get(place, step) for place, step in enumerate(program.steps) if place not in calls
+    ]

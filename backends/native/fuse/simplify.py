@@ -1,5 +1,6 @@
-"""Simplifies a kernel: shares equal values, folds constants, splits a loop where an address divides its variable, and joins loops
-where all addresses allow it."""
+"""Simplifies a kernel: shares equal values, folds constants, splits a loop where an address divides
+its variable, and joins loops where all addresses allow it."""
+
 from __future__ import annotations
 
 import math
@@ -10,7 +11,22 @@ from typing import Any
 import torch
 
 from ..ir.index import ZERO, Atom, ClaimedBounds, Division, Index, Var, atom, index
-from ..ir.ir import CAST, CONST, INDEX, LOAD, Kernel, Scalar, Store, cast, const, loops, rewrite, share, substitute, topological
+from ..ir.ir import (
+    CAST,
+    CONST,
+    INDEX,
+    LOAD,
+    Kernel,
+    Scalar,
+    Store,
+    cast,
+    const,
+    loops,
+    rewrite,
+    share,
+    substitute,
+    topological,
+)
 from ..ir.scalar_ops import SCALAR_OPS
 
 
@@ -22,19 +38,31 @@ def simplify(kernel: Kernel) -> Kernel:
     return _join(kernel)
 
 
-def with_values(kernel: Kernel, values: Sequence[Scalar], places: Sequence[Index] | None = None) -> Kernel:
+def with_values(
+    kernel: Kernel, values: Sequence[Scalar], places: Sequence[Index] | None = None
+) -> Kernel:
     places = places or [store.index for store in kernel.stores]
-    stores = (Store(store.buffer, place, value) for store, place, value in zip(kernel.stores, places, values, strict=True))
+    stores = (
+        Store(store.buffer, place, value)
+        for store, place, value in zip(kernel.stores, places, values, strict=True)
+    )
     return replace(kernel, stores=tuple(stores))
 
 
-def rename_variables(kernel: Kernel, mapping: dict[Atom, Index], outer: Sequence[Var], inner: Sequence[Var]) -> Kernel:
+def rename_variables(
+    kernel: Kernel, mapping: dict[Atom, Index], outer: Sequence[Var], inner: Sequence[Var]
+) -> Kernel:
     """The kernel over other loops: each old variable is given in terms of the new ones."""
     places = [store.index.substitute(mapping) for store in kernel.stores]
-    return replace(with_values(kernel, substitute(kernel.roots(), mapping), places), outer=tuple(outer), inner=tuple(inner))
+    return replace(
+        with_values(kernel, substitute(kernel.roots(), mapping), places),
+        outer=tuple(outer),
+        inner=tuple(inner),
+    )
 
 
-# --- constants --------------------------------------------------------------------------------------------------------------------
+# --- constants
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def _fold(kernel: Kernel) -> Kernel:
@@ -63,7 +91,11 @@ def evaluate_constants(node: Scalar) -> Scalar:
 
 
 def _is(node: Scalar, value: Any) -> bool:
-    return node.op == CONST and node.attr == value and not (value == 0 and isinstance(node.attr, float) and math.copysign(1, node.attr) < 0)
+    return (
+        node.op == CONST
+        and node.attr == value
+        and not (value == 0 and isinstance(node.attr, float) and math.copysign(1, node.attr) < 0)
+    )
 
 
 def _and(a: Scalar, b: Scalar) -> Scalar | None:
@@ -108,9 +140,12 @@ def bound_condition(name: str) -> Callable[[Scalar, Scalar], Scalar | None]:
         if bounds is None or bounds[0].value is None or bounds[1].value is None:
             return None
         low, high = bounds[0].value, bounds[1].value
-        always, never = {"ge": (low >= 0, high < 0), "gt": (low > 0, high <= 0), "le": (high <= 0, low > 0), "lt": (high < 0, low >= 0)}[
-            name
-        ]
+        always, never = {
+            "ge": (low >= 0, high < 0),
+            "gt": (low > 0, high <= 0),
+            "le": (high <= 0, low > 0),
+            "lt": (high < 0, low >= 0),
+        }[name]
         return const(always, torch.bool) if always or never else None
 
     return rule
@@ -121,7 +156,8 @@ _RULES: dict[str, Callable[..., Scalar | None]] = {
 }  # fmt: skip
 
 
-# --- loops ------------------------------------------------------------------------------------------------------------------------
+# --- loops
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def places(kernel: Kernel) -> list[Index]:
@@ -138,7 +174,12 @@ def places(kernel: Kernel) -> list[Index]:
 def drop_claims(kernel: Kernel) -> Kernel:
     """Without claims: they have served when kernels were fused."""
     while True:
-        found = {item for expression in places(kernel) for item in expression.atoms() if isinstance(item, ClaimedBounds)}
+        found = {
+            item
+            for expression in places(kernel)
+            for item in expression.atoms()
+            if isinstance(item, ClaimedBounds)
+        }
         if not found:
             return kernel
         mapping: dict[Atom, Index] = {item: item.expression for item in found}
@@ -160,7 +201,8 @@ def split_variable(kernel: Kernel) -> Kernel:
         )
         pair = {variable: atom(high) * number + atom(low)}
         outer, inner = (
-            [new for old in group for new in ((high, low) if old == variable else (old,))] for group in (kernel.outer, kernel.inner)
+            [new for old in group for new in ((high, low) if old == variable else (old,))]
+            for group in (kernel.outer, kernel.inner)
         )
         kernel = rename_variables(kernel, pair, outer, inner)  # type: ignore[arg-type]
 
@@ -178,9 +220,17 @@ def find_division(expressions: Iterable[Index]) -> tuple[Var, int] | None:
             if not isinstance(item, Division) or item.divisor.value is None:
                 continue
             for monomial, coefficient in item.numerator.terms.items():
-                if len(monomial) == 1 and isinstance(monomial[0], Var) and monomial[0].size.value is not None:
+                if (
+                    len(monomial) == 1
+                    and isinstance(monomial[0], Var)
+                    and monomial[0].size.value is not None
+                ):
                     number = item.divisor.value // math.gcd(item.divisor.value, coefficient)
-                    if number > 1 and monomial[0].size.value % number == 0 and monomial[0].size.value > number:
+                    if (
+                        number > 1
+                        and monomial[0].size.value % number == 0
+                        and monomial[0].size.value > number
+                    ):
                         return monomial[0], number
     return None
 

@@ -1,5 +1,6 @@
-"""Split reductions: a kernel that reduces few long rows becomes one that reduces chunks of each row in parallel and one that reduces
-the chunks' results, so that no processor is idle."""
+"""Split reductions: a kernel that reduces few long rows becomes one that reduces chunks of each row
+in parallel and one that reduces the chunks' results, so that no processor is idle."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -61,14 +62,24 @@ def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
 
 def pieces_of(kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> int:
     """As choose_pieces, for a device."""
-    shortest = SHORTEST[device.type] * (LONGER_ACROSS if device.type == "cuda" and across(kernel) else 1)
+    shortest = SHORTEST[device.type] * (
+        LONGER_ACROSS if device.type == "cuda" and across(kernel) else 1
+    )
     return choose_pieces(kernel, processors[device.type], shortest)
 
 
 def choose_pieces(kernel: Kernel, processors: int, shortest: int) -> int:
-    """Into how many pieces of equal length rows should fall: 1 where there are rows enough, or where a row is needed whole."""
+    """Into how many pieces of equal length rows should fall: 1 where there are rows enough, or
+    where a row is needed whole."""
     rows, columns = kernel.rows.value, kernel.columns.value
-    if not kernel.inner or rows is None or columns is None or rows < 1 or columns < shortest or not plain(kernel):
+    if (
+        not kernel.inner
+        or rows is None
+        or columns is None
+        or rows < 1
+        or columns < shortest
+        or not plain(kernel)
+    ):
         return 1
     if across(kernel):
         rows = -(-rows // 32)  # neighbouring rows are worked on together
@@ -77,14 +88,17 @@ def choose_pieces(kernel: Kernel, processors: int, shortest: int) -> int:
 
 
 def plain(kernel: Kernel) -> bool:
-    """Whether all a kernel does along its rows is to reduce them, once, and by what may be done in any order."""
+    """Whether all a kernel does along its rows is to reduce them, once, and by what may be done in
+    any order."""
     nodes = topological(kernel.roots())
     reductions = [node for node in nodes if node.op == REDUCE]
     inside = {id(node) for reduction in reductions for node in topological(reduction.args)}
     if any(id(node) in inside or node.attr.startswith("arg") for node in reductions):
         return False
     inner = set(kernel.inner)
-    outside = rewrite(kernel.roots(), lambda node: Scalar(CONST, (), node.dtype, 0) if node.op == REDUCE else node)
+    outside = rewrite(
+        kernel.roots(), lambda node: Scalar(CONST, (), node.dtype, 0) if node.op == REDUCE else node
+    )
     used = {variable for node in topological(outside) for variable in _own(node)}
     return not used & inner and not any(store.index.variables() & inner for store in kernel.stores)
 
@@ -97,32 +111,51 @@ def _own(node: Scalar) -> frozenset[Var]:
 def across(kernel: Kernel) -> bool:
     """Whether neighbours in memory are in neighbouring rows."""
     last = kernel.outer[-1:]
-    return any(node.attr.index.coefficient(variable) == 1 for node in loads(kernel.roots()) for variable in last)
+    return any(
+        node.attr.index.coefficient(variable) == 1
+        for node in loads(kernel.roots())
+        for variable in last
+    )
 
 
 def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
-    """The two kernels, with a buffer between them for each reduction; the kernel itself where that is better."""
+    """The two kernels, with a buffer between them for each reduction; the kernel itself where that
+    is better."""
     device = program.buffers[kernel.stores[0].buffer].device
     pieces = pieces_of(kernel, device, processors)
     if pieces == 1:
         return [kernel]
-    piece, following = _fresh(kernel, "piece", index(pieces)), _fresh(kernel, "following", index(pieces))
+    piece, following = (
+        _fresh(kernel, "piece", index(pieces)),
+        _fresh(kernel, "following", index(pieces)),
+    )
     place = _fresh(kernel, "place", kernel.columns // pieces)
     mapping = _places(kernel.inner, atom(piece) * place.size + atom(place))
     row = linear(kernel.outer)
     nodes = [node for node in topological(kernel.roots()) if node.op == REDUCE]
     stores: list[Store] = []
     results: dict[int, Scalar] = {}
-    for node, value in zip(nodes, substitute([node.args[0] for node in nodes], mapping), strict=True):
+    for node, value in zip(
+        nodes, substitute([node.args[0] for node in nodes], mapping), strict=True
+    ):
         name = program.unused_name(f"{kernel.stores[0].buffer}_pieces")
-        buffer = Buffer(name, (index(pieces), kernel.rows), (kernel.rows, index(1)), node.dtype, device)
+        buffer = Buffer(
+            name, (index(pieces), kernel.rows), (kernel.rows, index(1)), node.dtype, device
+        )
         program.buffers[buffer.name] = buffer
         stores.append(Store(buffer.name, atom(piece) * kernel.rows + row, reduce(node.attr, value)))
-        results[id(node)] = reduce(node.attr, load(buffer.name, atom(following) * kernel.rows + row, node.dtype))
+        results[id(node)] = reduce(
+            node.attr, load(buffer.name, atom(following) * kernel.rows + row, node.dtype)
+        )
     first = Kernel((piece, *kernel.outer), (place,), tuple(stores), (*kernel.origins, "in pieces"))
     roots = rewrite(kernel.roots(), lambda node: results.get(id(node), node))
-    ended = (Store(store.buffer, store.index, value) for store, value in zip(kernel.stores, roots, strict=True))
-    second = replace(kernel, inner=(following,), stores=tuple(ended), origins=(*kernel.origins, "of pieces"))
+    ended = (
+        Store(store.buffer, store.index, value)
+        for store, value in zip(kernel.stores, roots, strict=True)
+    )
+    second = replace(
+        kernel, inner=(following,), stores=tuple(ended), origins=(*kernel.origins, "of pieces")
+    )
     return [simplify(first), simplify(second)]
 
 
@@ -135,4 +168,3 @@ def _fresh(kernel: Kernel, name: str, size: Index) -> Var:
     while name in names:
         name += "_"
     return Var(name, size)
-

@@ -1,4 +1,6 @@
-"""The reference interpreter of the loop IR: runs a kernel on whole index grids with torch's operators. Printers are tested against it."""
+"""The reference interpreter of the loop IR: runs a kernel on whole index grids with torch's
+operators. Printers are tested against it."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -12,30 +14,43 @@ from .scalar_ops import REDUCTIONS, SCALAR_OPS
 COLUMNS = "columns"  # in a grid: the length of a row
 
 
-def evaluate(kernel: Kernel, memory: Mapping[str, torch.Tensor], sizes: Mapping[str, int] | None = None) -> None:
-    """Runs a kernel on flat buffers (1-d tensors by name), writing into them. sizes: values of symbols."""
+def evaluate(
+    kernel: Kernel, memory: Mapping[str, torch.Tensor], sizes: Mapping[str, int] | None = None
+) -> None:
+    """Runs a kernel on flat buffers (1-d tensors by name), writing into them. sizes: values of
+    symbols."""
     grid = _grid(kernel, sizes or {})
     values: dict[int, torch.Tensor] = {}
     for node in topological(kernel.roots()):
         values[id(node)] = _scalar(node, values, memory, grid)
     for store in kernel.stores:
-        place, value = torch.broadcast_tensors(_index(store.index, grid, []), values[id(store.value)])
+        place, value = torch.broadcast_tensors(
+            _index(store.index, grid, []), values[id(store.value)]
+        )
         memory[store.buffer][place.reshape(-1)] = value.reshape(-1).to(memory[store.buffer].dtype)
 
 
 def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> dict[object, torch.Tensor]:
     """Each variable's values at all points: shape (rows, row length), one of the two being 1."""
-    grid: dict[object, torch.Tensor] = {Sym(name): torch.tensor([[value]]) for name, value in sizes.items()}
+    grid: dict[object, torch.Tensor] = {
+        Sym(name): torch.tensor([[value]]) for name, value in sizes.items()
+    }
     for variables, column in ((kernel.outer, False), (kernel.inner, True)):
         extents = [int(_index(variable.size, grid, []).item()) for variable in variables]
-        axes = torch.meshgrid(*(torch.arange(extent) for extent in extents), indexing="ij") if extents else ()
+        axes = (
+            torch.meshgrid(*(torch.arange(extent) for extent in extents), indexing="ij")
+            if extents
+            else ()
+        )
         for variable, axis in zip(variables, axes, strict=True):
             grid[variable] = axis.reshape(1, -1) if column else axis.reshape(-1, 1)
     grid[COLUMNS] = _index(kernel.columns, grid, [])
     return grid
 
 
-def _index(expression: Index, grid: Mapping[object, torch.Tensor], holes: list[torch.Tensor]) -> torch.Tensor:
+def _index(
+    expression: Index, grid: Mapping[object, torch.Tensor], holes: list[torch.Tensor]
+) -> torch.Tensor:
     total = torch.zeros(1, 1, dtype=torch.int64)
     for monomial, coefficient in expression.terms.items():
         product = torch.full((1, 1), coefficient)
@@ -45,7 +60,9 @@ def _index(expression: Index, grid: Mapping[object, torch.Tensor], holes: list[t
     return total
 
 
-def _atom(item: object, grid: Mapping[object, torch.Tensor], holes: list[torch.Tensor]) -> torch.Tensor:
+def _atom(
+    item: object, grid: Mapping[object, torch.Tensor], holes: list[torch.Tensor]
+) -> torch.Tensor:
     if isinstance(item, Hole):
         return holes[item.number]
     if isinstance(item, Division):
@@ -58,7 +75,10 @@ def _atom(item: object, grid: Mapping[object, torch.Tensor], holes: list[torch.T
 
 
 def _scalar(
-    node: Scalar, values: Mapping[int, torch.Tensor], memory: Mapping[str, torch.Tensor], grid: Mapping[object, torch.Tensor]
+    node: Scalar,
+    values: Mapping[int, torch.Tensor],
+    memory: Mapping[str, torch.Tensor],
+    grid: Mapping[object, torch.Tensor],
 ) -> torch.Tensor:
     args = [values[id(arg)] for arg in node.args]
     if node.op == CONST:
@@ -73,7 +93,11 @@ def _scalar(
             mask = mask & holes.pop()
         place = _index(node.attr.index, grid, holes)
         mask, place = torch.broadcast_tensors(mask, place)
-        found = memory[node.attr.buffer][torch.where(mask, place, 0)] if mask.any() else torch.zeros(mask.shape, dtype=node.dtype)
+        found = (
+            memory[node.attr.buffer][torch.where(mask, place, 0)]
+            if mask.any()
+            else torch.zeros(mask.shape, dtype=node.dtype)
+        )
         return torch.where(mask, found, torch.zeros((), dtype=node.dtype))
     if node.op == REDUCE:
         return REDUCTIONS[node.attr](args[0].expand(args[0].shape[0], int(grid[COLUMNS].item())))

@@ -1,8 +1,11 @@
-"""Integer expressions for addresses and sizes: polynomials over loop variables and sizes, with floor division and remainder.
+"""Integer expressions for addresses and sizes: polynomials over loop variables and sizes, with
+floor division and remainder.
 
-An Index is kept in one canonical form, so that two addresses are equal exactly when they print the same: fusion rests on
-that. Variables know their size, which is what makes `(768*i + j) // 768` simplify to `i`.
+An Index is kept in one canonical form, so that two addresses are equal exactly when they print the
+same: fusion rests on that. Variables know their size, which is what makes `(768*i + j) // 768`
+simplify to `i`.
 """
+
 from __future__ import annotations
 
 import math
@@ -154,7 +157,13 @@ class Index:
         if number is not None:
             if number == 1:
                 return self
-            return Index({monomial: coefficient * number for monomial, coefficient in self.terms.items()}) if number else ZERO
+            return (
+                Index(
+                    {monomial: coefficient * number for monomial, coefficient in self.terms.items()}
+                )
+                if number
+                else ZERO
+            )
         if self.value is not None:
             return other * self
         terms: dict[Monomial, int] = {}
@@ -226,12 +235,16 @@ class Index:
                     return None
                 monomial = tuple(rest)
                 found[monomial] = number
-            if any(isinstance(item, (Division, ClaimedBounds)) and variable in set(atom(item).atoms()) for item in monomial):
+            if any(
+                isinstance(item, (Division, ClaimedBounds)) and variable in set(atom(item).atoms())
+                for item in monomial
+            ):
                 return None
         return Index(found)
 
     def bounds(self) -> tuple[Index, Index] | None:
-        """Smallest and largest value over all values of the variables; None where a number computed by a kernel is in it."""
+        """Smallest and largest value over all values of the variables; None where a number computed
+        by a kernel is in it."""
         low = high = ZERO
         for monomial, coefficient in self.terms.items():
             most: Index = ONE
@@ -250,7 +263,9 @@ class Index:
 
     def __str__(self) -> str:
         parts = []
-        for monomial, coefficient in sorted(self.terms.items(), key=lambda term: (-len(term[0]), [item.key for item in term[0]])):
+        for monomial, coefficient in sorted(
+            self.terms.items(), key=lambda term: (-len(term[0]), [item.key for item in term[0]])
+        ):
             factors = [str(item) for item in monomial]
             if coefficient != 1 or not factors:
                 factors.insert(0, str(coefficient))
@@ -332,7 +347,11 @@ def _recombine(terms: dict[Monomial, int]) -> dict[Monomial, int]:
             quotient = Quotient(item.numerator, item.divisor)
             scaled = Index({_product(others, (quotient,)): coefficient}) * item.divisor
             if all(terms.get(other) == number for other, number in scaled.terms.items()):
-                rest = {other: number for other, number in terms.items() if other != monomial and other not in scaled.terms}
+                rest = {
+                    other: number
+                    for other, number in terms.items()
+                    if other != monomial and other not in scaled.terms
+                }
                 whole = Index({others: coefficient}) * item.numerator
                 return dict((Index(rest) + whole).terms)
     return terms
@@ -368,7 +387,8 @@ def _within(rest: Index, divisor: Index) -> bool:
 
 
 def _steps(rest: Index, divisor: Index) -> tuple[Index, Index, int]:
-    """Writes rest as common*head + tail with common dividing the divisor and 0 <= tail < common; common is 1 where that fails."""
+    """Writes rest as common*head + tail with common dividing the divisor and 0 <= tail < common;
+    common is 1 where that fails."""
     number = divisor.value
     if number is None:
         return rest, ZERO, 1
@@ -380,7 +400,11 @@ def _steps(rest: Index, divisor: Index) -> tuple[Index, Index, int]:
             break
         tail = Index(dict(ordered[position + 1 :]))
         if _within(tail, index(common)):
-            return Index({monomial: value // common for monomial, value in ordered[: position + 1]}), tail, common
+            return (
+                Index({monomial: value // common for monomial, value in ordered[: position + 1]}),
+                tail,
+                common,
+            )
     return rest, ZERO, 1
 
 
@@ -390,7 +414,9 @@ def nonnegative(expression: Index) -> bool:
         return expression.value >= 0
     if all(coefficient >= 0 for coefficient in expression.terms.values()):
         return True
-    shifted = expression.substitute({item: atom(item) + 1 for item in expression.atoms() if isinstance(item, Sym)})
+    shifted = expression.substitute(
+        {item: atom(item) + 1 for item in expression.atoms() if isinstance(item, Sym)}
+    )
     return all(coefficient >= 0 for coefficient in shifted.terms.values())
 
 

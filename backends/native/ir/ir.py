@@ -1,8 +1,11 @@
-"""The loop IR: a Program of steps over buffers; a step is a Kernel (a loop nest that stores numbers) or a call of a torch function.
+"""The loop IR: a Program of steps over buffers; a step is a Kernel (a loop nest that stores
+numbers) or a call of a torch function.
 
-A Kernel's values are a graph of Scalars. Nothing says in which order they are computed: a printer derives that (what depends
-on a reduction comes behind it, what does not depend on the innermost variables goes outside their loop).
+A Kernel's values are a graph of Scalars. Nothing says in which order they are computed: a printer
+derives that (what depends on a reduction comes behind it, what does not depend on the innermost
+variables goes outside their loop).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +23,9 @@ LOAD, CONST, INDEX, CAST, REDUCE = "load", "const", "index", "cast", "reduce"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scalar:
-    """One number for each point of the loops. `op`: a name of SCALAR_OPS, or
-    load: attr an Access, arguments its mask and its computed subscripts;
-    const: attr the number; index: attr an Index; cast: to dtype; reduce: attr a name of REDUCTIONS, over the inner loops."""
+    """One number for each point of the loops. `op`: a name of SCALAR_OPS, or load: attr an Access,
+    arguments its mask and its computed subscripts; const: attr the number; index: attr an Index;
+    cast: to dtype; reduce: attr a name of REDUCTIONS, over the inner loops."""
 
     op: str
     args: tuple[Scalar, ...]
@@ -32,8 +35,9 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Access:
-    """An element of a buffer, counted from its start. Hole(n) in the index is the n-th computed subscript. Where the load's
-    mask is false, nothing is read. checked: the last argument must hold wherever the mask does; eager raises where it does not."""
+    """An element of a buffer, counted from its start. Hole(n) in the index is the n-th computed
+    subscript. Where the load's mask is false, nothing is read. checked: the last argument must hold
+    wherever the mask does; eager raises where it does not."""
 
     buffer: str
     index: Index
@@ -85,7 +89,8 @@ class Store:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Loops over `outer` and, inside, over `inner`, along which Reduce nodes reduce. Iterations of `outer` are independent."""
+    """Loops over `outer` and, inside, over `inner`, along which Reduce nodes reduce. Iterations of
+    `outer` are independent."""
 
     outer: tuple[Var, ...]
     inner: tuple[Var, ...]
@@ -115,8 +120,9 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class Product(Kernel):
-    """A kernel over the elements of the matrix product left @ right: its loads of `result` give the product's element at this point of
-    `outer`, which is (row, column) or (batch, row, column), and which never was in memory."""
+    """A kernel over the elements of the matrix product left @ right: its loads of `result` give the
+    product's element at this point of `outer`, which is (row, column) or (batch, row, column), and
+    which never was in memory."""
 
     left: View
     right: View
@@ -124,13 +130,17 @@ class Product(Kernel):
 
     @cached_property
     def read(self) -> frozenset[str]:
-        return frozenset(node.attr.buffer for node in loads(self.roots())) - {self.result} | {self.left.buffer, self.right.buffer}
+        return frozenset(node.attr.buffer for node in loads(self.roots())) - {self.result} | {
+            self.left.buffer,
+            self.right.buffer,
+        }
 
 
 @dataclass(frozen=True)
 class Call:
-    """A step that calls `function` on arguments in which Views stand for tensors and Indexes for sizes; results go to buffers
-    (None: not used, or no tensor). An `effect`ful call keeps its place among the others of its kind."""
+    """A step that calls `function` on arguments in which Views stand for tensors and Indexes for
+    sizes; results go to buffers (None: not used, or no tensor). An `effect`ful call keeps its place
+    among the others of its kind."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -151,8 +161,8 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What kernels that are equal but for their buffers have in common. `kernel`: one of them; `names`: its buffers, in the order of
-    their first use; `loaded`, `stored`: numbers of names."""
+    """What kernels that are equal but for their buffers have in common. `kernel`: one of them;
+    `names`: its buffers, in the order of their first use; `loaded`, `stored`: numbers of names."""
 
     kernel: Kernel
     names: tuple[str, ...]
@@ -193,7 +203,9 @@ class Bound:
     def kernel(self) -> Kernel:
         if self.names == self.pattern.names:
             return self.pattern.kernel
-        return on_buffers(self.pattern.kernel, dict(zip(self.pattern.names, self.names, strict=True)))
+        return on_buffers(
+            self.pattern.kernel, dict(zip(self.pattern.names, self.names, strict=True))
+        )
 
 
 def views_in(tree: Any) -> Iterator[View]:
@@ -225,16 +237,21 @@ class InputOutput:
 
 @dataclass
 class Program:
-    """A graph as steps. `inputs`: names, in order, of the graph's placeholders: buffers for tensors, sizes for integers.
-    `outputs`: Views, Same, Indexes, or plain objects. `writes`: input buffers that get a View's values when all else is done."""
+    """A graph as steps. `inputs`: names, in order, of the graph's placeholders: buffers for
+    tensors, sizes for integers. `outputs`: Views, Same, Indexes, or plain objects. `writes`: input
+    buffers that get a View's values when all else is done."""
 
     buffers: dict[str, Buffer]
     inputs: list[str]
     steps: list[Step]
     outputs: list[Any]
     writes: list[tuple[View, View]] = field(default_factory=list)
-    constants: dict[str, torch.Tensor] = field(default_factory=dict)  # buffers that belong to the graph
-    sizes: dict[str, str] = field(default_factory=dict)  # symbol: the Python expression that gives it
+    constants: dict[str, torch.Tensor] = field(
+        default_factory=dict
+    )  # buffers that belong to the graph
+    sizes: dict[str, str] = field(
+        default_factory=dict
+    )  # symbol: the Python expression that gives it
 
     def write_out(self) -> None:
         """Makes plain kernels of patterns on buffers."""
@@ -247,13 +264,17 @@ class Program:
         return name
 
 
-# --- making Scalars -------------------------------------------------------------------------------------------------------------
+# --- making Scalars
+# -------------------------------------------------------------------------------------------------------------
 
 
 def scalar(name: str, *args: Scalar) -> Scalar:
     """An operation of SCALAR_OPS. Operands have one type (`where`: the last two)."""
     dtype = args[-1].dtype
-    assert all(arg.dtype == dtype for arg in (args[1:] if name == "where" else args)), (name, [arg.dtype for arg in args])
+    assert all(arg.dtype == dtype for arg in (args[1:] if name == "where" else args)), (
+        name,
+        [arg.dtype for arg in args],
+    )
     return Scalar(name, args, torch.bool if SCALAR_OPS[name].result == BOOL else dtype)
 
 
@@ -289,10 +310,14 @@ def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
     if value.dtype == dtype:
         return value
     if value.op == CONST and not (dtype in HALF and isinstance(value.attr, float)):
-        if not (isinstance(value.attr, float) and not dtype.is_floating_point and dtype != torch.bool):
+        if not (
+            isinstance(value.attr, float) and not dtype.is_floating_point and dtype != torch.bool
+        ):
             return const(value.attr, dtype)
     if value.op == CAST and value.args[0].dtype == dtype == torch.float32 and value.dtype in HALF:
-        return value.args[0]  # rounding to half precision and back is left out between fused operations
+        return value.args[
+            0
+        ]  # rounding to half precision and back is left out between fused operations
     return Scalar(CAST, (value,), dtype)
 
 
@@ -300,7 +325,8 @@ def reduce(kind: str, value: Scalar) -> Scalar:
     return Scalar(REDUCE, (value,), torch.int64 if kind.startswith("arg") else value.dtype, kind)
 
 
-# --- walking and rewriting ------------------------------------------------------------------------------------------------------
+# --- walking and rewriting
+# ------------------------------------------------------------------------------------------------------
 
 
 def topological(roots: Iterable[Scalar]) -> list[Scalar]:
@@ -320,7 +346,8 @@ def topological(roots: Iterable[Scalar]) -> list[Scalar]:
 
 
 def rewrite(roots: Iterable[Scalar], change: Callable[[Scalar], Scalar]) -> list[Scalar]:
-    """The roots with every node replaced by change(node, its arguments already rewritten); shared nodes stay shared."""
+    """The roots with every node replaced by change(node, its arguments already rewritten); shared
+    nodes stay shared."""
     roots = list(roots)
     done: dict[int, Scalar] = {}
     for node in topological(roots):
@@ -336,7 +363,11 @@ def substitute(roots: Iterable[Scalar], mapping: Mapping[Atom, Index]) -> list[S
     def change(node: Scalar) -> Scalar:
         if node.op == LOAD:
             place = node.attr.index.substitute(mapping)
-            return node if place is node.attr.index else Scalar(LOAD, node.args, node.dtype, replace(node.attr, index=place))
+            return (
+                node
+                if place is node.attr.index
+                else Scalar(LOAD, node.args, node.dtype, replace(node.attr, index=place))
+            )
         if node.op == INDEX:
             place = node.attr.substitute(mapping)
             return node if place is node.attr else Scalar(INDEX, (), node.dtype, place)
@@ -350,8 +381,12 @@ def share(roots: Iterable[Scalar]) -> list[Scalar]:
     known: dict[Any, Scalar] = {}
 
     def change(node: Scalar) -> Scalar:
-        attr = repr(node.attr) if isinstance(node.attr, float) else node.attr  # 0.0 is not -0.0, NaN is NaN
-        return known.setdefault((node.op, tuple(map(id, node.args)), node.dtype, attr, type(node.attr)), node)
+        attr = (
+            repr(node.attr) if isinstance(node.attr, float) else node.attr
+        )  # 0.0 is not -0.0, NaN is NaN
+        return known.setdefault(
+            (node.op, tuple(map(id, node.args)), node.dtype, attr, type(node.attr)), node
+        )
 
     return rewrite(roots, change)
 
@@ -381,12 +416,22 @@ def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
     def change(node: Scalar) -> Scalar:
         if node.op != LOAD:
             return node
-        return Scalar(LOAD, node.args, node.dtype, replace(node.attr, buffer=mapping.get(node.attr.buffer, node.attr.buffer)))
+        return Scalar(
+            LOAD,
+            node.args,
+            node.dtype,
+            replace(node.attr, buffer=mapping.get(node.attr.buffer, node.attr.buffer)),
+        )
 
     values = rewrite(kernel.roots(), change)
-    stores = (Store(mapping[store.buffer], store.index, value) for store, value in zip(kernel.stores, values, strict=True))
+    stores = (
+        Store(mapping[store.buffer], store.index, value)
+        for store, value in zip(kernel.stores, values, strict=True)
+    )
     if isinstance(kernel, Product):
-        left, right = (replace(view, buffer=mapping[view.buffer]) for view in (kernel.left, kernel.right))
+        left, right = (
+            replace(view, buffer=mapping[view.buffer]) for view in (kernel.left, kernel.right)
+        )
         return replace(kernel, stores=tuple(stores), left=left, right=right)
     return replace(kernel, stores=tuple(stores))
 

@@ -1,4 +1,6 @@
-"""Caches transformations by kernel pattern: kernels that differ only in their buffers are transformed once."""
+"""Caches transformations by kernel pattern: kernels that differ only in their buffers are
+transformed once."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Set
@@ -23,11 +25,16 @@ class Patterns:
             nodes = topological(kernel.roots())
             loaded = {numbers[node.attr.buffer] for node in nodes if node.op == LOAD}
             stored = (numbers[store.buffer] for store in kernel.stores)
-            pattern = self._known[key] = Pattern(kernel, names, tuple(sorted(loaded)), tuple(stored), len(nodes))
+            pattern = self._known[key] = Pattern(
+                kernel, names, tuple(sorted(loaded)), tuple(stored), len(nodes)
+            )
         return Bound(pattern, names)
 
-    def compute_once(self, make: Callable[..., Kernel | None], *given: Bound, about: Set[str] | None = None) -> Bound | None:
-        """make(the kernels, and some of their buffers), computed once for kernels that are equal and share buffers in the same way."""
+    def compute_once(
+        self, make: Callable[..., Kernel | None], *given: Bound, about: Set[str] | None = None
+    ) -> Bound | None:
+        """make(the kernels, and some of their buffers), computed once for kernels that are equal
+        and share buffers in the same way."""
         names = tuple(dict.fromkeys(name for bound in given for name in bound.names))
         numbers = {name: number for number, name in enumerate(names)}
         same = tuple((bound.pattern, *(numbers[name] for name in bound.names)) for bound in given)
@@ -35,9 +42,15 @@ class Patterns:
         if key not in self._made:
             kernel = make(*(bound.kernel for bound in given), *([] if about is None else [about]))
             bound = None if kernel is None else self.bind(kernel)
-            self._made[key] = None if bound is None else (bound.pattern, tuple(numbers[name] for name in bound.names))
+            self._made[key] = (
+                None
+                if bound is None
+                else (bound.pattern, tuple(numbers[name] for name in bound.names))
+            )
         found = self._made[key]
-        return None if found is None else Bound(found[0], tuple(names[number] for number in found[1]))
+        return (
+            None if found is None else Bound(found[0], tuple(names[number] for number in found[1]))
+        )
 
 
 def canonical(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
@@ -52,7 +65,11 @@ def canonical(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
         elif isinstance(attr, float):
             attr = repr(attr)  # 0.0 is not -0.0, NaN is NaN
         numbers[id(node)] = len(parts)
-        parts.append((node.op, *(numbers[id(arg)] for arg in node.args), node.dtype, type(attr), attr))
+        parts.append(
+            (node.op, *(numbers[id(arg)] for arg in node.args), node.dtype, type(attr), attr)
+        )
     for store in kernel.stores:
-        parts.append((names.setdefault(store.buffer, len(names)), store.index, numbers[id(store.value)]))
+        parts.append(
+            (names.setdefault(store.buffer, len(names)), store.index, numbers[id(store.value)])
+        )
     return (kernel.outer, kernel.inner, kernel.origins, tuple(parts)), tuple(names)

@@ -1,7 +1,9 @@
-"""The operations on numbers that loop bodies are made of: their names, result types, and meaning (as torch functions).
+"""The operations on numbers that loop bodies are made of: their names, result types, and meaning
+(as torch functions).
 
 A printer has one line of text for each; a test holds that none is missing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,13 +12,17 @@ from typing import Any
 
 import torch
 
-FLOATS = (torch.float32, torch.float64)  # what is computed in; half precision is only loaded and stored
+FLOATS = (
+    torch.float32,
+    torch.float64,
+)  # what is computed in; half precision is only loaded and stored
 SAME, BOOL = "same", "bool"
 
 
 @dataclass(frozen=True)
 class ScalarOp:
-    """An operation on numbers of one type. `result`: that type, or bool. `cost`: in additions, roughly."""
+    """An operation on numbers of one type. `result`: that type, or bool. `cost`: in additions,
+    roughly."""
 
     name: str
     arity: int
@@ -34,11 +40,17 @@ def _truncating(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _flooring(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.div(a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b), rounding_mode="floor")
+    return torch.div(
+        a,
+        b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b),
+        rounding_mode="floor",
+    )
 
 
 def _python_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.remainder(a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b))
+    return torch.remainder(
+        a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b)
+    )
 
 
 def _c_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,6 @@
-"""A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there, or as a call."""
+"""A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there,
+or as a call."""
+
 from __future__ import annotations
 
 import operator
@@ -15,7 +17,21 @@ from torch.utils._sympy.printers import PythonPrinter
 from ...graph.passes.copies import AnyNode, Copies, Copy
 from ...graph.passes.memory import memories, results_of
 from ..ir.index import ONE, ZERO, Index
-from ..ir.ir import AliasedOutput, Buffer, Call, InputOutput, Kernel, Program, Scalar, Store, View, const, load, loops, reduce
+from ..ir.ir import (
+    AliasedOutput,
+    Buffer,
+    Call,
+    InputOutput,
+    Kernel,
+    Program,
+    Scalar,
+    Store,
+    View,
+    const,
+    load,
+    loops,
+    reduce,
+)
 from ..ir.patterns import Patterns
 from .fractions import fraction, refuse_fractions
 from .registry import LOWERINGS, Unsupported
@@ -53,7 +69,9 @@ class Builder:
         self.sizes = Sizes()
         self.computed: set[torch.fx.Node] = set()  # sources of copies that are no views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
-        self.values: dict[AnyNode, Any] = {}  # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
+        self.values: dict[
+            AnyNode, Any
+        ] = {}  # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
 
     # --- the graph ---
 
@@ -78,7 +96,8 @@ class Builder:
         return self.window(self.new_buffer(node.name, fake))
 
     def bind_sizes(self) -> None:
-        """Says how a call finds the value of each symbol. Raises NotImplementedError for one that no input shows."""
+        """Says how a call finds the value of each symbol. Raises NotImplementedError for one that
+        no input shows."""
         known: dict[sympy.Expr, str] = {}
         for node in self.gm.graph.find_nodes(op="placeholder"):
             fake = node.meta["val"]
@@ -89,7 +108,11 @@ class Builder:
                     for number, value in enumerate(getattr(fake, get)()):
                         if isinstance(value, torch.SymInt):
                             known.setdefault(value.node.expr, f"{node.name}.{get}({number})")
-        symbols = {symbol for expression in self.sizes.hidden.values() for symbol in expression.free_symbols}
+        symbols = {
+            symbol
+            for expression in self.sizes.hidden.values()
+            for symbol in expression.free_symbols
+        }
         missing = [str(symbol) for symbol in symbols if symbol not in known]
         if missing:
             raise NotImplementedError(f"no input has the size {', '.join(missing)}")
@@ -104,7 +127,11 @@ class Builder:
         shown: dict[View, AnyNode] = {}
         outputs: list[Any] = []
         for item in results:
-            value = InputOutput(item.name) if isinstance(item, AnyNode) and item.op == "placeholder" else self.look_up(item)
+            value = (
+                InputOutput(item.name)
+                if isinstance(item, AnyNode) and item.op == "placeholder"
+                else self.look_up(item)
+            )
             refuse_fractions(value, "the graph returns")
             if isinstance(value, View) and shown.setdefault(value, item) is not item:
                 value = AliasedOutput(**vars(value))
@@ -114,7 +141,11 @@ class Builder:
     def constant(self, node: AnyNode) -> View:
         """A tensor that belongs to the graph."""
         name = str(node.target)
-        value: Any = self.gm.constants[name] if isinstance(self.gm, Copies) else operator.attrgetter(name)(self.gm)
+        value: Any = (
+            self.gm.constants[name]
+            if isinstance(self.gm, Copies)
+            else operator.attrgetter(name)(self.gm)
+        )
         if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
             raise NotImplementedError(f"a constant of type {type(value).__name__}")
         buffer = self.new_buffer(node.name, value)
@@ -126,7 +157,11 @@ class Builder:
         if isinstance(argument, AnyNode):
             return self.values[argument]
         if isinstance(argument, (tuple, list)):
-            return type(argument)(map(self.look_up, argument)) if type(argument) in (tuple, list) else [*map(self.look_up, argument)]
+            return (
+                type(argument)(map(self.look_up, argument))
+                if type(argument) in (tuple, list)
+                else [*map(self.look_up, argument)]
+            )
         if isinstance(argument, dict):
             return {key: self.look_up(value) for key, value in argument.items()}
         if isinstance(argument, slice):
@@ -145,7 +180,9 @@ class Builder:
             self.program.writes.append((target, source))
             return target
         if writes(node.target):
-            raise NotImplementedError(f"{node.target} writes into a tensor in the middle of the graph")
+            raise NotImplementedError(
+                f"{node.target} writes into a tensor in the middle of the graph"
+            )
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return self.sizes(value)
@@ -163,7 +200,8 @@ class Builder:
         return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
 
     def repeat(self, node: Copy) -> Any:
-        """A node of which others may be copies, too: its arguments are only looked at for the first."""
+        """A node of which others may be copies, too: its arguments are only looked at for the
+        first."""
         inputs = [self.values[other] for other in node.inputs]
         return self.repeated.lower(node, inputs, lambda: self.compute(node, *self.arguments(node)))
 
@@ -186,9 +224,16 @@ class Builder:
 
     def supports(self, node: AnyNode) -> bool:
         """Whether all tensors are plain ones of a kind that kernels know, on one device."""
-        tensors = [*_fakes(node.meta["val"]), *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val")))]
+        tensors = [
+            *_fakes(node.meta["val"]),
+            *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val"))),
+        ]
         devices = {fake.device for fake in tensors}
-        return len(devices) == 1 and devices.pop().type in self.kernels_for and all(map(_plain, tensors))
+        return (
+            len(devices) == 1
+            and devices.pop().type in self.kernels_for
+            and all(map(_plain, tensors))
+        )
 
     def view(self, node: AnyNode) -> Any:
         """What the node is, where it computes nothing: windows on its first argument's buffer."""
@@ -197,10 +242,17 @@ class Builder:
             return None
         (memory,), memories_ = memories(base), memories(node)
         fake, results = base.meta["val"], node.meta.get("val")
-        if memory not in memories_ or not isinstance(fake, FakeTensor) or getattr(node.target, "namespace", "") != "aten":
+        if (
+            memory not in memories_
+            or not isinstance(fake, FakeTensor)
+            or getattr(node.target, "namespace", "") != "aten"
+        ):
             return None
         shared = zip(results_of(node), memories_, strict=True)
-        windows = [self.alias(result, fake, self.values[base]) if own == memory else None for result, own in shared]
+        windows = [
+            self.alias(result, fake, self.values[base]) if own == memory else None
+            for result, own in shared
+        ]
         if not windows or None in windows:
             return None
         return windows if isinstance(results, (tuple, list)) else windows[0]
@@ -217,8 +269,11 @@ class Builder:
         size, stride, offset = found
         return View(view.buffer, size, stride, offset, view.dtype, view.device)
 
-    def window_on(self, result: torch.Tensor, base: FakeTensor, offset: Index) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
-        """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor that it shows."""
+    def window_on(
+        self, result: torch.Tensor, base: FakeTensor, offset: Index
+    ) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
+        """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor
+        that it shows."""
         if not (_plain(result) and _plain(base)) or result.is_conj() or result.is_neg():
             return None
         start = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + offset
@@ -234,15 +289,23 @@ class Builder:
         every: Sequence[Any] = [results] if not isinstance(results, (tuple, list)) else results
         for number, result in enumerate(every):
             if isinstance(result, torch.Tensor):
-                buffer = self.new_buffer(f"{node.name}_{number}" if not single else node.name, result)
+                buffer = self.new_buffer(
+                    f"{node.name}_{number}" if not single else node.name, result
+                )
                 names.append(buffer.name)
                 values.append(self.window(buffer))
             else:
                 names.append(None)
                 values.append(None if result is None else self.number(node, result))
         schema = getattr(node.target, "_schema", None)
-        effect = schema is None or not schema.returns or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
-        self.program.steps.append(Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect))  # type: ignore[arg-type]
+        effect = (
+            schema is None
+            or not schema.returns
+            or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
+        )
+        self.program.steps.append(
+            Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect)  # type: ignore[arg-type]
+        )
         return values[0] if single else values
 
     def number(self, node: AnyNode, result: Any) -> Index:
@@ -259,7 +322,9 @@ class Builder:
     def new_buffer(self, name: str, like: torch.Tensor) -> Buffer:
         """A buffer with a fake tensor's sizes and strides."""
         name = self.program.unused_name(name)
-        buffer = Buffer(name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device)
+        buffer = Buffer(
+            name, self.shape(like.shape), self.shape(like.stride()), like.dtype, like.device
+        )
         self.program.buffers[name] = buffer
         return buffer
 
@@ -274,7 +339,8 @@ class Builder:
         self, node: AnyNode, like: torch.Tensor, inner: Sequence[Index], body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
         kind: str | None = None,
     ) -> View:  # fmt: skip
-        """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ... below the sizes `inner`."""
+        """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ...
+        below the sizes `inner`."""
         if not _dense(like):
             raise Unsupported("the result has gaps")
         buffer = self.new_buffer(node.name, like)
@@ -301,7 +367,10 @@ class Builder:
     def read(self, view: View, subscripts: Sequence[Index], **more: Any) -> Scalar:
         """An element, broadcast: subscripts may be more than the view has dimensions."""
         own = list(subscripts)[len(subscripts) - len(view.size) :]
-        own = [ZERO if size == ONE else subscript for size, subscript in zip(view.size, own, strict=True)]
+        own = [
+            ZERO if size == ONE else subscript
+            for size, subscript in zip(view.size, own, strict=True)
+        ]
         return load(view.buffer, view.at(own), view.dtype, **more)
 
 
@@ -317,7 +386,11 @@ def first(node: AnyNode) -> AnyNode | None:
 def writes(target: Any) -> bool:
     """Whether an operator writes into its arguments, a generator's state left out."""
     schema = getattr(target, "_schema", None)
-    return schema is not None and schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
+    return (
+        schema is not None
+        and schema.is_mutable
+        and torch.Tag.nondeterministic_seeded not in target.tags
+    )
 
 
 def _order(stride: Any) -> int:
@@ -327,17 +400,30 @@ def _order(stride: Any) -> int:
 def _fakes(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    return [item for item in value if isinstance(item, torch.Tensor)] if isinstance(value, (tuple, list)) else []
+    return (
+        [item for item in value if isinstance(item, torch.Tensor)]
+        if isinstance(value, (tuple, list))
+        else []
+    )
 
 
 def _plain(tensor: torch.Tensor) -> bool:
     kind = type(tensor) in (FakeTensor, torch.Tensor, torch.nn.Parameter)
-    return kind and tensor.layout == torch.strided and tensor.dtype in DTYPES and not tensor.is_quantized
+    return (
+        kind
+        and tensor.layout == torch.strided
+        and tensor.dtype in DTYPES
+        and not tensor.is_quantized
+    )
 
 
 def _dense(tensor: torch.Tensor) -> bool:
     """Whether the elements fill their memory without gaps or overlaps."""
-    kept = [(_order(stride), _order(size)) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
+    kept = [
+        (_order(stride), _order(size))
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        if size != 1
+    ]
     expected = 1
     for stride, size in sorted(kept):
         if stride != expected and size != 0:

@@ -1,4 +1,5 @@
 """Operators that create tensors: full, arange, tril and triu masks."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +20,13 @@ aten = torch.ops.aten
 
 def lower_fill(build: Builder, node: torch.fx.Node, value: Any) -> View:
     like = node.meta["val"]
-    return build.pointwise(node, like, lambda subscripts: cast(operand(build, value, subscripts, computation_of(like.dtype)), like.dtype))
+    return build.pointwise(
+        node,
+        like,
+        lambda subscripts: cast(
+            operand(build, value, subscripts, computation_of(like.dtype)), like.dtype
+        ),
+    )
 
 
 @lowers(aten.full.default, aten.full_like.default, aten.new_full.default)
@@ -51,14 +58,24 @@ def ones(build: Builder, node: torch.fx.Node, *_: Any, **options: Any) -> View:
 def arange(build: Builder, node: torch.fx.Node, *args: Any, **options: Any) -> View:
     start, _, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     dtype = node.meta["val"].dtype
-    if dtype.is_floating_point or not all(isinstance(value, (int, Index)) for value in (start, step)):
+    if dtype.is_floating_point or not all(
+        isinstance(value, (int, Index)) for value in (start, step)
+    ):
         raise Unsupported("a range of fractions")
-    return build.pointwise(node, node.meta["val"], lambda subscripts: position(subscripts[0] * step + start, dtype))
+    return build.pointwise(
+        node, node.meta["val"], lambda subscripts: position(subscripts[0] * step + start, dtype)
+    )
 
 
 @lowers(torch.ops.prims.iota.default)
-def iota(build: Builder, node: torch.fx.Node, length: Any, *, start: Any, step: Any, **options: Any) -> View:
-    return build.pointwise(node, node.meta["val"], lambda subscripts: position(subscripts[0] * step + start, node.meta["val"].dtype))
+def iota(
+    build: Builder, node: torch.fx.Node, length: Any, *, start: Any, step: Any, **options: Any
+) -> View:
+    return build.pointwise(
+        node,
+        node.meta["val"],
+        lambda subscripts: position(subscripts[0] * step + start, node.meta["val"].dtype),
+    )
 
 
 def triangle(build: Builder, node: torch.fx.Node, x: View, diagonal: Any, kept: str) -> View:
@@ -85,4 +102,6 @@ def tril(build: Builder, node: torch.fx.Node, x: View, diagonal: Any = 0) -> Vie
 @lowers(aten.eye.default, aten.eye.m)
 def eye(build: Builder, node: torch.fx.Node, *_: Any, **options: Any) -> View:
     dtype = node.meta["val"].dtype
-    return build.pointwise(node, node.meta["val"], lambda at: cast(s("eq", position(at[0]), position(at[1])), dtype))
+    return build.pointwise(
+        node, node.meta["val"], lambda at: cast(s("eq", position(at[0]), position(at[1])), dtype)
+    )

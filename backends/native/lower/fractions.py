@@ -1,4 +1,6 @@
-"""Scalar expressions over symbolic sizes that are not sizes themselves, such as 1 / n: kernels compute them in float64, as Python does."""
+"""Scalar expressions over symbolic sizes that are not sizes themselves, such as 1 / n: kernels
+compute them in float64, as Python does."""
+
 from __future__ import annotations
 
 import operator
@@ -18,7 +20,8 @@ OPERATIONS: dict[Any, str] = {
 
 
 def fraction(target: Any, args: Sequence[Any]) -> Scalar:
-    """An operator of Python's on sizes, numbers and fractions. Raises NotImplementedError for one that kernels do not have."""
+    """An operator of Python's on sizes, numbers and fractions. Raises NotImplementedError for one
+    that kernels do not have."""
     if target not in OPERATIONS and target is not torch.sym_float:
         raise NotImplementedError(f"{target} gives a number that is not an integer")
     operands = [as_fraction(arg) for arg in args]

@@ -1,4 +1,6 @@
-"""Elements chosen by position: gather, embedding, index, cat, pad, flip, and scattering a window into a tensor."""
+"""Elements chosen by position: gather, embedding, index, cat, pad, flip, and scattering a window
+into a tensor."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,8 +21,9 @@ MOST_PARTS = 8  # of a cat: each is one more comparison for an element
 
 
 def computed_index(build: Builder, positions: View, at: Sequence[Index], size: Index) -> Scalar:
-    """A position read from a tensor, negative ones counted from the end. Eager raises for one outside: who lowers a lookup by
-    position only does so where the operator does not check, or checks it."""
+    """A position read from a tensor, negative ones counted from the end. Eager raises for one
+    outside: who lowers a lookup by position only does so where the operator does not check, or
+    checks it."""
     value = cast(build.read(positions, at), torch.int64)
     return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
 
@@ -57,10 +60,15 @@ def cat(build: Builder, node: torch.fx.Node, parts: Sequence[View], dim: int = 0
 
 
 @lowers(aten.constant_pad_nd.default)
-def constant_pad(build: Builder, node: torch.fx.Node, x: View, pads: Sequence[Any], value: float = 0) -> View:
+def constant_pad(
+    build: Builder, node: torch.fx.Node, x: View, pads: Sequence[Any], value: float = 0
+) -> View:
     like = node.meta["val"]
     rank = len(x.size)
-    before = [build.sizes(pads[2 * (rank - 1 - dim)]) if 2 * (rank - 1 - dim) < len(pads) else ZERO for dim in range(rank)]
+    before = [
+        build.sizes(pads[2 * (rank - 1 - dim)]) if 2 * (rank - 1 - dim) < len(pads) else ZERO
+        for dim in range(rank)
+    ]
     padded = [dim for dim in range(rank) if 2 * (rank - 1 - dim) < len(pads)]
 
     def body(at: Sequence[Index]) -> Scalar:
@@ -68,7 +76,10 @@ def constant_pad(build: Builder, node: torch.fx.Node, x: View, pads: Sequence[An
         for dim in padded:
             bound = inside(position(at[dim] - before[dim]), 0, x.size[dim])
             here = bound if here is TRUE else s("and", here, bound)
-        place = [claim_bounds(subscript - first, size) for subscript, first, size in zip(at, before, x.size, strict=True)]
+        place = [
+            claim_bounds(subscript - first, size)
+            for subscript, first, size in zip(at, before, x.size, strict=True)
+        ]
         read = read_masked(x, place, here)
         return s("where", here, read, const(value, like.dtype))
 
@@ -80,7 +91,13 @@ def flip(build: Builder, node: torch.fx.Node, x: View, dims: Sequence[int]) -> V
     turned = {dim % len(x.size) for dim in dims} if x.size else set()
 
     def body(at: Sequence[Index]) -> Scalar:
-        return build.read(x, [x.size[dim] - 1 - subscript if dim in turned else subscript for dim, subscript in enumerate(at)])
+        return build.read(
+            x,
+            [
+                x.size[dim] - 1 - subscript if dim in turned else subscript
+                for dim, subscript in enumerate(at)
+            ],
+        )
 
     return build.pointwise(node, node.meta["val"], body)
 
@@ -96,7 +113,13 @@ def roll(build: Builder, node: torch.fx.Node, x: View, shifts: Any, dims: Any = 
         raise Unsupported("a roll over a size only known at run time")
 
     def body(at: Sequence[Index]) -> Scalar:
-        return build.read(x, [(p + (-by[dim]) % x.size[dim].value) % x.size[dim] if dim in by else p for dim, p in enumerate(at)])  # type: ignore[operator]
+        return build.read(
+            x,
+            [
+                (p + (-by[dim]) % x.size[dim].value) % x.size[dim] if dim in by else p  # type: ignore[operator]
+                for dim, p in enumerate(at)
+            ],
+        )
 
     return build.pointwise(node, node.meta["val"], body)
 
@@ -106,14 +129,27 @@ def repeat(build: Builder, node: torch.fx.Node, x: View, times: Sequence[Any]) -
     extra = len(times) - len(x.size)
 
     def body(at: Sequence[Index]) -> Scalar:
-        return build.read(x, [subscript % size if size != 0 else subscript for subscript, size in zip(at[extra:], x.size, strict=True)])
+        return build.read(
+            x,
+            [
+                subscript % size if size != 0 else subscript
+                for subscript, size in zip(at[extra:], x.size, strict=True)
+            ],
+        )
 
     return build.pointwise(node, node.meta["val"], body)
 
 
 @lowers(aten.slice_scatter.default)
 def slice_scatter(
-    build: Builder, node: torch.fx.Node, x: View, source: View, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+    build: Builder,
+    node: torch.fx.Node,
+    x: View,
+    source: View,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
 ) -> View:
     dim = dim % len(x.size)
     size, length = x.size[dim], source.size[dim]
@@ -127,7 +163,15 @@ def slice_scatter(
         here = inside(position(at[dim]), first, first + (length - 1) * step + 1)
         offset = at[dim] - first
         if step != 1:
-            here = s("and", here, s("eq", s("remainder", position(offset), const(step, torch.int64)), const(0, torch.int64)))
+            here = s(
+                "and",
+                here,
+                s(
+                    "eq",
+                    s("remainder", position(offset), const(step, torch.int64)),
+                    const(0, torch.int64),
+                ),
+            )
         place = [*at[:dim], claim_bounds(offset // step, source.size[dim]), *at[dim + 1 :]]
         return s("where", here, read_masked(source, place, here), build.read(x, at))
 
@@ -135,8 +179,13 @@ def slice_scatter(
 
 
 def beginning(start: Any, size: Index) -> Index:
-    """Where a slice of a dimension begins. One that begins behind the dimension's end has no elements, so it does not matter where."""
-    first = index(0 if start is None else start) if start is None or isinstance(start, (int, Index)) else None
+    """Where a slice of a dimension begins. One that begins behind the dimension's end has no
+    elements, so it does not matter where."""
+    first = (
+        index(0 if start is None else start)
+        if start is None or isinstance(start, (int, Index))
+        else None
+    )
     if first is not None and first.value is not None and size.value is not None:
         return index(slice(first.value, None).indices(size.value)[0])
     if first is None or not nonnegative(first):
@@ -145,7 +194,9 @@ def beginning(start: Any, size: Index) -> Index:
 
 
 @lowers(aten.select_scatter.default)
-def select_scatter(build: Builder, node: torch.fx.Node, x: View, source: View, dim: int, chosen: Any) -> View:
+def select_scatter(
+    build: Builder, node: torch.fx.Node, x: View, source: View, dim: int, chosen: Any
+) -> View:
     dim = dim % len(x.size)
     if not isinstance(chosen, int):
         raise Unsupported("a position only known at run time")
@@ -153,18 +204,23 @@ def select_scatter(build: Builder, node: torch.fx.Node, x: View, source: View, d
 
     def body(at: Sequence[Index]) -> Scalar:
         here = s("eq", position(at[dim]), position(where_))
-        return s("where", here, read_masked(source, [*at[:dim], *at[dim + 1 :]], here), build.read(x, at))
+        return s(
+            "where", here, read_masked(source, [*at[:dim], *at[dim + 1 :]], here), build.read(x, at)
+        )
 
     return build.pointwise(node, node.meta["val"], body)
 
 
 def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
     """An element read only where mask is true."""
-    at = [ZERO if size == 1 else subscript for size, subscript in zip(view.size, place, strict=True)]
+    at = [
+        ZERO if size == 1 else subscript for size, subscript in zip(view.size, place, strict=True)
+    ]
     return load(view.buffer, view.at(at), view.dtype, mask=mask)
 
 
-# --- positions from tensors -------------------------------------------------------------------------------------------------------
+# --- positions from tensors
+# -------------------------------------------------------------------------------------------------------
 
 
 def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
@@ -175,7 +231,13 @@ def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scala
 
 @lowers(aten.embedding.default)
 def embedding(
-    build: Builder, node: torch.fx.Node, weight: View, positions: View, padding_idx: Any = -1, scale: bool = False, sparse: bool = False
+    build: Builder,
+    node: torch.fx.Node,
+    weight: View,
+    positions: View,
+    padding_idx: Any = -1,
+    scale: bool = False,
+    sparse: bool = False,
 ) -> View:
     if weight.device.type == "cpu":
         raise Unsupported("eager raises for a position outside")
@@ -189,7 +251,15 @@ def embedding(
 
 
 @lowers(aten.gather.default)
-def gather(build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View, *, sparse_grad: bool = False) -> View:
+def gather(
+    build: Builder,
+    node: torch.fx.Node,
+    x: View,
+    dim: int,
+    positions: View,
+    *,
+    sparse_grad: bool = False,
+) -> View:
     if x.device.type == "cpu" or not x.size:
         raise Unsupported("eager raises for a position outside")
     dim = dim % len(x.size)
@@ -214,13 +284,20 @@ def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positio
 
 
 @lowers(aten.index.Tensor)
-def index_tensor(build: Builder, node: torch.fx.Node, x: View, positions: Sequence[View | None]) -> View:
+def index_tensor(
+    build: Builder, node: torch.fx.Node, x: View, positions: Sequence[View | None]
+) -> View:
     if x.device.type == "cpu":
         raise Unsupported("eager raises for a position outside")
-    given = [number for number, item in enumerate(positions) if item is not None]
-    if any(positions[n].dtype not in (torch.int64, torch.int32) for n in given) or given != list(range(given[0], given[-1] + 1)):  # type: ignore[union-attr]
+    chosen_by = {number: item for number, item in enumerate(positions) if item is not None}
+    given = list(chosen_by)
+    together = given == list(range(given[0], given[-1] + 1))
+    if (
+        any(item.dtype not in (torch.int64, torch.int32) for item in chosen_by.values())
+        or not together
+    ):
         raise Unsupported("masks, or positions with dimensions in between")
-    rank = max(len(positions[n].size) for n in given)  # type: ignore[union-attr]
+    rank = max(len(item.size) for item in chosen_by.values())
     first = given[0]
 
     def body(at: Sequence[Index]) -> Scalar:
@@ -228,7 +305,8 @@ def index_tensor(build: Builder, node: torch.fx.Node, x: View, positions: Sequen
         rows, mask = [], TRUE
         place = [*at[:first]]
         for hole, dim in enumerate(given):
-            row = computed_index(build, positions[dim], common[rank - len(positions[dim].size) :], x.size[dim])  # type: ignore[arg-type, union-attr]
+            item = chosen_by[dim]
+            row = computed_index(build, item, common[rank - len(item.size) :], x.size[dim])
             bound = inside(row, 0, x.size[dim])
             mask = bound if mask is TRUE else s("and", mask, bound)
             rows.append(row)

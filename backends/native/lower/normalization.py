@@ -1,4 +1,6 @@
-"""Layer, group, batch and RMS norm, as eager computes them: statistics in float32 for half precision."""
+"""Layer, group, batch and RMS norm, as eager computes them: statistics in float32 for half
+precision."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,27 +23,46 @@ aten = torch.ops.aten
 
 @lowers(aten.native_layer_norm.default)
 def layer_norm(
-    build: Builder, node: torch.fx.Node, x: View, shape: Sequence[Any], weight: View | None, bias: View | None, eps: float
+    build: Builder,
+    node: torch.fx.Node,
+    x: View,
+    shape: Sequence[Any],
+    weight: View | None,
+    bias: View | None,
+    eps: float,
 ) -> tuple[View, View, View]:
     like, mean_like, rstd_like = node.meta["val"]
     rank = len(x.size)
     over, work = list(range(rank - len(shape), rank)), computation_of(x.dtype)
     average, squares, count = moments(build, node, x, over, work)
-    inverse = squeeze_over(build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps))
+    inverse = squeeze_over(
+        build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps)
+    )
 
     def body(at: Sequence[Index]) -> Scalar:
         value = s("sub", cast(build.read(x, at), work), build.read(average, at))
         value = s("mul", value, cast(build.read(inverse, at), work))
         return cast(_affine(build, value, weight, bias, at[rank - len(shape) :], work), like.dtype)
 
-    return build.pointwise(node, like, body), squeeze_over(build, node, mean_like, average, over, lambda value: value), inverse
+    return (
+        build.pointwise(node, like, body),
+        squeeze_over(build, node, mean_like, average, over, lambda value: value),
+        inverse,
+    )
 
 
 def _inverse(squares: Scalar, count: Scalar, eps: float) -> Scalar:
     return s("rsqrt", s("add", s("div", squares, count), const(eps, squares.dtype)))
 
 
-def _affine(build: Builder, value: Scalar, weight: View | None, bias: View | None, at: Sequence[Index], work: torch.dtype) -> Scalar:
+def _affine(
+    build: Builder,
+    value: Scalar,
+    weight: View | None,
+    bias: View | None,
+    at: Sequence[Index],
+    work: torch.dtype,
+) -> Scalar:
     if weight is not None:
         value = s("mul", value, cast(build.read(weight, at), work))
     return value if bias is None else s("add", value, cast(build.read(bias, at), work))
@@ -56,15 +77,24 @@ def group_norm(
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
     work, width = computation_of(x.dtype), x.size[1].value // groups
-    size, stride = (x.size[0], index(groups), index(width), *x.size[2:]), (x.stride[0], x.stride[1] * width, x.stride[1], *x.stride[2:])
+    size, stride = (
+        (x.size[0], index(groups), index(width), *x.size[2:]),
+        (x.stride[0], x.stride[1] * width, x.stride[1], *x.stride[2:]),
+    )
     in_groups, over = replace(x, size=size, stride=stride), range(2, len(size))
-    average, squares, count = moments(build, node, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:]))
+    average, squares, count = moments(
+        build, node, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:])
+    )
     mean = squeeze_over(build, node, mean_like, average, over, lambda value: value)
-    inverse = squeeze_over(build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps))
+    inverse = squeeze_over(
+        build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps)
+    )
 
     def body(at: Sequence[Index]) -> Scalar:
         group = [at[0], at[1] // width]
-        value = s("sub", cast(build.read(x, at), work), build.read(average, [*group, *[ZERO] * len(over)]))
+        value = s(
+            "sub", cast(build.read(x, at), work), build.read(average, [*group, *[ZERO] * len(over)])
+        )
         value = s("mul", value, cast(build.read(inverse, group), work))
         return cast(_affine(build, value, weight, bias, [at[1]], work), like.dtype)
 
@@ -73,7 +103,15 @@ def group_norm(
 
 @lowers(aten._native_batch_norm_legit_no_training.default)
 def batch_norm_inference(
-    build: Builder, node: torch.fx.Node, x: View, weight: View | None, bias: View | None, mean: View, var: View, momentum: float, eps: float
+    build: Builder,
+    node: torch.fx.Node,
+    x: View,
+    weight: View | None,
+    bias: View | None,
+    mean: View,
+    var: View,
+    momentum: float,
+    eps: float,
 ) -> tuple[Any, ...]:
     like, *others = node.meta["val"]
     work = computation_of(x.dtype)
@@ -84,8 +122,15 @@ def batch_norm_inference(
         factor = s("div", const(1, work), s("sqrt", spread))
         if weight is not None:
             factor = s("mul", factor, cast(build.read(weight, channel), work))
-        value = s("mul", s("sub", cast(build.read(x, at), work), cast(build.read(mean, channel), work)), factor)
-        return cast(value if bias is None else s("add", value, cast(build.read(bias, channel), work)), like.dtype)
+        value = s(
+            "mul",
+            s("sub", cast(build.read(x, at), work), cast(build.read(mean, channel), work)),
+            factor,
+        )
+        return cast(
+            value if bias is None else s("add", value, cast(build.read(bias, channel), work)),
+            like.dtype,
+        )
 
     nothing = [build.window(build.new_buffer(f"{node.name}_saved", other)) for other in others]
     return build.pointwise(node, like, body), *nothing
@@ -93,7 +138,12 @@ def batch_norm_inference(
 
 @lowers(*([aten._fused_rms_norm.default] if hasattr(aten, "_fused_rms_norm") else []))
 def rms_norm(
-    build: Builder, node: torch.fx.Node, x: View, shape: Sequence[Any], weight: View | None, eps: float | None
+    build: Builder,
+    node: torch.fx.Node,
+    x: View,
+    shape: Sequence[Any],
+    weight: View | None,
+    eps: float | None,
 ) -> tuple[View, View]:
     like, rstd_like = node.meta["val"]
     rank, work = len(x.size), computation_of(x.dtype)
@@ -112,7 +162,9 @@ def rms_norm(
         if size.value is None:
             raise Unsupported("sizes only known at run time")
         count = const(count.attr * size.value, work)
-    inverse = squeeze_over(build, node, rstd_like, squares, over, lambda value: _inverse(value, count, epsilon))
+    inverse = squeeze_over(
+        build, node, rstd_like, squares, over, lambda value: _inverse(value, count, epsilon)
+    )
 
     def result(at: Sequence[Index]) -> Scalar:
         value = s("mul", cast(build.read(x, at), work), cast(build.read(inverse, at), work))

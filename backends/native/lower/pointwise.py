@@ -1,7 +1,9 @@
 """Element by element: arithmetic, comparison, logic, casts, activations and their derivatives.
 
-A formula gets Scalars already cast to the type that torch computes in; its result is cast to the type of the output.
+A formula gets Scalars already cast to the type that torch computes in; its result is cast to the
+type of the output.
 """
+
 from __future__ import annotations
 
 import math
@@ -26,8 +28,8 @@ POINTWISE: set[Any] = set()  # operators whose results have the layout of their 
 
 
 def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
-    """Registers a formula over Scalars as the lowering of operators. Arguments that are tensors or numbers arrive as Scalars in
-    the type that `kind` says, None and strings as they are."""
+    """Registers a formula over Scalars as the lowering of operators. Arguments that are tensors or
+    numbers arrive as Scalars in the type that `kind` says, None and strings as they are."""
 
     def register(function: Formula) -> Formula:
         def lowering(build: Builder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> View:
@@ -35,7 +37,9 @@ def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
 
             def body(subscripts: Sequence[Index]) -> Scalar:
                 operands = [operand(build, arg, subscripts, dtype) for arg in args]
-                named = {name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()}
+                named = {
+                    name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()
+                }
                 return cast(function(*operands, **named), node.meta["val"].dtype)
 
             return build.pointwise(node, node.meta["val"], body)
@@ -51,7 +55,11 @@ def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
 def computation(node: torch.fx.Node, args: Sequence[Any], kind: KIND) -> torch.dtype:
     """The type that torch computes in: half precision in float32."""
     operands = [_operand(arg) for arg in node.args]
-    chosen = [arg for arg in operands if isinstance(arg, (torch.Tensor, int, float, torch.SymInt, torch.SymFloat))]
+    chosen = [
+        arg
+        for arg in operands
+        if isinstance(arg, (torch.Tensor, int, float, torch.SymInt, torch.SymFloat))
+    ]
     dtype: torch.dtype = elementwise_dtypes(*chosen, type_promotion_kind=kind)[0]
     if dtype.is_complex:
         raise Unsupported("complex numbers")
@@ -88,9 +96,15 @@ def _direct(kind: KIND, names: dict[str, str]) -> None:
     """Operators that are one scalar operation."""
     for torch_name, name in names.items():
         packet = getattr(aten, torch_name)
-        named = [getattr(packet, overload) for overload in ("default", "Tensor", "Scalar") if overload in packet.overloads()]
+        named = [
+            getattr(packet, overload)
+            for overload in ("default", "Tensor", "Scalar")
+            if overload in packet.overloads()
+        ]
         # once TorchScript is loaded, there are some for plain numbers too
-        overloads = [overload for overload in named if str(overload._schema.returns[0].type) == "Tensor"]
+        overloads = [
+            overload for overload in named if str(overload._schema.returns[0].type) == "Tensor"
+        ]
 
         def direct(*args: Scalar, name: str = name) -> Scalar:
             return s(name, *args)
@@ -102,7 +116,16 @@ _direct(KIND.INT_TO_FLOAT, {name: name for name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
     "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt", "rsqrt", "atan2",
 )})  # fmt: skip
-_direct(KIND.DEFAULT, {"neg": "neg", "hypot": "hypot", "nextafter": "nextafter", "maximum": "maximum", "minimum": "minimum"})
+_direct(
+    KIND.DEFAULT,
+    {
+        "neg": "neg",
+        "hypot": "hypot",
+        "nextafter": "nextafter",
+        "maximum": "maximum",
+        "minimum": "minimum",
+    },
+)
 _direct(KIND.INT_TO_FLOAT, {"copysign": "copysign"})
 _direct(KIND.ALWAYS_BOOL, {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"})
 
@@ -125,7 +148,11 @@ def rsub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
 
 
 def times(value: Scalar, factor: Scalar | None) -> Scalar:
-    return value if factor is None or factor.attr in (1, 1.0) and factor.op == "const" else s("mul", value, factor)
+    return (
+        value
+        if factor is None or factor.attr in (1, 1.0) and factor.op == "const"
+        else s("mul", value, factor)
+    )
 
 
 @formula(KIND.DEFAULT, aten.mul.Tensor, aten.mul.Scalar)
@@ -165,8 +192,11 @@ def fmod(a: Scalar, b: Scalar) -> Scalar:
 
 
 def divisor(value: Scalar) -> Scalar:
-    """Integers are divided only by what is known not to be 0 or -1: eager raises for the one, hardware may for the other."""
-    if not value.dtype.is_floating_point and (value.op != "const" or value.attr in (0, -1) or value.dtype == torch.bool):
+    """Integers are divided only by what is known not to be 0 or -1: eager raises for the one,
+    hardware may for the other."""
+    if not value.dtype.is_floating_point and (
+        value.op != "const" or value.attr in (0, -1) or value.dtype == torch.bool
+    ):
         raise Unsupported("integer division by what may be 0")
     return value
 
@@ -296,7 +326,8 @@ def bitwise_not(a: Scalar) -> Scalar:
     return s("not" if a.dtype == torch.bool else "bitnot", a)
 
 
-# --- limits -----------------------------------------------------------------------------------------------------------------------
+# --- limits
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 @formula(KIND.DEFAULT, aten.clamp.default, aten.clamp.Tensor)
@@ -342,7 +373,8 @@ def threshold_backward(grad: Scalar, x: Scalar, limit: Scalar) -> Scalar:
     return s("where", s("le", x, limit), const(0, x.dtype), grad)
 
 
-# --- activations ------------------------------------------------------------------------------------------------------------------
+# --- activations
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @formula(KIND.INT_TO_FLOAT, aten.sigmoid.default)
@@ -376,7 +408,11 @@ def silu_backward(grad: Scalar, x: Scalar) -> Scalar:
 def gelu(x: Scalar, approximate: str = "none") -> Scalar:
     one, half = const(1, x.dtype), const(0.5, x.dtype)
     if approximate == "none":
-        return s("mul", s("mul", x, half), s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))))
+        return s(
+            "mul",
+            s("mul", x, half),
+            s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))),
+        )
     return s("mul", s("mul", half, x), s("add", one, s("tanh", _gelu_inner(x))))
 
 
@@ -390,11 +426,19 @@ def gelu_backward(grad: Scalar, x: Scalar, approximate: str = "none") -> Scalar:
     one, half = const(1, x.dtype), const(0.5, x.dtype)
     if approximate == "none":
         share = s("mul", half, s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))))
-        density = s("mul", s("exp", s("mul", s("mul", x, x), const(-0.5, x.dtype))), const(1 / math.sqrt(2 * math.pi), x.dtype))
+        density = s(
+            "mul",
+            s("exp", s("mul", s("mul", x, x), const(-0.5, x.dtype))),
+            const(1 / math.sqrt(2 * math.pi), x.dtype),
+        )
         return s("mul", grad, s("add", share, s("mul", x, density)))
     tanh = s("tanh", _gelu_inner(x))
     left = s("mul", half, s("add", one, tanh))
-    inner = s("mul", const(math.sqrt(2 / math.pi), x.dtype), s("add", one, s("mul", const(3 * 0.044715, x.dtype), s("mul", x, x))))
+    inner = s(
+        "mul",
+        const(math.sqrt(2 / math.pi), x.dtype),
+        s("add", one, s("mul", const(3 * 0.044715, x.dtype), s("mul", x, x))),
+    )
     right = s("mul", s("mul", half, x), s("mul", s("sub", one, s("mul", tanh, tanh)), inner))
     return s("mul", grad, s("add", left, right))
 
@@ -406,7 +450,12 @@ def leaky_relu(x: Scalar, slope: Scalar | None = None) -> Scalar:
 
 
 @formula(KIND.DEFAULT, aten.elu.default)
-def elu(x: Scalar, alpha: Scalar | None = None, scale: Scalar | None = None, input_scale: Scalar | None = None) -> Scalar:
+def elu(
+    x: Scalar,
+    alpha: Scalar | None = None,
+    scale: Scalar | None = None,
+    input_scale: Scalar | None = None,
+) -> Scalar:
     one, zero = const(1, x.dtype), const(0, x.dtype)
     alpha, scale, input_scale = alpha or one, scale or one, input_scale or one
     negative = s("mul", s("expm1", s("mul", x, input_scale)), s("mul", alpha, scale))
@@ -426,7 +475,11 @@ def mish(x: Scalar) -> Scalar:
 
 
 def _six_steps(x: Scalar) -> Scalar:
-    return s("minimum", s("maximum", s("add", x, const(3, x.dtype)), const(0, x.dtype)), const(6, x.dtype))
+    return s(
+        "minimum",
+        s("maximum", s("add", x, const(3, x.dtype)), const(0, x.dtype)),
+        const(6, x.dtype),
+    )
 
 
 @formula(KIND.DEFAULT, aten.hardsigmoid.default)
@@ -452,7 +505,8 @@ def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
     return s("where", inside, s("mul", grad, const(1 / 6, x.dtype)), const(0, x.dtype))
 
 
-# --- mixtures ---------------------------------------------------------------------------------------------------------------------
+# --- mixtures
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 @formula(KIND.DEFAULT, aten.addcmul.default)
@@ -480,7 +534,13 @@ def where(build: Builder, node: torch.fx.Node, condition: View, yes: Any, no: An
     def body(subscripts: Sequence[Index]) -> Scalar:
         chosen = cast(build.read(condition, subscripts), torch.bool)
         return cast(
-            s("where", chosen, operand(build, yes, subscripts, dtype), operand(build, no, subscripts, dtype)), node.meta["val"].dtype
+            s(
+                "where",
+                chosen,
+                operand(build, yes, subscripts, dtype),
+                operand(build, no, subscripts, dtype),
+            ),
+            node.meta["val"].dtype,
         )
 
     return build.pointwise(node, node.meta["val"], body)
@@ -492,18 +552,23 @@ def masked_fill(build: Builder, node: torch.fx.Node, x: View, mask: View, value:
 
 
 @lowers(aten.native_dropout_backward.default)
-def native_dropout_backward(build: Builder, node: torch.fx.Node, grad: View, mask: View, scale: float) -> View:
+def native_dropout_backward(
+    build: Builder, node: torch.fx.Node, grad: View, mask: View, scale: float
+) -> View:
     dtype = computation_of(grad.dtype)
 
     def body(subscripts: Sequence[Index]) -> Scalar:
         kept = cast(build.read(mask, subscripts), dtype)
-        scaled = s("mul", cast(build.read(grad, subscripts), dtype), s("mul", kept, const(scale, dtype)))
+        scaled = s(
+            "mul", cast(build.read(grad, subscripts), dtype), s("mul", kept, const(scale, dtype))
+        )
         return cast(scaled, grad.dtype)
 
     return build.pointwise(node, node.meta["val"], body)
 
 
-# --- copies and casts -------------------------------------------------------------------------------------------------------------
+# --- copies and casts
+# -------------------------------------------------------------------------------------------------------------
 
 
 def computation_of(dtype: torch.dtype) -> torch.dtype:
@@ -518,9 +583,13 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
 def copy(build: Builder, node: torch.fx.Node, x: View | float, *_: Any, **options: Any) -> View:
     """Of a number, too: torch.func.vmap writes those that it maps over so."""
     dtype = node.meta["val"].dtype
-    return build.pointwise(node, node.meta["val"], lambda subscripts: operand(build, x, subscripts, dtype))
+    return build.pointwise(
+        node, node.meta["val"], lambda subscripts: operand(build, x, subscripts, dtype)
+    )
 
 
 @lowers(aten.copy.default)
-def copy_from(build: Builder, node: torch.fx.Node, old: View, new: View, non_blocking: bool = False) -> View:
+def copy_from(
+    build: Builder, node: torch.fx.Node, old: View, new: View, non_blocking: bool = False
+) -> View:
     return copy(build, node, new)

@@ -1,4 +1,6 @@
-"""Lowerings by operator. A lowering gets the Builder, the node, and its arguments with Views for tensors and Indexes for sizes."""
+"""Lowerings by operator. A lowering gets the Builder, the node, and its arguments with Views for
+tensors and Indexes for sizes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,12 +16,15 @@ class Unsupported(Exception):
 
 
 def lowers(*operators: Any) -> Callable[[Lowering], Lowering]:
-    """Registers a lowering for operator overloads. Raises ValueError for one that has another already."""
+    """Registers a lowering for operator overloads. Raises ValueError for one that has another
+    already."""
 
     def register(function: Lowering) -> Lowering:
         for operator in operators:
             if operator in LOWERINGS:
-                raise ValueError(f"{operator} is lowered twice: by {LOWERINGS[operator].__name__} and by {function.__name__}")
+                raise ValueError(
+                    f"{operator} is lowered twice: by {LOWERINGS[operator].__name__} and by {function.__name__}"
+                )
             LOWERINGS[operator] = function
         return function
 

@@ -1,5 +1,6 @@
-"""Lowers equal nodes once: later ones reuse the first one's kernels on their own buffers. Nodes that also have the same operands are
-merged (CSE)."""
+"""Lowers equal nodes once: later ones reuse the first one's kernels on their own buffers. Nodes
+that also have the same operands are merged (CSE)."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,17 @@ from ..ir.index import Index
 from ..ir.ir import Bound, Buffer, Kernel, Program, View
 from ..ir.patterns import Patterns
 
-PLAIN = (Index, int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+PLAIN = (
+    Index,
+    int,
+    bool,
+    str,
+    type(None),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+)
 
 
 class NotRepeated(Exception):
@@ -32,25 +43,34 @@ class Lowered:
 
 
 class Repeated:
-    """Lowered nodes of a program, by what they have in common with nodes that become the same. `results`: of nodes with the same
-    operands. `escaping`: memory that is returned, each tensor of which is one of its own."""
+    """Lowered nodes of a program, by what they have in common with nodes that become the same.
+    `results`: of nodes with the same operands. `escaping`: memory that is returned, each tensor of
+    which is one of its own."""
 
-    def __init__(self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns) -> None:
+    def __init__(
+        self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns
+    ) -> None:
         self.program, self.patterns = program, patterns
         self.kinds: dict[Any, int] = {}  # numbers of what nodes have in common
         self.known: dict[int, tuple[tuple[str, ...], Lowered]] = {}
         self.results: dict[tuple[int, tuple[str, ...]], Any] = {}
-        self.escaping = {memory for node in graph.output_node().all_input_nodes for memory in memories(node)}
+        self.escaping = {
+            memory for node in graph.output_node().all_input_nodes for memory in memories(node)
+        }
 
     def lower(self, node: AnyNode, operands: Any, make: Callable[[], Any]) -> Any:
-        """The node's result. operands: its arguments; of a copy, what its inputs became. make: adds to the program what it becomes."""
+        """The node's result. operands: its arguments; of a copy, what its inputs became. make: adds
+        to the program what it becomes."""
         numbers: dict[str, int] = {}
         try:
             key = self.likeness(node), alike(operands, numbers)
         except NotRepeated:
             return make()
         kind, names = self.kinds.setdefault(key, len(self.kinds)), tuple(numbers)
-        alone = torch.Tag.nondeterministic_seeded in node.target.tags or not self.escaping.isdisjoint(memories(node))  # type: ignore[union-attr]
+        alone = (
+            torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
+            or not self.escaping.isdisjoint(memories(node))
+        )
         if not alone and (kind, names) in self.results:
             return self.results[kind, names]
         if kind in self.known:
@@ -66,7 +86,11 @@ class Repeated:
         """What must be equal of two nodes beside their arguments."""
         if isinstance(node, Copy):
             return node.source
-        return node.target, *map(shape, results_of(node)), *(shape(item) for other in node.all_input_nodes for item in results_of(other))
+        return (
+            node.target,
+            *map(shape, results_of(node)),
+            *(shape(item) for other in node.all_input_nodes for item in results_of(other)),
+        )
 
     def first(self, kind: int, names: tuple[str, ...], make: Callable[[], Any]) -> Any:
         """The result of a node that no other was equal to."""
@@ -76,14 +100,20 @@ class Repeated:
         if all(isinstance(step, Kernel) for step in added):
             bound = [self.patterns.bind(step) for step in added if isinstance(step, Kernel)]
             self.program.steps[steps:] = bound
-            self.known[kind] = names, Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result)
+            self.known[kind] = (
+                names,
+                Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result),
+            )
         return result
 
     def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:
         for buffer in lowered.buffers:
             name = names[buffer.name] = self.program.unused_name(node.name)
             self.program.buffers[name] = replace(buffer, name=name)
-        self.program.steps += (Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names))) for kernel in lowered.kernels)
+        self.program.steps += (
+            Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names)))
+            for kernel in lowered.kernels
+        )
         return on_buffers(lowered.result, names)
 
 
@@ -101,7 +131,14 @@ def shape(value: Any) -> tuple[Any, ...]:
 def alike(tree: Any, names: dict[str, int]) -> Any:
     """Arguments without the names of their buffers, which are numbered in `names`."""
     if isinstance(tree, View):
-        return (names.setdefault(tree.buffer, len(names)), tree.size, tree.stride, tree.offset, tree.dtype, tree.device)
+        return (
+            names.setdefault(tree.buffer, len(names)),
+            tree.size,
+            tree.stride,
+            tree.offset,
+            tree.dtype,
+            tree.device,
+        )
     if isinstance(tree, (tuple, list)):
         return (list if isinstance(tree, list) else tuple, *(alike(item, names) for item in tree))
     if isinstance(tree, dict):
@@ -117,4 +154,8 @@ def on_buffers(result: Any, names: Mapping[str, str]) -> Any:
     """A result with other buffers."""
     if isinstance(result, View):
         return replace(result, buffer=names[result.buffer])
-    return type(result)(on_buffers(item, names) for item in result) if isinstance(result, (tuple, list)) else result
+    return (
+        type(result)(on_buffers(item, names) for item in result)
+        if isinstance(result, (tuple, list))
+        else result
+    )

@@ -1,4 +1,6 @@
-"""torch's sizes, plain or symbolic, as Index; symbols that are no polynomials become sizes that Python computes at a call."""
+"""torch's sizes, plain or symbolic, as Index; symbols that are no polynomials become sizes that
+Python computes at a call."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +13,8 @@ from ..ir.index import Index, Sym, atom, index
 
 
 class Sizes:
-    """The symbols of one program. `hidden`: by name of a symbol, the sympy expression that it stands for."""
+    """The symbols of one program. `hidden`: by name of a symbol, the sympy expression that it
+    stands for."""
 
     def __init__(self) -> None:
         self.hidden: dict[str, sympy.Expr] = {}
@@ -43,7 +46,11 @@ class Sizes:
             for part in expression.args:
                 total = total * self.expression(part)
             return total
-        if isinstance(expression, sympy.Pow) and isinstance(expression.exp, sympy.Integer) and expression.exp > 0:
+        if (
+            isinstance(expression, sympy.Pow)
+            and isinstance(expression.exp, sympy.Integer)
+            and expression.exp > 0
+        ):
             total = index(1)
             for _ in range(int(expression.exp)):
                 total = total * self.expression(expression.base)

@@ -1,4 +1,6 @@
-"""What the printers share: the order in which a kernel's values come, and its parameters in canonical order."""
+"""What the printers share: the order in which a kernel's values come, and its parameters in
+canonical order."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -8,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from ..ir.index import Index, Sym, Var
 from ..ir.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 
-SHORTEST_SIDE = 16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
+SHORTEST_SIDE = (
+    16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
+)
 
 
 @dataclass(frozen=True)
@@ -25,14 +29,18 @@ class Parameters:
 
     def on(self, names: Mapping[str, str]) -> Parameters:
         """The same of an equal kernel on other buffers."""
-        return replace(self, loaded=tuple(map(names.__getitem__, self.loaded)), stored=tuple(map(names.__getitem__, self.stored)))
+        return replace(
+            self,
+            loaded=tuple(map(names.__getitem__, self.loaded)),
+            stored=tuple(map(names.__getitem__, self.stored)),
+        )
 
 
 class Plan:
     """A kernel in the order of its computation.
 
-    `depends`: by id of a Scalar, the loop variables that it needs; a reduction needs none of the inner ones.
-    `stage`: how many reductions must have ended before it can be computed.
+    `depends`: by id of a Scalar, the loop variables that it needs; a reduction needs none of the
+    inner ones. `stage`: how many reductions must have ended before it can be computed.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -43,7 +51,13 @@ class Plan:
         self.stage: dict[int, int] = {}
         self.reduces: set[int] = set()  # ids of what needs a reduction's result
         for node in self.nodes:
-            own = node.attr.index.variables() if node.op == LOAD else node.attr.variables() if node.op == INDEX else ()
+            own = (
+                node.attr.index.variables()
+                if node.op == LOAD
+                else node.attr.variables()
+                if node.op == INDEX
+                else ()
+            )
             depends = frozenset(own).union(*(self.depends[id(arg)] for arg in node.args))
             stage = max((self.stage[id(arg)] for arg in node.args), default=0)
             if node.op == REDUCE:
@@ -55,7 +69,9 @@ class Plan:
 
     def reductions(self, stage: int) -> list[Scalar]:
         """Those that can run once `stage` others before them are done."""
-        return [node for node in self.nodes if node.op == REDUCE and self.stage[id(node)] == stage + 1]
+        return [
+            node for node in self.nodes if node.op == REDUCE and self.stage[id(node)] == stage + 1
+        ]
 
     def in_rows(self, node: Scalar) -> bool:
         """Whether a value is one for a whole row."""
@@ -69,7 +85,9 @@ class Plan:
         for node in self.nodes:
             if node.op == LOAD and not self.in_rows(node):
                 across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
-                along += any(node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner)
+                along += any(
+                    node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner
+                )
         return across > along
 
     def places(self) -> Iterable[Index]:
@@ -90,7 +108,12 @@ class Plan:
         stored = tuple(store.buffer for store in self.kernel.stores)
         loaded = tuple(dict.fromkeys(node.attr.buffer for node in self.nodes if node.op == LOAD))
         extents = [variable.size for variable in self.kernel.variables]
-        symbols = {item.name for expression in (*self.expressions(), *extents) for item in expression.atoms() if isinstance(item, Sym)}
+        symbols = {
+            item.name
+            for expression in (*self.expressions(), *extents)
+            for item in expression.atoms()
+            if isinstance(item, Sym)
+        }
         for expression in self.expressions():
             for variable in expression.variables():
                 symbols |= {item.name for item in variable.size.atoms() if isinstance(item, Sym)}
@@ -98,8 +121,9 @@ class Plan:
 
 
 def second_side(plan: Plan) -> Var | None:
-    """The loop along which some buffers are contiguous where others are along the last one: a tile over both reads and writes whole
-    cache lines on either side. None where all agree, or where one of the two is short."""
+    """The loop along which some buffers are contiguous where others are along the last one: a tile
+    over both reads and writes whole cache lines on either side. None where all agree, or where one
+    of the two is short."""
     kernel = plan.kernel
     if kernel.inner or len(kernel.outer) < 2 or _short(kernel.outer[-1]):
         return None
@@ -107,7 +131,11 @@ def second_side(plan: Plan) -> Var | None:
     for place in plan.places():
         if place.variables() == every:  # others are read again and again, and stay in the cache
             votes.update(variable for variable in kernel.outer if place.coefficient(variable) == 1)
-    found = [variable for variable, _ in votes.most_common() if variable != kernel.outer[-1] and not _short(variable)]
+    found = [
+        variable
+        for variable, _ in votes.most_common()
+        if variable != kernel.outer[-1] and not _short(variable)
+    ]
     return found[0] if found and votes[kernel.outer[-1]] else None
 
 
@@ -117,7 +145,8 @@ def _short(variable: Var) -> bool:
 
 @dataclass
 class Scope:
-    """A block of code: the loop variables that it has, its lines, and the names of values computed in it."""
+    """A block of code: the loop variables that it has, its lines, and the names of values computed
+    in it."""
 
     variables: frozenset[Var]
     parent: Scope | None = None
@@ -136,7 +165,8 @@ class Scope:
 
 
 class Emitter:
-    """Writes the values of a kernel, each in the outermost block where it can be computed. A language says how."""
+    """Writes the values of a kernel, each in the outermost block where it can be computed. A
+    language says how."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -166,7 +196,9 @@ class Emitter:
     def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
         """An address or a size."""
         parts = []
-        for monomial, coefficient in sorted(expression.terms.items(), key=lambda term: [item.key for item in term[0]]):
+        for monomial, coefficient in sorted(
+            expression.terms.items(), key=lambda term: [item.key for item in term[0]]
+        ):
             factors = [self.atom(item, holes) for item in monomial]
             if coefficient != 1 or not factors:
                 factors.insert(0, str(coefficient))
@@ -182,7 +214,11 @@ class Emitter:
         todo = [root]
         while todo:
             node = todo[-1]
-            missing = [] if scope.find(node) is not None else [arg for arg in self.operands(node) if scope.find(arg) is None]
+            missing = (
+                []
+                if scope.find(node) is not None
+                else [arg for arg in self.operands(node) if scope.find(arg) is None]
+            )
             todo += missing
             if not missing:
                 todo.pop()
@@ -198,8 +234,16 @@ class Emitter:
             return
         assert node.op != REDUCE, "a reduction is used before it ends"
         depends = self.plan.depends[id(node)]
-        home = next(place for place in scope.chain() if depends <= place.variables and all(place.find(arg) for arg in node.args))
+        home = next(
+            place
+            for place in scope.chain()
+            if depends <= place.variables and all(place.find(arg) for arg in node.args)
+        )
         name = f"v{self.counter}"
         self.counter += 1
         home.names[id(node)] = name
-        home.lines.append(self.assignment(name, node, self.expression(node, [scope.find(arg) or "" for arg in node.args])))
+        home.lines.append(
+            self.assignment(
+                name, node, self.expression(node, [scope.find(arg) or "" for arg in node.args])
+            )
+        )

@@ -1,8 +1,10 @@
 """A kernel as C: one function, OpenMP over rows, SIMD along the innermost loop.
 
-In: a simplified Kernel. Out: the function's text, and its parameters. The function gets one array of 64-bit words: addresses,
-then sizes. Equal kernels give equal text: parameters are numbered in the order of their use.
+In: a simplified Kernel. Out: the function's text, and its parameters. The function gets one array
+of 64-bit words: addresses, then sizes. Equal kernels give equal text: parameters are numbered in
+the order of their use.
 """
+
 from __future__ import annotations
 
 import math
@@ -30,7 +32,8 @@ DEAR = 10  # cost from which on a value is rather kept
 LONG_SUM = 1 << 14  # longer sums of float are added up in double,
 LONG_SUM_ACROSS = 64  # and of rows side by side, where each is added up one element after the other
 
-# Functions with a variant for float and one for double, of which glibc's libmvec has versions for SIMD.
+# Functions with a variant for float and one for double, of which glibc's libmvec has versions for
+# SIMD.
 VECTOR = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
     "asinh", "acosh", "atanh", "erf", "erfc",
@@ -50,14 +53,26 @@ OTHERS = {
 CALLS = {
     "abs": ("fabs", "llabs"), "round": ("rint", ""), "fmod": ("fmod", ""), "copysign": ("copysign", ""), "nextafter": ("nextafter", ""),
 }  # fmt: skip
-HELPERS = {"erf": "erf_", "floordiv": "floordiv", "remainder": "remainder_", "rsqrt": "rsqrt_", "isinf": "isinf_", "signbit": "signbit_"}
+HELPERS = {
+    "erf": "erf_",
+    "floordiv": "floordiv",
+    "remainder": "remainder_",
+    "rsqrt": "rsqrt_",
+    "isinf": "isinf_",
+    "signbit": "signbit_",
+}
 
 
 def operation(node: Scalar, args: Sequence[str]) -> str:
     """The C expression of a scalar operation."""
     dtype = node.args[-1].dtype
     letter = "f" if dtype == torch.float32 else ""
-    if node.op == "maximum" and not dtype.is_floating_point or node.op == "minimum" and not dtype.is_floating_point:
+    if (
+        node.op == "maximum"
+        and not dtype.is_floating_point
+        or node.op == "minimum"
+        and not dtype.is_floating_point
+    ):
         return f"{args[0]} {'>' if node.op == 'maximum' else '<'} {args[1]} ? {args[0]} : {args[1]}"
     if node.op in SYMBOLS:
         return f"{args[0]} {SYMBOLS[node.op]} {args[1]}"
@@ -81,8 +96,14 @@ def preamble(vector: bool) -> str:
         lines += [f"{attribute}{kind} {name}{letter}({kind});" for name in VECTOR]
         lines += [f"{attribute}{kind} {name}{letter}({kind}, {kind});" for name in VECTOR_PAIRS]
         lines += [f"{kind} {name}{letter}({kind});" for name in (*PLAIN, "fabs", "rint")]
-        lines += [f"{kind} {name}{letter}({kind}, {kind});" for name in ("fmod", "copysign", "nextafter")]
-        lines.append(_FLOAT_HELPERS.replace("KIND", kind).replace("LETTER", letter).replace("SUFFIX", letter or "d"))
+        lines += [
+            f"{kind} {name}{letter}({kind}, {kind});" for name in ("fmod", "copysign", "nextafter")
+        ]
+        lines.append(
+            _FLOAT_HELPERS.replace("KIND", kind)
+            .replace("LETTER", letter)
+            .replace("SUFFIX", letter or "d")
+        )
     return "\n".join([*lines, _ERF, _INTEGER_HELPERS])
 
 
@@ -100,8 +121,9 @@ static inline KIND floordivSUFFIX(KIND a, KIND b) {
     return q - f > (KIND)0.5 ? f + 1 : f;
 }"""
 
-# libmvec's erff takes as long as its sinf and cosf together, and a call of it leaves no vector in its register. erf(x) / x is here a
-# quotient of polynomials in x*x, fitted for the least largest relative error below 3.92, from where on the nearest float is 1.
+# libmvec's erff takes as long as its sinf and cosf together, and a call of it leaves no vector in
+# its register. erf(x) / x is here a quotient of polynomials in x*x, fitted for the least largest
+# relative error below 3.92, from where on the nearest float is 1.
 _ERF = """\
 static inline double erf_d(double x) { return erf(x); }
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -134,9 +156,10 @@ static inline bf16 to_bf16(float x) {
 
 
 class TransposedTile:
-    """What lies along `second` where other buffers lie along `last`. It goes through arrays of a tile's size, so that all of a cache
-    line is used at once, however many such lines have one place in the cache. `near`: arrays by what is loaded into them; `far`: what is
-    stored from arrays; `kinds`: types of these."""
+    """What lies along `second` where other buffers lie along `last`. It goes through arrays of a
+    tile's size, so that all of a cache line is used at once, however many such lines have one place
+    in the cache. `near`: arrays by what is loaded into them; `far`: what is stored from arrays;
+    `kinds`: types of these."""
 
     def __init__(self, second: Var, last: Var) -> None:
         self.second, self.last = second, last
@@ -149,7 +172,11 @@ class TransposedTile:
         return f"({self.last.name} - {self.last.name}_from) * {PITCH} + {self.second.name} - {self.second.name}_from"
 
     def holds(self, index: Index) -> bool:
-        return index.coefficient(self.second) == 1 and index.coefficient(self.last) != 1 and self.last in index.variables()
+        return (
+            index.coefficient(self.second) == 1
+            and index.coefficient(self.last) != 1
+            and self.last in index.variables()
+        )
 
     def load_near(self, access: Access) -> str:
         name = self.near.setdefault(access, f"near{len(self.near)}")
@@ -171,7 +198,9 @@ class CFunction(Emitter):
         self.kept: dict[int, str] = {}  # by id of a value, the array in which a row's are kept
         self.stored: set[int] = set()  # ids of those that lie there already
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
-        self.pointers = {name: self.targets.get(name, f"in{n}") for n, name in enumerate(self.parameters.loaded)}
+        self.pointers = {
+            name: self.targets.get(name, f"in{n}") for n, name in enumerate(self.parameters.loaded)
+        }
         self.turned: TransposedTile | None = None
 
     # --- the whole ---
@@ -180,7 +209,10 @@ class CFunction(Emitter):
         lines = []
         for word, buffer in enumerate(self.parameters.buffers):
             stored = word >= len(self.parameters.loaded)
-            kind, pointer = TYPES[self.buffers[buffer].dtype], (self.targets if stored else self.pointers)[buffer]
+            kind, pointer = (
+                TYPES[self.buffers[buffer].dtype],
+                (self.targets if stored else self.pointers)[buffer],
+            )
             if stored:
                 lines.append(f"{kind}* restrict {pointer} = ({kind}*)words[{word}];")
             elif buffer not in self.targets:
@@ -189,9 +221,25 @@ class CFunction(Emitter):
             lines.append(f"const int64_t {size} = words[{word}];")
         body = Scope(frozenset())
         self.nest(body)
-        empty = [f"if (({self.index(variable.size)}) <= 0) return;" for variable in self.kernel.outer if variable.size.value in (None, 0)]
-        origins = ", ".join(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in self.kernel.origins))
-        return "\n".join([f"// {origins}", f"void {name}(const int64_t* words) {{", *indent([*lines, *empty, *body.lines]), "}"])
+        empty = [
+            f"if (({self.index(variable.size)}) <= 0) return;"
+            for variable in self.kernel.outer
+            if variable.size.value in (None, 0)
+        ]
+        origins = ", ".join(
+            dict.fromkeys(
+                origin.removeprefix("aten.").removesuffix(".default")
+                for origin in self.kernel.origins
+            )
+        )
+        return "\n".join(
+            [
+                f"// {origins}",
+                f"void {name}(const int64_t* words) {{",
+                *indent([*lines, *empty, *body.lines]),
+                "}",
+            ]
+        )
 
     def nest(self, top: Scope) -> None:
         """Loops over rows and what is in them."""
@@ -203,7 +251,13 @@ class CFunction(Emitter):
         looped = outer[:-1] if column or not self.kernel.inner else outer
         shared = self.shared_loops(looped if looped or column else outer)
         inside = self.parallel(top, shared) if shared else (top, [])
-        self.rows(inside, looped[len(shared) :] if len(shared) <= len(looped) else (), column, bool(shared), shared)
+        self.rows(
+            inside,
+            looped[len(shared) :] if len(shared) <= len(looped) else (),
+            column,
+            bool(shared),
+            shared,
+        )
 
     @property
     def work(self) -> int | None:
@@ -213,7 +267,9 @@ class CFunction(Emitter):
     @property
     def divided(self) -> bool:
         """Whether there is work for several threads."""
-        return self.threads > 1 and (self.work is None or self.work * max(1, len(self.plan.nodes) // 4) >= 1 << 15)
+        return self.threads > 1 and (
+            self.work is None or self.work * max(1, len(self.plan.nodes) // 4) >= 1 << 15
+        )
 
     def shared_loops(self, variables: Sequence[Var]) -> Sequence[Var]:
         """The leading loops that are divided among threads: as few as keep all threads busy."""
@@ -225,7 +281,11 @@ class CFunction(Emitter):
             if count is not None and count >= 8 * self.threads:
                 break
             taken.append(variable)
-            count = None if variable.size.value is None or count is None else count * variable.size.value
+            count = (
+                None
+                if variable.size.value is None or count is None
+                else count * variable.size.value
+            )
             if count is None:
                 break
         return tuple(taken)
@@ -244,7 +304,9 @@ class CFunction(Emitter):
             first = self.of_flat("row", shared)
         inside.lines += first
         pragma = (
-            "#pragma omp parallel for simd schedule(static)" if last and len(shared) == 1 else "#pragma omp parallel for schedule(static)"
+            "#pragma omp parallel for simd schedule(static)"
+            if last and len(shared) == 1
+            else "#pragma omp parallel for schedule(static)"
         )
         return inside, [pragma, top_line]
 
@@ -252,11 +314,23 @@ class CFunction(Emitter):
         """The loop variables of a flat number."""
         lines = []
         for variable in reversed(variables[1:]):
-            lines.append(f"const int64_t {variable.name} = ({number}) % ({self.index(variable.size)});")
+            lines.append(
+                f"const int64_t {variable.name} = ({number}) % ({self.index(variable.size)});"
+            )
             number = f"({number}) / ({self.index(variable.size)})"
-        return [*lines, *(f"const int64_t {variable.name} = {number};" for variable in variables[:1])]
+        return [
+            *lines,
+            *(f"const int64_t {variable.name} = {number};" for variable in variables[:1]),
+        ]
 
-    def rows(self, opened: tuple[Scope, list[str]], rest: Sequence[Var], column: bool, is_parallel: bool, shared: Sequence[Var]) -> None:
+    def rows(
+        self,
+        opened: tuple[Scope, list[str]],
+        rest: Sequence[Var],
+        column: bool,
+        is_parallel: bool,
+        shared: Sequence[Var],
+    ) -> None:
         scope, header = opened
         if column:
             self.plain(scope, rest, lambda inner: self.columns(inner, self.kernel.outer[-1]))
@@ -280,15 +354,24 @@ class CFunction(Emitter):
         line = Scope(frozenset([*others, second]), outside)
         inside = Scope(frozenset(self.kernel.outer), line)
         self.stores(inside, 0)
-        near = {name: f"{self.pointers[access.buffer]}[{self.index(access.index)}]" for access, name in turned.near.items()}
+        near = {
+            name: f"{self.pointers[access.buffer]}[{self.index(access.index)}]"
+            for access, name in turned.near.items()
+        }
         fill = [f"{name}[{turned.place}] = {source};" for name, source in near.items()]
         empty = [f"{target} = {name}[{turned.place}];" for name, target in turned.far.items()]
         kinds = [self.buffers[access.buffer].dtype for access in turned.near] + turned.kinds
-        arrays = [f"{TYPES[kind]} {name}[{SIDE * PITCH}];" for kind, name in zip(kinds, [*near, *turned.far], strict=True)]
+        arrays = [
+            f"{TYPES[kind]} {name}[{SIDE * PITCH}];"
+            for kind, name in zip(kinds, [*near, *turned.far], strict=True)
+        ]
         width, height = self.index(last.size), self.index(second.size)
         count = f"(({height} + {SIDE - 1}) / {SIDE})"
         total = " * ".join([*(f"({self.index(variable.size)})" for variable in others), count])
-        along, across = (f"for (int64_t {v} = {v}_from; {v} < {v}_to; {v}++) {{" for v in (last.name, second.name))
+        along, across = (
+            f"for (int64_t {v} = {v}_from; {v} < {v}_to; {v}++) {{"
+            for v in (last.name, second.name)
+        )
         tile = [
             self.end_of_tile(last),
             *(_block(along, [SIMD, *_block(across, fill)]) if fill else []),
@@ -331,11 +414,17 @@ class CFunction(Emitter):
         scope.lines += ["#pragma omp simd", self.loop(variable), *indent(inside.lines), "}"]
 
     def stores(self, scope: Scope, stage: int, full: bool | None = None) -> None:
-        """Stores of values that need `stage` reductions. full: only those inside rows, or only those of whole rows."""
+        """Stores of values that need `stage` reductions. full: only those inside rows, or only
+        those of whole rows."""
         for store in self.kernel.stores:
-            wide = not self.plan.in_rows(store.value) or bool(store.index.variables() & set(self.kernel.inner))
+            wide = not self.plan.in_rows(store.value) or bool(
+                store.index.variables() & set(self.kernel.inner)
+            )
             if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
-                value, target = self.value(store.value, scope), f"{self.targets[store.buffer]}[{self.index(store.index)}]"
+                value, target = (
+                    self.value(store.value, scope),
+                    f"{self.targets[store.buffer]}[{self.index(store.index)}]",
+                )
                 if self.turned and self.turned.holds(store.index):
                     target = self.turned.store_far(target, store.value.dtype)
                 scope.lines.append(f"{target} = {value};")
@@ -372,13 +461,18 @@ class CFunction(Emitter):
         elif id(node) in self.stored:
             name = scope.names[id(node)] = f"v{self.counter}"
             self.counter += 1
-            scope.lines.append(f"const {TYPES[node.dtype]} {name} = {array}[{self.index(linear(self.kernel.inner))}];")
+            scope.lines.append(
+                f"const {TYPES[node.dtype]} {name} = {array}[{self.index(linear(self.kernel.inner))}];"
+            )
         else:
             super().compute(node, scope)
-            scope.lines.append(f"{array}[{self.index(linear(self.kernel.inner))}] = {scope.names[id(node)]};")
+            scope.lines.append(
+                f"{array}[{self.index(linear(self.kernel.inner))}] = {scope.names[id(node)]};"
+            )
 
     def kept_along_rows(self) -> dict[int, Scalar]:
-        """Dear values that are needed in several walks along a row: kept in an array instead of computed again."""
+        """Dear values that are needed in several walks along a row: kept in an array instead of
+        computed again."""
         columns = self.kernel.columns.value
         if columns is None or columns > LONGEST_KEPT:
             return {}
@@ -388,7 +482,11 @@ class CFunction(Emitter):
             before = {key for walk in walks[:later] for key in walk}
             for node in walks[later].values():
                 fresh = id(node) not in before
-                found |= {id(arg): arg for arg in node.args if fresh and id(arg) in before and id(arg) in walks[later] and self.dear(arg)}
+                found |= {
+                    id(arg): arg
+                    for arg in node.args
+                    if fresh and id(arg) in before and id(arg) in walks[later] and self.dear(arg)
+                }
             for node in self.roots(later):
                 if id(node) in before and self.dear(node):
                     found[id(node)] = node
@@ -396,7 +494,9 @@ class CFunction(Emitter):
 
     def roots(self, stage: int) -> list[Scalar]:
         """What a walk along a row computes for its reductions and stores."""
-        stores = [store.value for store in self.kernel.stores if self.plan.stage[id(store.value)] == stage]
+        stores = [
+            store.value for store in self.kernel.stores if self.plan.stage[id(store.value)] == stage
+        ]
         values = [node.args[0] for node in self.plan.reductions(stage)] + stores
         return [node for node in values if not self.plan.in_rows(node)]
 
@@ -412,21 +512,30 @@ class CFunction(Emitter):
         return found
 
     def dear(self, root: Scalar) -> bool:
-        return sum(SCALAR_OPS[node.op].cost for node in topological([root]) if node.op in SCALAR_OPS) >= DEAR
+        return (
+            sum(SCALAR_OPS[node.op].cost for node in topological([root]) if node.op in SCALAR_OPS)
+            >= DEAR
+        )
 
-    def row_loop(self, scope: Scope, inside: Scope, reductions: Sequence[Scalar], clauses: Sequence[str]) -> None:
-        """The loops along a row, the last one with SIMD where all that it accumulates is of a kind that has it."""
+    def row_loop(
+        self, scope: Scope, inside: Scope, reductions: Sequence[Scalar], clauses: Sequence[str]
+    ) -> None:
+        """The loops along a row, the last one with SIMD where all that it accumulates is of a kind
+        that has it."""
         simd = not any(node.attr.startswith("arg") for node in reductions)
         *before, last = self.kernel.inner
         lines = [self.loop(last), *indent(inside.lines), "}"]
         if simd:
-            lines.insert(0, " ".join(["#pragma omp simd", *(clause for clause in clauses if clause)]))
+            lines.insert(
+                0, " ".join(["#pragma omp simd", *(clause for clause in clauses if clause)])
+            )
         for variable in reversed(before):
             lines = [self.loop(variable), *indent(lines), "}"]
         scope.lines += lines
 
     def accumulate(self, node: Scalar, scope: Scope, inside: Scope) -> tuple[str, str]:
-        """Declares what a reduction gathers in `scope` and gathers in `inside`; returns its clause for SIMD, and its name."""
+        """Declares what a reduction gathers in `scope` and gathers in `inside`; returns its clause
+        for SIMD, and its name."""
         name = f"acc{self.counter}"
         self.counter += 1
         kind = self.gathered_as(node)
@@ -447,7 +556,9 @@ class CFunction(Emitter):
             number = self.index(linear(self.kernel.inner))
             scope.lines.append(f"int64_t {name}_at = 0, {name}_any = 0;")
             better = f"{value} {sign} {name} || ({value} != {value} && {name} == {name})"
-            inside.lines.append(f"if (!{name}_any || {better}) {{ {name} = {value}; {name}_at = {number}; {name}_any = 1; }}")
+            inside.lines.append(
+                f"if (!{name}_any || {better}) {{ {name} = {value}; {name}_at = {number}; {name}_any = 1; }}"
+            )
             return "", f"{name}_at"
         inside.lines.append(f"{name} = {value} {sign} {name} ? {value} : {name};")
         clause = f"reduction({node.attr}:{name})"
@@ -465,7 +576,11 @@ class CFunction(Emitter):
     def gathered_as(self, node: Scalar) -> str:
         columns = self.kernel.columns.value
         most = LONG_SUM_ACROSS if self.column_mode() else LONG_SUM
-        if node.attr == "sum" and node.dtype == torch.float32 and (columns is None or columns > most):
+        if (
+            node.attr == "sum"
+            and node.dtype == torch.float32
+            and (columns is None or columns > most)
+        ):
             return "double"
         return TYPES[node.dtype]
 
@@ -473,25 +588,35 @@ class CFunction(Emitter):
 
     def column_mode(self) -> bool:
         """Whether rows are reduced side by side; places of extremes are not."""
-        return self.plan.across() and not any(node.op == REDUCE and node.attr.startswith("arg") for node in self.plan.nodes)
+        return self.plan.across() and not any(
+            node.op == REDUCE and node.attr.startswith("arg") for node in self.plan.nodes
+        )
 
     def columns(self, outside: Scope, variable: Var) -> None:
         """Blocks of rows; each reduction gathers in an array with an element a row."""
         size = self.index(variable.size)
         block = Scope(outside.variables, outside)
-        block.lines.append(f"const int64_t width = {size} - block < {COLUMNS} ? {size} - block : {COLUMNS};")
+        block.lines.append(
+            f"const int64_t width = {size} - block < {COLUMNS} ? {size} - block : {COLUMNS};"
+        )
         found: dict[int, str] = {}
         for stage in range(self.plan.stages + 1):
             reductions = self.plan.reductions(stage)
-            inside = Scope(block.variables | {variable} | set(self.kernel.inner), block, names=dict(found))
+            inside = Scope(
+                block.variables | {variable} | set(self.kernel.inner), block, names=dict(found)
+            )
             names = []
             for node in reductions:
                 name = f"acc{self.counter}"
                 self.counter += 1
                 names.append(name)
-                start = {"sum": "0", "prod": "1", "any": "0"}.get(node.attr) or extreme(node.dtype, node.attr == "max")
+                start = {"sum": "0", "prod": "1", "any": "0"}.get(node.attr) or extreme(
+                    node.dtype, node.attr == "max"
+                )
                 block.lines.append(f"{self.gathered_as(node)} {name}[{COLUMNS}];")
-                block.lines.append(f"for (int64_t lane = 0; lane < {COLUMNS}; lane++) {name}[lane] = {start};")
+                block.lines.append(
+                    f"for (int64_t lane = 0; lane < {COLUMNS}; lane++) {name}[lane] = {start};"
+                )
                 value = self.value(node.args[0], inside)
                 inside.lines.append(_gathering(node, f"{name}[lane]", value))
             self.stores(inside, stage, full=True)
@@ -500,12 +625,18 @@ class CFunction(Emitter):
                 for loop_variable in reversed(self.kernel.inner):
                     lines = [self.loop(loop_variable), *indent(lines), "}"]
                 block.lines += lines
-            found |= {id(node): f"{name}[lane]" for node, name in zip(reductions, names, strict=True)}
+            found |= {
+                id(node): f"{name}[lane]" for node, name in zip(reductions, names, strict=True)
+            }
             ending = Scope(block.variables | {variable}, block, names=dict(found))
             self.stores(ending, stage, full=False)
             if ending.lines:
                 block.lines += ["#pragma omp simd", *self.lanes(variable, ending.lines)]
-        outside.lines += [f"for (int64_t block = 0; block < {size}; block += {COLUMNS}) {{", *indent(block.lines), "}"]
+        outside.lines += [
+            f"for (int64_t block = 0; block < {size}; block += {COLUMNS}) {{",
+            *indent(block.lines),
+            "}",
+        ]
 
     def lanes(self, variable: Var, lines: Sequence[str]) -> list[str]:
         first = f"const int64_t {variable.name} = block + lane;"
@@ -524,7 +655,9 @@ class CFunction(Emitter):
             if self.turned and node.args == (TRUE,) and self.turned.holds(node.attr.index):
                 return self.turned.load_near(node.attr)
             read = f"{self.pointers[node.attr.buffer]}[{self.index(node.attr.index, args[1:])}]"
-            masks = [args[0]] * (node.args[0] is not TRUE and args[0] != "1") + [args[-1]] * node.attr.checked
+            masks = [args[0]] * (node.args[0] is not TRUE and args[0] != "1") + [
+                args[-1]
+            ] * node.attr.checked
             return f"{' && '.join(masks)} ? {read} : ({TYPES[node.dtype]})0" if masks else read
         if node.op == INDEX:
             return self.index(node.attr)
@@ -579,8 +712,16 @@ def literal(node: Scalar) -> str:
         if math.isinf(value):
             return f"({kind}){'-' if value < 0 else ''}__builtin_inf()"
         if dtype == torch.float32:
-            value = struct.unpack("f", struct.pack("f", value))[0] if abs(value) < 3.5e38 else math.copysign(math.inf, value)
-            return f"{value!r}f" if math.isfinite(value) else f"{'-' if value < 0 else ''}(float)__builtin_inf()"
+            value = (
+                struct.unpack("f", struct.pack("f", value))[0]
+                if abs(value) < 3.5e38
+                else math.copysign(math.inf, value)
+            )
+            return (
+                f"{value!r}f"
+                if math.isfinite(value)
+                else f"{'-' if value < 0 else ''}(float)__builtin_inf()"
+            )
         return f"(_Float16){value!r}" if dtype == torch.float16 else repr(value)
     if value == -(1 << 63):
         return "INT64_MIN"
@@ -593,7 +734,9 @@ def extreme(dtype: torch.dtype, lowest: bool) -> str:
         return f"({TYPES[dtype]}){'-' if lowest else ''}__builtin_inf()"
     info = torch.iinfo(dtype)
     return (
-        "INT64_MIN" if lowest and dtype == torch.int64 else f"{info.min if lowest else info.max}" + ("LL" if dtype == torch.int64 else "")
+        "INT64_MIN"
+        if lowest and dtype == torch.int64
+        else f"{info.min if lowest else info.max}" + ("LL" if dtype == torch.int64 else "")
     )
 
 

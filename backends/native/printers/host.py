@@ -1,4 +1,6 @@
-"""A program's steps as a Python function: buffers allocated, kernels run, operators called, in order."""
+"""A program's steps as a Python function: buffers allocated, kernels run, operators called, in
+order."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +13,19 @@ import torch.nn.functional as F
 from torch._C._dynamo import guards as allocation  # empty_strided with less to parse
 
 from ..ir.index import Index, product
-from ..ir.ir import AliasedOutput, AnyKernel, Buffer, Call, InputOutput, Program, View, contiguous, reads, views_in, writes
+from ..ir.ir import (
+    AliasedOutput,
+    AnyKernel,
+    Buffer,
+    Call,
+    InputOutput,
+    Program,
+    View,
+    contiguous,
+    reads,
+    views_in,
+    writes,
+)
 from .base import Parameters
 from .scratch import Scratch, plan
 
@@ -46,22 +60,39 @@ class Launch:
 
 
 class Host:
-    """Writes the function. `launches`: by position of a step, its kernel's Launch; a kernel without one has nothing to compute.
-    boxed: it takes one list of the inputs and empties it, so that each input's memory is free once it was read for the last time."""
+    """Writes the function. `launches`: by position of a step, its kernel's Launch; a kernel without
+    one has nothing to compute. boxed: it takes one list of the inputs and empties it, so that each
+    input's memory is free once it was read for the last time."""
 
     def __init__(
-        self, program: Program, launches: Mapping[int, Launch], namespace: Namespace, first: Sequence[str] = (), *, boxed: bool = False
+        self,
+        program: Program,
+        launches: Mapping[int, Launch],
+        namespace: Namespace,
+        first: Sequence[str] = (),
+        *,
+        boxed: bool = False,
     ) -> None:
-        self.program, self.launches, self.namespace, self.first, self.boxed = program, launches, namespace, first, boxed
+        self.program, self.launches, self.namespace, self.first, self.boxed = (
+            program,
+            launches,
+            namespace,
+            first,
+            boxed,
+        )
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         self.scratch = Scratch()
-        self.read = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
+        self.read = {
+            view.buffer
+            for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
+        }
         self.read = self.read.union(*(reads(step) for step in program.steps))
         namespace.objects |= {
             "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
-            "windowed": torch.as_strided, "restride": restride,  # no operator has these names, as variables have
+            # no operator has these names, as variables have
+            "windowed": torch.as_strided, "restride": restride,
             "autocasts": torch._C._is_any_autocast_enabled, "no_autocast": torch._C._DisableAutocast,
         }  # fmt: skip
 
@@ -85,7 +116,9 @@ class Host:
             self.drop(dead.get(position, []))
         for target, source in self.program.writes:
             self.lines.append(f"{self.tensor(target)}.copy_({self.tensor(source)})")
-        self.lines.append(f"return ({''.join(self.output(item) + ', ' for item in self.program.outputs)})")
+        self.lines.append(
+            f"return ({''.join(self.output(item) + ', ' for item in self.program.outputs)})"
+        )
         return "\n".join([f"def call({given}):", *(f"    {line}" for line in self.lines), ""])
 
     def drop(self, names: Sequence[str]) -> None:
@@ -96,14 +129,25 @@ class Host:
     def kept_buffers(self) -> set[str]:
         """What stays behind the last step."""
         program = self.program
-        kept = {view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])}
-        return kept | {item.name for item in program.outputs if isinstance(item, InputOutput)} | set(program.constants)
+        kept = {
+            view.buffer
+            for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
+        }
+        return (
+            kept
+            | {item.name for item in program.outputs if isinstance(item, InputOutput)}
+            | set(program.constants)
+        )
 
     def last_uses(self) -> dict[int, list[str]]:
         """By position of a step (-1: before the first), the names that nothing needs behind it."""
         last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
-            last |= {name: position for name in (*writes(step), *reads(step)) if name in self.read or isinstance(step, AnyKernel)}
+            last |= {
+                name: position
+                for name in (*writes(step), *reads(step))
+                if name in self.read or isinstance(step, AnyKernel)
+            }
         program = self.program
         kept = self.kept_buffers() if self.boxed else self.kept_buffers().union(program.inputs)
         dead: dict[int, list[str]] = {}
@@ -120,7 +164,10 @@ class Host:
         self.scratch = plan(self.program, dead, self.kept_buffers().union(self.program.inputs))
         if self.scratch.size:
             dtype = self.namespace.name(torch.uint8, "dtype")
-            self.lines += [f"scratch = empty_{devices.pop()}(({self.scratch.size}, ), (1, ), {dtype})", "place = scratch.data_ptr()"]
+            self.lines += [
+                f"scratch = empty_{devices.pop()}(({self.scratch.size}, ), (1, ), {dtype})",
+                "place = scratch.data_ptr()",
+            ]
 
     # --- steps ---
 
@@ -132,24 +179,35 @@ class Host:
         if launch is None:
             return
         places = self.scratch.places
-        buffers = [f"place + {places[name]}" if name in places else name for name in launch.parameters.buffers]
+        buffers = [
+            f"place + {places[name]}" if name in places else name
+            for name in launch.parameters.buffers
+        ]
         arguments = [*buffers, *launch.parameters.sizes]
-        self.lines.append(f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}")
+        self.lines.append(
+            f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}"
+        )
 
     def allocate(self, buffer: Buffer) -> None:
         self.ours.add(buffer.name)
         dtype = self.namespace.name(buffer.dtype, "dtype")
-        self.lines.append(f"{buffer.name} = empty_{buffer.device.type}({_tuple(buffer.size)}, {_tuple(buffer.stride)}, {dtype})")
+        self.lines.append(
+            f"{buffer.name} = empty_{buffer.device.type}({_tuple(buffer.size)}, {_tuple(buffer.stride)}, {dtype})"
+        )
 
     def call(self, step: Call) -> None:
         linear = self.linear(step)
         function, args = (direct(step), step.args) if linear is None else (F.linear, linear)
-        arguments = [self.argument(arg) for arg in args] + [f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()]
+        arguments = [self.argument(arg) for arg in args] + [
+            f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()
+        ]
         called = f"{self.namespace.name(function, 'op')}({', '.join(arguments)})"
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
-            names = [name if name in self.read else "_" for name in step.results]  # what nobody reads may not be there at all
+            names = [
+                name if name in self.read else "_" for name in step.results
+            ]  # what nobody reads may not be there at all
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
             if "_" in names:
                 self.lines.append("del _")
@@ -160,10 +218,13 @@ class Host:
             if name in self.read and self.program.buffers[name].size:
                 buffer = self.program.buffers[name]
                 stride = _tuple(buffer.stride)
-                self.lines.append(f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})")
+                self.lines.append(
+                    f"if {name}.stride() != {stride}: {name} = restride({name}, {stride})"
+                )
 
     def linear(self, step: Call) -> tuple[View, ...] | None:
-        """The arguments of torch's linear where a product is one: it turns the weight itself, which costs less than a call of t()."""
+        """The arguments of torch's linear where a product is one: it turns the weight itself, which
+        costs less than a call of t()."""
         if step.kwargs or step.function not in (aten.mm.default, aten.addmm.default):
             return None
         *bias, left, right = step.args
@@ -174,7 +235,11 @@ class Host:
             or any(len(v.size) != 1 for v in bias)
         ):
             return None
-        return (left, View(buffer.name, buffer.size, buffer.stride, right.offset, right.dtype, right.device), *bias)
+        return (
+            left,
+            View(buffer.name, buffer.size, buffer.stride, right.offset, right.dtype, right.device),
+            *bias,
+        )
 
     # --- values ---
 
@@ -199,39 +264,68 @@ class Host:
 
     def window(self, view: View) -> str:
         buffer = self.program.buffers[view.buffer]
-        if view.offset == 0 and len(view.size) == 2 and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride):
+        if (
+            view.offset == 0
+            and len(view.size) == 2
+            and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride)
+        ):
             return f"{buffer.name}.t()"
         if not buffer.size and all(size == 1 for size in (*view.size, *view.stride)):
             return f"{buffer.name}.view({_tuple(view.size)})"
         whole = view.offset == 0 and product(view.size) == product(buffer.size)
-        if whole and view.stride == contiguous(view.size) and buffer.stride == contiguous(buffer.size):
+        if (
+            whole
+            and view.stride == contiguous(view.size)
+            and buffer.stride == contiguous(buffer.size)
+        ):
             return f"{buffer.name}.view({_tuple(view.size)})"
-        start = f"{view.offset}" if buffer.name in self.ours else f"{buffer.name}.storage_offset() + ({view.offset})"
+        start = (
+            f"{view.offset}"
+            if buffer.name in self.ours
+            else f"{buffer.name}.storage_offset() + ({view.offset})"
+        )
         return f"windowed({buffer.name}, {_tuple(view.size)}, {_tuple(view.stride)}, {start})"
 
     def output(self, item: Any) -> str:
         if isinstance(item, InputOutput):
             return item.name
-        if isinstance(item, AliasedOutput) or isinstance(item, View) and item.buffer in self.program.inputs:
+        if (
+            isinstance(item, AliasedOutput)
+            or isinstance(item, View)
+            and item.buffer in self.program.inputs
+        ):
             return self.window(item)  # a new tensor on memory that another shows, as eager's is
         return self.argument(item)
 
 
 def direct(step: Call) -> Callable[..., Any]:
-    """The function of an operator in torch itself, where there is one that takes these arguments: it costs less to call."""
+    """The function of an operator in torch itself, where there is one that takes these arguments:
+    it costs less to call."""
     operator = step.function
-    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace != "aten" or operator._overloadname != "default":
+    if (
+        not isinstance(operator, torch._ops.OpOverload)
+        or operator.namespace != "aten"
+        or operator._overloadname != "default"
+    ):
         return operator
     if any(isinstance(arg, list) and None in arg for arg in step.args):
         return operator
-    return getattr(torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator)
+    return getattr(
+        torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator
+    )
 
 
 def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
-    """The same values with other strides: an operator did not keep to what its fake result promised."""
-    if all(size <= 1 or own == asked for size, own, asked in zip(tensor.shape, tensor.stride(), stride, strict=True)):
+    """The same values with other strides: an operator did not keep to what its fake result
+    promised."""
+    if all(
+        size <= 1 or own == asked
+        for size, own, asked in zip(tensor.shape, tensor.stride(), stride, strict=True)
+    ):
         return tensor
-    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+    return torch.empty_strided(
+        tensor.shape, stride, dtype=tensor.dtype, device=tensor.device
+    ).copy_(tensor)
 
 
 def _tuple(items: Sequence[Index]) -> str:

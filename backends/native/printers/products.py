@@ -1,8 +1,10 @@
-"""A Product as Triton: blocks of rows and columns are multiplied on tensor cores, and each block's elements go through the kernel's
-operations on their way to memory.
+"""A Product as Triton: blocks of rows and columns are multiplied on tensor cores, and each block's
+elements go through the kernel's operations on their way to memory.
 
-In: a Product of a known size. Out: as for any kernel. Sums are kept in float32; a float32 product is computed as torch's setting allows.
+In: a Product of a known size. Out: as for any kernel. Sums are kept in float32; a float32 product
+is computed as torch's setting allows.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,13 +19,15 @@ from .tiles import Axis, power_of_two
 from .triton import PrintedKernel, TritonFunction, bracket, function
 
 SHORTEST = 16  # side of a block that tensor cores take
-BAND = 8  # rows of blocks that are worked on together, so that their columns are read from the cache
+BAND = (
+    8  # rows of blocks that are worked on together, so that their columns are read from the cache
+)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Sides of the blocks of a product: rows, columns, and how much of the depth is read at once; the warps on a block, and how many
-    reads are under way."""
+    """Sides of the blocks of a product: rows, columns, and how much of the depth is read at once;
+    the warps on a block, and how many reads are under way."""
 
     rows: int
     columns: int
@@ -55,8 +59,13 @@ def _side(size: Index) -> int:
 
 
 def precision(dtype: torch.dtype) -> str:
-    """How operands enter the product: with tf32's ten bits only where torch's own products may have them."""
-    return "tf32" if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
+    """How operands enter the product: with tf32's ten bits only where torch's own products may have
+    them."""
+    return (
+        "tf32"
+        if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32"
+        else "ieee"
+    )
 
 
 def print_product(product: Product, buffers: Mapping[str, Buffer], blocks: Blocks) -> PrintedKernel:
@@ -84,21 +93,44 @@ class ProductFunction(TritonFunction):
         return Parameters(tuple(loaded), found.stored, found.sizes)
 
     def print_kernel(self) -> PrintedKernel:
-        blocks = (("MBLOCK", self.sides.rows), ("NBLOCK", self.sides.columns), ("KBLOCK", self.sides.depth))
+        blocks = (
+            ("MBLOCK", self.sides.rows),
+            ("NBLOCK", self.sides.columns),
+            ("KBLOCK", self.sides.depth),
+        )
         *batch, rows, columns = self.kernel.outer
-        grid = (*((variable.size, 1) for variable in batch), (rows.size, self.sides.rows), (columns.size, self.sides.columns))
+        grid = (
+            *((variable.size, 1) for variable in batch),
+            (rows.size, self.sides.rows),
+            (columns.size, self.sides.columns),
+        )
         sides = [f"{name}: tl.constexpr" for name, _ in blocks]
-        arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, *sides]
+        arguments = [
+            *self.pointers.values(),
+            *self.targets.values(),
+            *self.parameters.sizes,
+            *sides,
+        ]
         top = Scope(frozenset(self.kernel.outer))
         top.lines += [*self.place(), *self.print_depth_loop()]
-        top.names |= {id(node): "total" for node in self.plan.nodes if node.op == LOAD and node.attr.buffer == self.kernel.result}
+        top.names |= {
+            id(node): "total"
+            for node in self.plan.nodes
+            if node.op == LOAD and node.attr.buffer == self.kernel.result
+        }
         self.stores(top, 0, None)
         return PrintedKernel(
-            function(arguments, self.kernel, top.lines), self.parameters, self.sides.warps, self.sides.stages, blocks, grid
+            function(arguments, self.kernel, top.lines),
+            self.parameters,
+            self.sides.warps,
+            self.sides.stages,
+            blocks,
+            grid,
         )
 
     def place(self) -> list[str]:
-        """The block that a program works on. Blocks come in bands of rows, and in a band column by column."""
+        """The block that a program works on. Blocks come in bands of rows, and in a band column by
+        column."""
         *batch, rows, columns = self.kernel.outer
         lines = [
             f"tile = tl.program_id(0).to({'tl.int64' if self.wide else 'tl.int32'})",
@@ -106,7 +138,10 @@ class ProductFunction(TritonFunction):
             f"ntiles = ({self.index(columns.size)} + NBLOCK - 1) // NBLOCK",
         ]
         if batch:
-            lines += [f"{batch[0].name} = tile // (mtiles * ntiles)", "tile = tile % (mtiles * ntiles)"]
+            lines += [
+                f"{batch[0].name} = tile // (mtiles * ntiles)",
+                "tile = tile % (mtiles * ntiles)",
+            ]
         lines += [
             f"band = tile // ({BAND} * ntiles)",
             f"height = min(mtiles - {BAND} * band, {BAND})",
@@ -116,11 +151,15 @@ class ProductFunction(TritonFunction):
         ]
         for axis in self.axes:
             (variable,) = axis.variables
-            lines += [f"{axis.mask} = {axis.number} < {self.index(variable.size)}", f"{variable.name} = {axis.number}"]
+            lines += [
+                f"{axis.mask} = {axis.number} < {self.index(variable.size)}",
+                f"{variable.name} = {axis.number}",
+            ]
         return lines
 
     def print_depth_loop(self) -> list[str]:
-        """The loop over the depth. What lies beyond a side that is no multiple of its block's counts as 0."""
+        """The loop over the depth. What lies beyond a side that is no multiple of its block's
+        counts as 0."""
         product, depth = self.kernel, self.index(self.depth.size)
         *_, rows, columns = product.outer
         beyond = [f"k < {depth}"] * uneven(self.depth, self.sides.depth)
@@ -140,7 +179,11 @@ class ProductFunction(TritonFunction):
 
     def operand(self, view: View, point: list[Index], masks: list[str]) -> str:
         source = f"{self.pointers[view.buffer]} + {bracket(self.index(view.at(point)))}"
-        return f"tl.load({source}, {' & '.join(map(bracket, masks))}, other=0)" if masks else f"tl.load({source})"
+        return (
+            f"tl.load({source}, {' & '.join(map(bracket, masks))}, other=0)"
+            if masks
+            else f"tl.load({source})"
+        )
 
 
 def uneven(variable: Var, side: int) -> bool:

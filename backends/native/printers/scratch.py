@@ -1,5 +1,7 @@
-"""Small buffers that only kernels touch share one allocation per call, since an allocation costs half as much as a kernel launch.
-Large buffers are allocated when they are needed, so that peak memory stays low."""
+"""Small buffers that only kernels touch share one allocation per call, since an allocation costs
+half as much as a kernel launch. Large buffers are allocated when they are needed, so that peak
+memory stays low."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,9 +23,11 @@ class Scratch:
 
 
 def plan(program: Program, dead: Mapping[int, Sequence[str]], kept: Collection[str]) -> Scratch:
-    """Places for what kernels make and only kernels read, first fit. dead: by position of a step, what nothing needs behind it. kept:
-    what the program returns, or has been given."""
-    only = {name for step in program.steps if isinstance(step, AnyKernel) for name in writes(step)} - set(kept)
+    """Places for what kernels make and only kernels read, first fit. dead: by position of a step,
+    what nothing needs behind it. kept: what the program returns, or has been given."""
+    only = {
+        name for step in program.steps if isinstance(step, AnyKernel) for name in writes(step)
+    } - set(kept)
     for step in program.steps:
         if not isinstance(step, AnyKernel):
             only -= reads(step).union(writes(step))
@@ -60,5 +64,8 @@ def bytes_of(buffer: Buffer) -> int | None:
         return None
     if product(buffer.size).value == 0:
         return 0
-    last = sum(((size.value or 0) - 1) * (stride.value or 0) for size, stride in zip(buffer.size, buffer.stride, strict=True))
+    last = sum(
+        ((size.value or 0) - 1) * (stride.value or 0)
+        for size, stride in zip(buffer.size, buffer.stride, strict=True)
+    )
     return -(-(last + 1) * buffer.dtype.itemsize // LINE) * LINE

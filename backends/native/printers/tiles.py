@@ -1,4 +1,6 @@
-"""Tile shapes for GPU kernels: which loops a tile covers, default block sizes, and the candidates worth measuring."""
+"""Tile shapes for GPU kernels: which loops a tile covers, default block sizes, and the candidates
+worth measuring."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -10,15 +12,20 @@ from .base import Plan, second_side
 
 LONGEST_PERSISTENT = 32768
 MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel loads along it
-TINY, FEW = 1 << 17, 1 << 20  # elements of kernels without reductions: larger tiles would leave processors idle
+TINY, FEW = (
+    1 << 17,
+    1 << 20,
+)  # elements of kernels without reductions: larger tiles would leave processors idle
 MANY_ROWS = 1 << 12
-DEAR = 256  # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
+# cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
+DEAR = 256
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sizes of a tile, the warps that work on it, and how many turns of a loop are under way at once. `rblock` may be the whole of a
-    persistent row's width. `yblock`: the second side of a tile of a kernel without reductions, 0 where it has none."""
+    """Sizes of a tile, the warps that work on it, and how many turns of a loop are under way at
+    once. `rblock` may be the whole of a persistent row's width. `yblock`: the second side of a tile
+    of a kernel without reductions, 0 where it has none."""
 
     xblock: int
     rblock: int
@@ -30,7 +37,8 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Axis:
-    """One side of a tile. `letter`: what its names begin with; `place`: how its numbers lie in the tile."""
+    """One side of a tile. `letter`: what its names begin with; `place`: how its numbers lie in the
+    tile."""
 
     letter: str
     variables: tuple[Var, ...]
@@ -59,7 +67,8 @@ def power_of_two(number: int) -> int:
 
 
 def axes(kernel: Kernel, second: Var | None) -> tuple[Axis, ...]:
-    """The sides of a kernel's tiles, the last one contiguous. second: of a tile with two sides over `outer`."""
+    """The sides of a kernel's tiles, the last one contiguous. second: of a tile with two sides over
+    `outer`."""
     if kernel.inner:
         return Axis("x", kernel.outer, "[:, None]"), Axis("r", kernel.inner, "[None, :]")
     if second is None:
@@ -99,7 +108,9 @@ def _along_rows(plan: Plan) -> Tiles:
         return Tiles(1, 4096, 32, False)
     most = 2048 if rows >= MANY_ROWS and rblock >= 512 else 1024
     xblock = max(1, min(power_of_two(rows), most // rblock, 64))
-    return Tiles(xblock, rblock, max(1, min(16, max(2, rblock // 512), xblock * rblock // 64)), True)
+    return Tiles(
+        xblock, rblock, max(1, min(16, max(2, rblock // 512), xblock * rblock // 64)), True
+    )
 
 
 def _across_rows(kernel: Kernel) -> Tiles:
@@ -121,10 +132,24 @@ def tiles_to_try(plan: Plan) -> list[Tiles]:
     first = choose_tiles(plan)
     kernel = plan.kernel
     if first.yblock:
-        more = [replace(first, xblock=x, yblock=y, warps=warps) for x, y, warps in ((32, 32, 4), (64, 32, 4), (64, 64, 4), (128, 64, 8))]
+        more = [
+            replace(first, xblock=x, yblock=y, warps=warps)
+            for x, y, warps in ((32, 32, 4), (64, 32, 4), (64, 64, 4), (128, 64, 8))
+        ]
         more.append(Tiles(256, 1, 4, False))
     elif not kernel.inner:
-        more = [Tiles(x, 1, warps, False) for x, warps in ((256, 2), (256, 4), (512, 4), (512, 8), (1024, 4), (1024, 8), (2048, 8))]
+        more = [
+            Tiles(x, 1, warps, False)
+            for x, warps in (
+                (256, 2),
+                (256, 4),
+                (512, 4),
+                (512, 8),
+                (1024, 4),
+                (1024, 8),
+                (2048, 8),
+            )
+        ]
     else:
         more = _reductions_to_try(kernel, first)
     return list(dict.fromkeys([first, *more]))
@@ -136,11 +161,29 @@ def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
     if first.persistent:
         wider = replace(first, xblock=min(rows, 2 * first.xblock))
         narrower = replace(first, xblock=max(1, first.xblock // 2))
-        more = [replace(tiles, warps=warps) for tiles in (first, wider, narrower) for warps in _around(first.warps)]
-        return [*more, *(Tiles(first.xblock, min(first.rblock, 1024), first.warps, False, stages=2) for _ in range(first.rblock >= 1024))]
+        more = [
+            replace(tiles, warps=warps)
+            for tiles in (first, wider, narrower)
+            for warps in _around(first.warps)
+        ]
+        return [
+            *more,
+            *(
+                Tiles(first.xblock, min(first.rblock, 1024), first.warps, False, stages=2)
+                for _ in range(first.rblock >= 1024)
+            ),
+        ]
     sides = [(first.xblock, first.rblock)]
-    sides += [(min(rows, first.xblock * x // 4), max(16, first.rblock * r // 4)) for x, r in ((8, 4), (8, 2), (4, 2), (4, 8), (16, 1))]
-    more = [Tiles(max(1, x), r, warps, False, stages=stages) for x, r in sides for warps in (8, 16) for stages in (1, 2)]
+    sides += [
+        (min(rows, first.xblock * x // 4), max(16, first.rblock * r // 4))
+        for x, r in ((8, 4), (8, 2), (4, 2), (4, 8), (16, 1))
+    ]
+    more = [
+        Tiles(max(1, x), r, warps, False, stages=stages)
+        for x, r in sides
+        for warps in (8, 16)
+        for stages in (1, 2)
+    ]
     if columns is not None and columns <= 2 * LONGEST_PERSISTENT and first.xblock == 1:
         more.append(Tiles(1, power_of_two(columns), 32, True))
     return more

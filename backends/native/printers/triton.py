@@ -1,8 +1,11 @@
-"""A kernel as Triton: one function over tiles of XBLOCK rows, and RBLOCK elements of each row where there are reductions.
+"""A kernel as Triton: one function over tiles of XBLOCK rows, and RBLOCK elements of each row where
+there are reductions.
 
-In: a simplified Kernel. Out: the function's text, its parameters, and tile sizes. A row that fits is held in registers (persistent); a
-longer one is walked once for each reduction that waits for another. Without reductions, tiles are XBLOCK long, or YBLOCK by XBLOCK.
+In: a simplified Kernel. Out: the function's text, its parameters, and tile sizes. A row that fits
+is held in registers (persistent); a longer one is walked once for each reduction that waits for
+another. Without reductions, tiles are XBLOCK long, or YBLOCK by XBLOCK.
 """
+
 from __future__ import annotations
 
 import math
@@ -147,9 +150,10 @@ def floor_divide_integers(a, b):
 
 @dataclass(frozen=True)
 class PrintedKernel:
-    """A kernel's text (PREAMBLE belongs in front of it), a function with a name to read and the name `kernel`; what it is called with:
-    `parameters`, then `blocks`, sizes by name that are known when it is compiled; and how many programs it takes: each count of `grid`
-    divided by a tile's side."""
+    """A kernel's text (PREAMBLE belongs in front of it), a function with a name to read and the
+    name `kernel`; what it is called with: `parameters`, then `blocks`, sizes by name that are known
+    when it is compiled; and how many programs it takes: each count of `grid` divided by a tile's
+    side."""
 
     text: str
     parameters: Parameters
@@ -175,7 +179,9 @@ class PrintedKernel:
 class TritonFunction(Emitter):
     """Writes one kernel."""
 
-    def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None
+    ) -> None:
         super().__init__(kernel)
         self.buffers = buffers
         self.tiles = tiles or choose_tiles(self.plan)
@@ -188,7 +194,9 @@ class TritonFunction(Emitter):
         sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
         blocks = tuple((axis.block, sizes[axis.letter]) for axis in self.axes)
         grid = tuple((axis.count, sizes[axis.letter]) for axis in self.axes if axis.letter != "r")
-        return PrintedKernel(self.text(), self.parameters, self.tiles.warps, self.tiles.stages, blocks, grid)
+        return PrintedKernel(
+            self.text(), self.parameters, self.tiles.warps, self.tiles.stages, blocks, grid
+        )
 
     # --- the whole ---
 
@@ -202,7 +210,12 @@ class TritonFunction(Emitter):
         else:
             self.print_loop(top)
         blocks = [f"{axis.block}: tl.constexpr" for axis in self.axes]
-        arguments = [*self.pointers.values(), *self.targets.values(), *self.parameters.sizes, *blocks]
+        arguments = [
+            *self.pointers.values(),
+            *self.targets.values(),
+            *self.parameters.sizes,
+            *blocks,
+        ]
         return function(arguments, self.kernel, top.lines)
 
     def numbers(self) -> list[str]:
@@ -233,7 +246,9 @@ class TritonFunction(Emitter):
         for position, variable in enumerate(variables):
             rest = rest // variable.size
             text = number if rest == 1 else f"{number} // {bracket(self.index(rest))}"
-            lines.append(f"{variable.name} = {text if position == 0 else f'{bracket(text)} % {bracket(self.index(variable.size))}'}")
+            lines.append(
+                f"{variable.name} = {text if position == 0 else f'{bracket(text)} % {bracket(self.index(variable.size))}'}"
+            )
         return lines
 
     def columns(self, start: str) -> list[str]:
@@ -252,15 +267,21 @@ class TritonFunction(Emitter):
                 name = f"v{self.counter}"
                 self.counter += 1
                 scope.names[id(node)] = name
-                scope.lines += self.print_reduction(node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex")
+                scope.lines += self.print_reduction(
+                    node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex"
+                )
             self.stores(scope, stage, None)
         top.lines += scope.lines
 
     def print_loop(self, top: Scope) -> None:
         beside = self.sums_of_exponentials()
         for stage in range(self.plan.stages + 1):
-            reductions = [node for node in self.plan.reductions(stage) if node not in beside.values()]
-            inside = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns("roffset + "))
+            reductions = [
+                node for node in self.plan.reductions(stage) if node not in beside.values()
+            ]
+            inside = Scope(
+                top.variables | set(self.kernel.inner), top, lines=self.columns("roffset + ")
+            )
             before = len(inside.lines)
             accumulators = []
             for node in reductions:
@@ -274,12 +295,16 @@ class TritonFunction(Emitter):
                     top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
                 if node in beside:
                     top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
-                    inside.lines.append(f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)")
+                    inside.lines.append(
+                        f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)"
+                    )
                 else:
                     inside.lines += self.print_accumulation(node, name, value)
             self.stores(inside, stage, True)
             if len(inside.lines) > before:
-                top.lines.append(f"for roffset in range(0, {self.index(self.kernel.columns)}, RBLOCK):")
+                top.lines.append(
+                    f"for roffset in range(0, {self.index(self.kernel.columns)}, RBLOCK):"
+                )
                 top.lines += [f"    {line}" for line in inside.lines]
             for node, name in zip(reductions, accumulators, strict=True):
                 result = f"v{self.counter}"
@@ -287,21 +312,33 @@ class TritonFunction(Emitter):
                 top.lines += self.print_reduction(node, result, name, f"{name}_at")
                 top.names[id(node)] = result
                 if node in beside:
-                    top.lines.append(f"{result}_sum = sum_of_exponentials({name}, {name}_sum, {result})")
+                    top.lines.append(
+                        f"{result}_sum = sum_of_exponentials({name}, {name}_sum, {result})"
+                    )
                     top.names[id(beside[node])] = f"{result}_sum"
             self.stores(top, stage, False)
 
     # --- reductions ---
 
     def sums_of_exponentials(self) -> dict[Scalar, Scalar]:
-        """By a row's maximum, the sum of exp(value - maximum): both are found in one pass, as in Milakov and Gimelshein, "Online
-        normalizer calculation for softmax" (2018)."""
+        """By a row's maximum, the sum of exp(value - maximum): both are found in one pass, as in
+        Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018)."""
         found = {}
         for node in self.plan.nodes:
-            if node.op != REDUCE or node.attr != "sum" or node.args[0].op != "exp" or node.args[0].args[0].op != "sub":
+            if (
+                node.op != REDUCE
+                or node.attr != "sum"
+                or node.args[0].op != "exp"
+                or node.args[0].args[0].op != "sub"
+            ):
                 continue
             value, maximum = node.args[0].args[0].args
-            if maximum.op == REDUCE and maximum.attr == "max" and maximum.args[0] is value and node.dtype in (torch.float32, torch.float64):
+            if (
+                maximum.op == REDUCE
+                and maximum.attr == "max"
+                and maximum.args[0] is value
+                and node.dtype in (torch.float32, torch.float64)
+            ):
                 found[maximum] = node
         return found
 
@@ -330,8 +367,15 @@ class TritonFunction(Emitter):
         """A tile's values of a row to one, in the shape [XBLOCK, 1]."""
         if node.attr.startswith("arg"):
             function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
-            at = f"tl.where(xmask & rmask, {self.spread(places)}, 0x7FFFFFFF).to(tl.int32)" if places == "rindex" else places
-            return [f"{name}_top, {name} = tl.reduce(({value}, {at}), 1, {function})", f"{name} = {name}[:, None].to(tl.int64)"]
+            at = (
+                f"tl.where(xmask & rmask, {self.spread(places)}, 0x7FFFFFFF).to(tl.int32)"
+                if places == "rindex"
+                else places
+            )
+            return [
+                f"{name}_top, {name} = tl.reduce(({value}, {at}), 1, {function})",
+                f"{name} = {name}[:, None].to(tl.int64)",
+            ]
         if node.attr == "sum":
             return [f"{name} = tl.sum({value}, 1)[:, None].to({TYPES[node.dtype]})"]
         if node.attr == "any":
@@ -343,7 +387,9 @@ class TritonFunction(Emitter):
 
     def stores(self, scope: Scope, stage: int, full: bool | None) -> None:
         for store in self.kernel.stores:
-            wide = not self.plan.in_rows(store.value) or bool(store.index.variables() & set(self.kernel.inner))
+            wide = not self.plan.in_rows(store.value) or bool(
+                store.index.variables() & set(self.kernel.inner)
+            )
             if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
                 self.store(scope, store, wide)
 
@@ -355,7 +401,9 @@ class TritonFunction(Emitter):
             if store.index.variables().isdisjoint(axis.variables):
                 place += f" + 0 * {axis.number}"
         mask = " & ".join(axis.mask for axis in sides)
-        scope.lines.append(f"tl.store({self.targets[store.buffer]} + {bracket(place)}, {value}, {mask})")
+        scope.lines.append(
+            f"tl.store({self.targets[store.buffer]} + {bracket(place)}, {value}, {mask})"
+        )
 
     # --- values ---
 
@@ -370,7 +418,11 @@ class TritonFunction(Emitter):
             return self.load(node, args)
         if node.op == INDEX:
             text = bracket(self.index(node.attr))
-            return f"{text}.to(tl.int64)" if node.attr.variables() else f"tl.zeros([1], tl.int64) + {text}"
+            return (
+                f"{text}.to(tl.int64)"
+                if node.attr.variables()
+                else f"tl.zeros([1], tl.int64) + {text}"
+            )
         if node.op == CAST:
             return convert_expression(args[0], node.args[0], node.dtype)
         return operation(node, args)
@@ -391,11 +443,14 @@ class TritonFunction(Emitter):
             masks.append(args[0])
         if node.attr.checked:
             masks.append(args[-1])
-        source = f"{self.pointers[node.attr.buffer]} + {bracket(self.index(node.attr.index, args[1:]))}"
+        source = (
+            f"{self.pointers[node.attr.buffer]} + {bracket(self.index(node.attr.index, args[1:]))}"
+        )
         if not masks:
             return f"tl.load({source})"
         if not node.attr.index.variables():
-            source += " + tl.zeros([1], tl.int32)"  # one address has no shape that a mask could be given for
+            # one address has no shape that a mask could be given for
+            source += " + tl.zeros([1], tl.int32)"
         return f"tl.load({source}, {' & '.join(masks)}, other=0)"
 
     def atom(self, item: object, holes: Sequence[str]) -> str:
@@ -408,15 +463,24 @@ class TritonFunction(Emitter):
         return item.name
 
 
-def print_triton(kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None) -> PrintedKernel:
+def print_triton(
+    kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None
+) -> PrintedKernel:
     """A simplified kernel as text. tiles: None for those of the table."""
     return TritonFunction(kernel, buffers, tiles).print_kernel()
 
 
 def function(arguments: Sequence[str], kernel: Kernel, lines: Sequence[str]) -> str:
-    """The text of a function, named after the operators that are in it for who profiles it; `kernel` for who compiles it."""
-    origins = list(dict.fromkeys(origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins))
-    words = dict.fromkeys(re.sub(r"\W+", "_", origin.partition(".")[0]).strip("_") for origin in origins)
+    """The text of a function, named after the operators that are in it for who profiles it;
+    `kernel` for who compiles it."""
+    origins = list(
+        dict.fromkeys(
+            origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins
+        )
+    )
+    words = dict.fromkeys(
+        re.sub(r"\W+", "_", origin.partition(".")[0]).strip("_") for origin in origins
+    )
     name = "_".join(["kernel", *words])[:LONGEST_NAME].rstrip("_")
     head = ["@triton.jit", f"def {name}({', '.join(arguments)}):", f"    # {', '.join(origins)}"]
     return "\n".join([*head, *(f"    {line}" for line in lines), "", "", f"kernel = {name}", ""])
@@ -455,7 +519,11 @@ def convert_expression(text: str, source: Scalar, target: torch.dtype) -> str:
 
 def bracket(text: str) -> str:
     """An expression as an operand: names, whole numbers and calls stand for themselves."""
-    simple = text.isidentifier() or text.isdecimal() or (text.endswith(")") and text.startswith("tl.") and text.count("(") == 1)
+    simple = (
+        text.isidentifier()
+        or text.isdecimal()
+        or (text.endswith(")") and text.startswith("tl.") and text.count("(") == 1)
+    )
     return text if simple else f"({text})"
 
 
@@ -476,7 +544,9 @@ def literal(node: Scalar) -> str:
     value, dtype = node.attr, node.dtype
     if dtype.is_floating_point:
         if not math.isfinite(value):
-            text = "float('nan')" if math.isnan(value) else f"float('{'-' if value < 0 else ''}inf')"
+            text = (
+                "float('nan')" if math.isnan(value) else f"float('{'-' if value < 0 else ''}inf')"
+            )
         else:
             text = repr(float(value))
         return f"tl.full([1], {text}, {TYPES[dtype]})"

@@ -1,4 +1,5 @@
 """Allocates inputs with made-up contents for single steps, so that they can be measured."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -10,13 +11,20 @@ from ..ir.ir import TRUE, Call, Kernel, Product, Program, Step, View, loads
 
 
 def needed_elements(program: Program, steps: Iterable[Step]) -> dict[str, int] | None:
-    """By name of a buffer, how many elements the steps read or write from its start on; None where that is not known: sizes vary, or
-    places depend on what is in memory."""
+    """By name of a buffer, how many elements the steps read or write from its start on; None where
+    that is not known: sizes vary, or places depend on what is in memory."""
     found: dict[str, int] = {}
     for step in steps:
         for name, place, guarded in _places(step):
-            bounds = None if any(isinstance(item, Hole) for item in place.atoms()) else place.bounds()
-            if bounds is None or bounds[0].value is None or bounds[1].value is None or (bounds[0].value < 0 and not guarded):
+            bounds = (
+                None if any(isinstance(item, Hole) for item in place.atoms()) else place.bounds()
+            )
+            if (
+                bounds is None
+                or bounds[0].value is None
+                or bounds[1].value is None
+                or (bounds[0].value < 0 and not guarded)
+            ):
                 return None
             found[name] = max(found.get(name, 1), bounds[1].value + 1)
     for name in found:
@@ -37,7 +45,11 @@ def _places(step: Step) -> Iterable[tuple[str, Index, bool]]:
         views = [step.left, step.right] if isinstance(step, Product) else []
         made = step.result if isinstance(step, Product) else None
         yield from ((store.buffer, store.index, False) for store in step.stores)
-        yield from ((n.attr.buffer, n.attr.index, n.args[0] is not TRUE) for n in loads(step.roots()) if n.attr.buffer != made)
+        yield from (
+            (n.attr.buffer, n.attr.index, n.args[0] is not TRUE)
+            for n in loads(step.roots())
+            if n.attr.buffer != made
+        )
     yield from ((view.buffer, view.offset, False) for view in views)
     yield from ((view.buffer, view.offset + _last(view.size, view.stride), False) for view in views)
 
@@ -52,7 +64,9 @@ def _last(sizes: Iterable[Index], strides: Iterable[Index]) -> Index:
 
 def window(view: View, memory: torch.Tensor) -> torch.Tensor:
     """The tensor that a view of known size is, on its buffer's memory."""
-    size, stride = ([number.value or 0 for number in numbers] for numbers in (view.size, view.stride))
+    size, stride = (
+        [number.value or 0 for number in numbers] for numbers in (view.size, view.stride)
+    )
     return memory.as_strided(size, stride, view.offset.value or 0)
 
 

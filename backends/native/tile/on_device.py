@@ -1,4 +1,5 @@
 """The GPU on which kernels are measured: it compiles, gives memory, and times."""
+
 from __future__ import annotations
 
 import contextlib
@@ -31,22 +32,34 @@ class OnDevice:
 
     def compile(self, jobs: Iterable[Job]) -> dict[Job, Kernel]:
         """Those that can be compiled, all at once."""
-        return {job: made for job, made in Loading(jobs, self.device.index).finish().items() if not isinstance(made, str)}
+        return {
+            job: made
+            for job, made in Loading(jobs, self.device.index).finish().items()
+            if not isinstance(made, str)
+        }
 
     @property
     def stream(self) -> int:
         return torch._C._cuda_getCurrentRawStream(self.device.index)
 
     @contextlib.contextmanager
-    def memory(self, elements: Mapping[str, int], buffers: Mapping[str, Buffer]) -> Iterator[dict[str, torch.Tensor]]:
-        """Flat tensors by name, for a while: halves, zeros where they are integers. Raises torch.OutOfMemoryError."""
+    def memory(
+        self, elements: Mapping[str, int], buffers: Mapping[str, Buffer]
+    ) -> Iterator[dict[str, torch.Tensor]]:
+        """Flat tensors by name, for a while: halves, zeros where they are integers. Raises
+        torch.OutOfMemoryError."""
         reserved = torch.cuda.memory_reserved(self.device)
         given: dict[str, torch.Tensor] = {}
         try:
             with _disable_current_modes(), torch.no_grad():
                 for name, count in elements.items():
                     dtype = buffers[name].dtype
-                    given[name] = torch.full((count,), 0.5 if dtype.is_floating_point else 0, dtype=dtype, device=self.device)
+                    given[name] = torch.full(
+                        (count,),
+                        0.5 if dtype.is_floating_point else 0,
+                        dtype=dtype,
+                        device=self.device,
+                    )
                 yield given
         finally:
             given.clear()
@@ -54,9 +67,15 @@ class OnDevice:
                 torch.cuda.empty_cache()
 
     def seconds(self, runs: Sequence[Callable[[], object]]) -> list[float | None]:
-        """What each takes on the GPU, launches not counted; None for one that fails. The best of rounds through all."""
+        """What each takes on the GPU, launches not counted; None for one that fails. The best of
+        rounds through all."""
         best: list[float | None] = []
-        with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.cuda.device(self.device):
+        with (
+            _disable_current_modes(),
+            torch.no_grad(),
+            torch._C._DisableAutocast(),
+            torch.cuda.device(self.device),
+        ):
             batches = [self.batch(run) for run in runs]
             best = [None if batch is None else float("inf") for batch in batches]
             for _ in range(ROUNDS):
@@ -66,7 +85,8 @@ class OnDevice:
         return best
 
     def batch(self, run: Callable[[], object]) -> tuple[int, int] | None:
-        """How often to run it, and for how many cycles the GPU should wait before, so that all are launched when it begins."""
+        """How often to run it, and for how many cycles the GPU should wait before, so that all are
+        launched when it begins."""
         try:
             run()  # what is made at a first call
             torch.cuda.synchronize()

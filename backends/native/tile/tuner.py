@@ -1,5 +1,7 @@
-"""Chooses tile sizes for a program's kernels, and which matrix products to fuse with their consumer, by measuring; choices are kept on
-disk. A kernel that cannot be measured, or gains nothing clear, keeps the default of the table."""
+"""Chooses tile sizes for a program's kernels, and which matrix products to fuse with their
+consumer, by measuring; choices are kept on disk. A kernel that cannot be measured, or gains nothing
+clear, keeps the default of the table."""
+
 from __future__ import annotations
 
 import json
@@ -36,13 +38,16 @@ class Device(Protocol):
     @property
     def stream(self) -> int: ...
     def compile(self, jobs: Iterable[Job]) -> Mapping[Job, Callable[..., None]]: ...
-    def memory(self, elements: Mapping[str, int], buffers: Mapping[str, Buffer]) -> AbstractContextManager[dict[str, torch.Tensor]]: ...
+    def memory(
+        self, elements: Mapping[str, int], buffers: Mapping[str, Buffer]
+    ) -> AbstractContextManager[dict[str, torch.Tensor]]: ...
     def seconds(self, runs: Sequence[Callable[[], object]]) -> list[float | None]: ...
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to do a piece of work: an operator's call, if there is one, then a kernel. `choice`: how that is cut."""
+    """A way to do a piece of work: an operator's call, if there is one, then a kernel. `choice`:
+    how that is cut."""
 
     choice: Choice
     printed: PrintedKernel
@@ -52,7 +57,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of work, with the ways that it can be done; the first one is what is done untuned. `elements`: of memory, by buffer."""
+    """A piece of work, with the ways that it can be done; the first one is what is done untuned.
+    `elements`: of memory, by buffer."""
 
     key: str
     ways: tuple[Way, ...]
@@ -67,12 +73,31 @@ class Tuner:
         self.cache = ArtifactCache("tiles")
 
     def tune(self, program: Program) -> dict[int, Choice]:
-        """Puts products into the program where that is faster. What was chosen, by position of a step in the new program."""
-        steps = {place: step for place, step in enumerate(program.steps) if isinstance(step, Kernel)}
-        kernels = {place: kernel for place, kernel in steps.items() if runs_on(self.device.kind, program, kernel)}
-        choices = self.decide(program, {place: self.tiles(program, kernel) for place, kernel in kernels.items()})
-        found = {one.kernel: one for one in joinable(program, (self.device.kind,)) if one.kernel in kernels}
-        blocks = self.decide(program, {place: self.join_with_reader(program, one, choices.get(place)) for place, one in found.items()})
+        """Puts products into the program where that is faster. What was chosen, by position of a
+        step in the new program."""
+        steps = {
+            place: step for place, step in enumerate(program.steps) if isinstance(step, Kernel)
+        }
+        kernels = {
+            place: kernel
+            for place, kernel in steps.items()
+            if runs_on(self.device.kind, program, kernel)
+        }
+        choices = self.decide(
+            program, {place: self.tiles(program, kernel) for place, kernel in kernels.items()}
+        )
+        found = {
+            one.kernel: one
+            for one in joinable(program, (self.device.kind,))
+            if one.kernel in kernels
+        }
+        blocks = self.decide(
+            program,
+            {
+                place: self.join_with_reader(program, one, choices.get(place))
+                for place, one in found.items()
+            },
+        )
         faster = {place: choice for place, choice in blocks.items() if isinstance(choice, Blocks)}
         calls = {found[place].call for place in faster}
         left = [place for place in range(len(program.steps)) if place not in calls]
@@ -90,7 +115,9 @@ class Tuner:
         ways = tuple(self.way(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel)))
         return None if ways[0].job.asserts else Work(self.key(ways[0]), ways, elements)
 
-    def join_with_reader(self, program: Program, found: Joinable, choice: Choice | None) -> Work | None:
+    def join_with_reader(
+        self, program: Program, found: Joinable, choice: Choice | None
+    ) -> Work | None:
         """A product's call and its reader, or both in one."""
         call, kernel = program.steps[found.call], program.steps[found.kernel]
         assert isinstance(call, Call) and isinstance(kernel, Kernel)
@@ -99,19 +126,29 @@ class Tuner:
             return None
         apart = self.way(program, kernel, choice, call)
         ways = [self.way(program, found.product, blocks) for blocks in blocks_to_try(found.product)]
-        return None if apart.job.asserts else Work(self.key(apart, ways[0]), (apart, *ways), elements)
+        return (
+            None if apart.job.asserts else Work(self.key(apart, ways[0]), (apart, *ways), elements)
+        )
 
-    def way(self, program: Program, step: Kernel, choice: Choice | None, call: Call | None = None) -> Way:
+    def way(
+        self, program: Program, step: Kernel, choice: Choice | None, call: Call | None = None
+    ) -> Way:
         printed = print_step(step, program.buffers, choice)
-        return Way(choice or tiles_to_try(Plan(step))[0], printed, job(program.buffers, printed), call)
+        return Way(
+            choice or tiles_to_try(Plan(step))[0], printed, job(program.buffers, printed), call
+        )
 
     def key(self, *ways: Way) -> str:
-        return key_of(self.device.identity, *(text for way in ways for text in (way.job.text, *way.job.signature, str(way.choice))))
+        return key_of(
+            self.device.identity,
+            *(text for way in ways for text in (way.job.text, *way.job.signature, str(way.choice))),
+        )
 
     # --- choosing ---
 
     def decide(self, program: Program, works: Mapping[int, Work | None]) -> dict[int, Choice]:
-        """The way chosen for each piece of work that can be measured, or was measured before; equal ones once."""
+        """The way chosen for each piece of work that can be measured, or was measured before; equal
+        ones once."""
         different = {work.key: work for work in works.values() if work is not None}
         known = {key: self.remembered_choice(work) for key, work in different.items()}
         fresh = [work for key, work in different.items() if known[key] is None]
@@ -130,12 +167,16 @@ class Tuner:
         choice: Choice = KINDS[kind](**numbers)
         return choice if any(way.choice == choice for way in work.ways) else None
 
-    def measure(self, program: Program, work: Work, kernels: Mapping[Job, Callable[..., None]]) -> Choice | None:
+    def measure(
+        self, program: Program, work: Work, kernels: Mapping[Job, Callable[..., None]]
+    ) -> Choice | None:
         """The fastest way; None where none could be run."""
         ways = [way for way in work.ways if way.job in kernels]
         try:
             with self.device.memory(work.elements, program.buffers) as memory:
-                times = self.device.seconds([self.run(way, kernels[way.job], memory) for way in ways])
+                times = self.device.seconds(
+                    [self.run(way, kernels[way.job], memory) for way in ways]
+                )
         except torch.OutOfMemoryError:
             return None
         timed = [(way, taken) for way, taken in zip(ways, times, strict=True) if taken is not None]
@@ -149,12 +190,21 @@ class Tuner:
         self.cache.make(work.key, partial(_write, text))
         return best.choice
 
-    def run(self, way: Way, kernel: Callable[..., None], memory: Mapping[str, torch.Tensor]) -> Callable[[], object]:
+    def run(
+        self, way: Way, kernel: Callable[..., None], memory: Mapping[str, torch.Tensor]
+    ) -> Callable[[], object]:
         """A function that does the work once."""
-        arguments = (int(way.printed.programs), self.device.stream, *(memory[name] for name in way.printed.parameters.buffers))
+        arguments = (
+            int(way.printed.programs),
+            self.device.stream,
+            *(memory[name] for name in way.printed.parameters.buffers),
+        )
         if way.call is None:
             return partial(kernel, *arguments)
-        function, args, kwargs = way.call.function, *(_tensors(tree, memory) for tree in (way.call.args, dict(way.call.kwargs)))
+        function, args, kwargs = (
+            way.call.function,
+            *(_tensors(tree, memory) for tree in (way.call.args, dict(way.call.kwargs))),
+        )
 
         def both() -> None:
             function(*args, **kwargs)
@@ -176,5 +226,3 @@ def _tensors(tree: Any, memory: Mapping[str, torch.Tensor]) -> Any:
 
 def _write(text: str, path: Path) -> None:
     path.write_text(text)
-
-

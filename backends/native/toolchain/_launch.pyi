@@ -5,6 +5,11 @@ def run(address: int, *arguments: Any) -> None: ...
 
 class Kernel:
     def __new__(
-        cls, function: int, threads: int, shared: int, aligned: int = 0, otherwise: Callable[[], Kernel] | None = None
+        cls,
+        function: int,
+        threads: int,
+        shared: int,
+        aligned: int = 0,
+        otherwise: Callable[[], Kernel] | None = None,
     ) -> Kernel: ...
     def __call__(self, programs: int, stream: int, *arguments: Any) -> None: ...

@@ -1,7 +1,10 @@
-"""Compiled artifacts on disk, by the content of what they were made from. Any number of processes may share the folder.
+"""Compiled artifacts on disk, by the content of what they were made from. Any number of processes
+may share the folder.
 
-A file is written under a temporary name and renamed, so that nobody reads half of one; a checksum tells when one was damaged.
+A file is written under a temporary name and renamed, so that nobody reads half of one; a checksum
+tells when one was damaged.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -24,8 +27,8 @@ DIGEST = 32
 
 
 def cache_folder(kind: str) -> Path:
-    """A folder of config.cache_dir, made. Where that cannot be written to, or others may write to it, one for this
-    process alone, with a warning."""
+    """A folder of config.cache_dir, made. Where that cannot be written to, or others may write to
+    it, one for this process alone, with a warning."""
     folder = _root(config.cache_dir) / kind
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     return folder
@@ -62,8 +65,8 @@ class ArtifactCache:
         return self.folder / key[:2] / key
 
     def get(self, key: str) -> Path | None:
-        """The file of a key, checked; None where there is none. One that others may have written is dropped, a damaged one
-        with a warning."""
+        """The file of a key, checked; None where there is none. One that others may have written is
+        dropped, a damaged one with a warning."""
         path = self.path(key)
         try:
             if own_distrust(path.parent):
@@ -75,7 +78,9 @@ class ArtifactCache:
         except OSError:
             return None
         if hashlib.sha256(data).digest() != told:
-            warn_user(f"a file of the compile cache was damaged and is made again: {path}", stacklevel=2)
+            warn_user(
+                f"a file of the compile cache was damaged and is made again: {path}", stacklevel=2
+            )
             self.drop(key)
             return None
         try:
@@ -89,7 +94,8 @@ class ArtifactCache:
             path.unlink(missing_ok=True)
 
     def make(self, key: str, build: Callable[[Path], None]) -> Path:
-        """The file of a key, built by build(path) where it is not there yet; one process builds, others wait."""
+        """The file of a key, built by build(path) where it is not there yet; one process builds,
+        others wait."""
         found = self.get(key)
         if found is not None:
             return found

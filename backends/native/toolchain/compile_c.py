@@ -1,4 +1,5 @@
 """C text to functions: gcc or clang, plain C without torch's headers, results kept on disk."""
+
 from __future__ import annotations
 
 import ctypes
@@ -14,14 +15,15 @@ from pathlib import Path
 from ....options import asked_c_compiler
 from .artifact_cache import ArtifactCache, key_of
 
-# No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and they forbid SIMD.
-# gcc would join sin(x) and cos(x) to a function that has no version for SIMD.
+# No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
+# they forbid SIMD. gcc would join sin(x) and cos(x) to a function that has no version for SIMD.
 FLAGS: tuple[str, ...] = (
     "-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared",
     "-w",
     *(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")),
 )  # fmt: skip
-# Left to itself gcc takes half of the register on Intel's processors, and with it twice the time for exp, tanh, erf.
+# Left to itself gcc takes half of the register on Intel's processors, and with it twice the time
+# for exp, tanh, erf.
 WIDE = {"__AVX512F__": "-mprefer-vector-width=512"}  # by macro
 PROBE = """
 __attribute__((simd("notinbranch"), const)) float tanhf(float);
@@ -38,7 +40,8 @@ class NoCompiler(Exception):
 
 @lru_cache(1)
 def compiler() -> tuple[str, str, bool]:
-    """The C compiler's command, its version and processor as text, and whether libmvec is there. Raises NoCompiler."""
+    """The C compiler's command, its version and processor as text, and whether libmvec is there.
+    Raises NoCompiler."""
     said = []
     for name in [asked_c_compiler(), "gcc", "clang", "cc"]:
         command = shutil.which(name) if name else None
@@ -56,9 +59,14 @@ def compiler() -> tuple[str, str, bool]:
 
 
 def _identity(command: str) -> str:
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    version = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
     native = subprocess.run(
-        [command, "-march=native", "-E", "-dM", "-x", "c", os.devnull], capture_output=True, text=True, check=True
+        [command, "-march=native", "-E", "-dM", "-x", "c", os.devnull],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     return version + "\n" + native
 
@@ -74,28 +82,43 @@ def _compile(command: str, flags: Sequence[str], text: str, target: Path, vector
         source = Path(folder) / "kernels.c"
         source.write_text(text)
         output = Path(folder) / "kernels.so"
-        subprocess.run([command, *flags, str(source), "-o", str(output), *libraries], check=True, capture_output=True, timeout=600)
+        subprocess.run(
+            [command, *flags, str(source), "-o", str(output), *libraries],
+            check=True,
+            capture_output=True,
+            timeout=600,
+        )
         if str(target) != os.devnull:
             shutil.move(output, target)
 
 
 def library(text: str) -> ctypes.CDLL:
-    """C text as a loaded library. Raises NoCompiler, or CalledProcessError with what the compiler said."""
+    """C text as a loaded library. Raises NoCompiler, or CalledProcessError with what the compiler
+    said."""
     command, identity, vector = compiler()
     flags = flags_for(identity)
-    path = ArtifactCache("c").make(key_of(identity, " ".join(flags), text), lambda target: _compile(command, flags, text, target, vector))
+    path = ArtifactCache("c").make(
+        key_of(identity, " ".join(flags), text),
+        lambda target: _compile(command, flags, text, target, vector),
+    )
     return ctypes.CDLL(str(path))
 
 
 def functions(preamble: str, texts: Sequence[str], units: int) -> list[int]:
-    """Addresses of functions whose texts call them NAME, compiled in up to `units` compiler processes at once."""
+    """Addresses of functions whose texts call them NAME, compiled in up to `units` compiler
+    processes at once."""
     units = max(1, min(units, len(texts)))
     parts = [list(range(unit, len(texts), units)) for unit in range(units)]
 
     def build(numbers: Sequence[int]) -> dict[int, int]:
-        body = "\n\n".join(texts[number].replace("NAME", f"kernel_{place}") for place, number in enumerate(numbers))
+        body = "\n\n".join(
+            texts[number].replace("NAME", f"kernel_{place}") for place, number in enumerate(numbers)
+        )
         loaded = library(preamble + "\n\n" + body)
-        return {number: ctypes.cast(getattr(loaded, f"kernel_{place}"), ctypes.c_void_p).value or 0 for place, number in enumerate(numbers)}
+        return {
+            number: ctypes.cast(getattr(loaded, f"kernel_{place}"), ctypes.c_void_p).value or 0
+            for place, number in enumerate(numbers)
+        }
 
     with ThreadPoolExecutor(units) as pool:
         addresses: dict[int, int] = {}

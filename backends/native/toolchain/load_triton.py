@@ -1,4 +1,6 @@
-"""Triton text to launchable kernels: compiled side by side in worker processes, loaded here from Triton's cache."""
+"""Triton text to launchable kernels: compiled side by side in worker processes, loaded here from
+Triton's cache."""
+
 from __future__ import annotations
 
 import atexit
@@ -27,8 +29,8 @@ MOST_WORKERS = 12
 
 @dataclass(frozen=True)
 class Job:
-    """A module's text, with what its function `kernel` is compiled for. `aligned`: positions of arguments that are taken to be
-    multiples of 16."""
+    """A module's text, with what its function `kernel` is compiled for. `aligned`: positions of
+    arguments that are taken to be multiples of 16."""
 
     text: str
     arguments: tuple[str, ...]
@@ -41,7 +43,8 @@ class Job:
 
 
 class Workers:
-    """Processes that compile. They start when they are made, and are ready when they have imported Triton."""
+    """Processes that compile. They start when they are made, and are ready when they have imported
+    Triton."""
 
     def __init__(self, count: int) -> None:
         script = str(Path(triton_worker.__file__))
@@ -106,7 +109,8 @@ _loaded: dict[tuple[Job, int], Kernel] = {}
 
 
 class Loading:
-    """Kernels on their way: processes compile those that are new, all at once, while the caller goes on."""
+    """Kernels on their way: processes compile those that are new, all at once, while the caller
+    goes on."""
 
     def __init__(self, jobs: Iterable[Job], device: int) -> None:
         self.jobs, self.device = list(dict.fromkeys(jobs)), device
@@ -116,7 +120,9 @@ class Loading:
         if len(fresh) > 1:
             pool, messages = workers(), {job: as_message(job, device) for job in fresh}
             for job in fresh:
-                self.threads[job] = threading.Thread(target=self.compile, args=(pool, job, messages[job]))
+                self.threads[job] = threading.Thread(
+                    target=self.compile, args=(pool, job, messages[job])
+                )
                 self.threads[job].start()
 
     def compile(self, pool: Workers, job: Job, message: dict[str, Any]) -> None:
@@ -129,8 +135,13 @@ class Loading:
             if job in self.threads:
                 self.threads[job].join()
             try:
-                found[job] = self.errors.get(job) or _loaded.get((job, self.device)) or _load(job, self.device)
-            except Exception as error:  # of Triton's: it does not compile, or takes more of the device than there is
+                found[job] = (
+                    self.errors.get(job)
+                    or _loaded.get((job, self.device))
+                    or _load(job, self.device)
+                )
+            # of Triton's: it does not compile, or takes more of the device than there is
+            except Exception as error:
                 found[job] = f"{type(error).__name__}: {error}"
         return found
 
@@ -149,7 +160,9 @@ def _load(job: Job, device: int) -> Kernel:
     compiled._init_handles()
     aligned = sum(1 << position for position in job.aligned)
     threads, shared = compiled.metadata.num_warps * 32, compiled.metadata.shared
-    kernel = Kernel(compiled.function, threads, shared, aligned, partial(compile_unaligned, job, device))
+    kernel = Kernel(
+        compiled.function, threads, shared, aligned, partial(compile_unaligned, job, device)
+    )
     _loaded[job, device] = kernel
     return kernel
 

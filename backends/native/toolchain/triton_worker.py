@@ -1,7 +1,9 @@
-"""A process that compiles Triton kernels for another: a JSON line in, a JSON line out. What it compiled lies in Triton's cache.
+"""A process that compiles Triton kernels for another: a JSON line in, a JSON line out. What it
+compiled lies in Triton's cache.
 
 Run as a script; it imports Triton alone, not torch and not framejit, so that it starts fast.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -16,14 +18,17 @@ from triton.compiler import ASTSource
 
 
 def compile_kernel(job: dict[str, Any]) -> Any:
-    """Compiles one job: path of the module, signature, constants, aligned arguments, target, options."""
+    """Compiles one job: path of the module, signature, constants, aligned arguments, target,
+    options."""
     spec = importlib.util.spec_from_file_location(job["module"], job["path"])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     attributes = {(position,): [["tt.divisibility", 16]] for position in job["aligned"]}
     constants = {(job["arguments"].index(name),): value for name, value in job["constants"].items()}
-    source = ASTSource(module.kernel, signature=job["signature"], constexprs=constants, attrs=attributes)
+    source = ASTSource(
+        module.kernel, signature=job["signature"], constexprs=constants, attrs=attributes
+    )
     return triton.compile(source, target=GPUTarget(*job["target"]), options=job["options"])
 
 

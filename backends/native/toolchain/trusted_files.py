@@ -1,7 +1,8 @@
 """Whether native code may be loaded from a file: only this user (or root) can have written it.
 
-Files and folders must belong to this user and be writable by nobody else. The folders above may also belong to root,
-and may be writable by others where the sticky bit keeps those from replacing what is not theirs (/tmp).
+Files and folders must belong to this user and be writable by nobody else. The folders above may
+also belong to root, and may be writable by others where the sticky bit keeps those from replacing
+what is not theirs (/tmp).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ PRIVATE_FILE = 0o600
 
 
 def folder_distrust(folder: Path) -> str:
-    """Say why an existing folder or a folder in it may hold what others wrote, "" if only this user can write there."""
+    """Say why an existing folder or a folder in it may hold what others wrote, "" if only this user
+    can write there."""
     resolved = folder.resolve()
     inner = [path for path in resolved.iterdir() if path.is_dir()]
     reason = next(filter(None, map(own_distrust, (resolved, *inner))), "")
@@ -40,7 +42,8 @@ def own_distrust(path: Path) -> str:
 
 
 def others_may_write(found: os.stat_result) -> bool:
-    """Whether somebody but the owner may write; a group that has no other member than its owner does not count."""
+    """Whether somebody but the owner may write; a group that has no other member than its owner
+    does not count."""
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not is_private_group(found.st_gid, found.st_uid)

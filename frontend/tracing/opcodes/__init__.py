@@ -1,7 +1,9 @@
 """One small handler a canonical op: (frame, instr) -> None, or an outcome that ends the frame.
 
-A handler updates the frame's symbolic state or raises GraphBreak or ObservedException; it never emits code.
+A handler updates the frame's symbolic state or raises GraphBreak or ObservedException; it never
+emits code.
 """
+
 from __future__ import annotations
 
 from . import calls, containers, control, exceptions, generators, names, operators, stack  # noqa: F401 - they register

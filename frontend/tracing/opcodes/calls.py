@@ -1,4 +1,5 @@
 """Calls, and functions made in the frame."""
+
 from __future__ import annotations
 
 import builtins
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]]:
-    """Of the two slots under the arguments drop whichever is NULL, else the upper one is the first argument."""
+    """Of the two slots under the arguments drop whichever is NULL, else the upper one is the first
+    argument."""
     upper, lower = frame.stack.pop(), frame.stack.pop()
     if lower is NULL:
         return upper, args
@@ -47,16 +49,26 @@ def call(frame: Interpreter, instr: Instr) -> None:
     if not isinstance(callee, FunctionValue | MethodValue | ModuleValue):
         args, kwargs = look_at_all(tx, args, kwargs)
     special = frame_call(callee)
-    frame.push(special(frame, args) if special is not None and not kwargs else call_value(frame, callee, args, kwargs))
+    frame.push(
+        special(frame, args)
+        if special is not None and not kwargs
+        else call_value(frame, callee, args, kwargs)
+    )
 
 
-def look_at_all(tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+def look_at_all(
+    tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[list[Value], dict[str, Value]]:
     """The arguments of a call that is not inlined: an inlined function looks at those that it uses."""
     return [tx.look(arg) for arg in args], {name: tx.look(arg) for name, arg in kwargs.items()}
 
 
 def call_value(
-    frame: Interpreter, callee: Value, args: list[Value], kwargs: dict[str, Value], completion: CallCompletion = AS_IS
+    frame: Interpreter,
+    callee: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    completion: CallCompletion = AS_IS,
 ) -> Value:
     """callee(*args, **kwargs), of which the instruction makes what `completion` says."""
     tx = frame.tx
@@ -71,12 +83,19 @@ def call_value(
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
         return tx.calls.inline(callee, args, kwargs, through, completion)
     args, kwargs = look_at_all(tx, args, kwargs)
-    if isinstance(callee, ClassValue) and completion is AS_IS and not through and callee.is_constructed(tx):
+    if (
+        isinstance(callee, ClassValue)
+        and completion is AS_IS
+        and not through
+        and callee.is_constructed(tx)
+    ):
         return construct_instance(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)
 
 
-def construct_instance(frame: Interpreter, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def construct_instance(
+    frame: Interpreter, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """A new instance. While its __init__ runs the frame holds it."""
     made, init = begin_construction(frame.tx, cls, args, kwargs)
     if init is None:

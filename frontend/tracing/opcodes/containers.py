@@ -1,4 +1,5 @@
 """Building, extending and unpacking containers; pattern matching."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -60,7 +61,8 @@ def build_slice(frame: Interpreter, instr: Instr) -> None:
 
 
 def target(frame: Interpreter, instr: Instr) -> Value:
-    """The container under construction, `instr.arg` items from the top; behind a break it is an existing one."""
+    """The container under construction, `instr.arg` items from the top; behind a break it is an
+    existing one."""
     return frame.peek(instr.arg)
 
 
@@ -101,7 +103,9 @@ def dict_merge(frame: Interpreter, instr: Instr) -> None:
     assert isinstance(made, DictValue)
     for key, value in other.mapping_pairs(frame.tx):
         if made.get(frame.tx, key) is not None:
-            raise GraphBreak("exception-leaves", "TypeError: multiple values for a keyword argument")
+            raise GraphBreak(
+                "exception-leaves", "TypeError: multiple values for a keyword argument"
+            )
         made.put(frame.tx, key, value)
 
 
@@ -119,11 +123,19 @@ def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.UNPACK_SEQUENCE)
 def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
     tx, iterable = frame.tx, frame.pop()
-    items = iterable.parts(tx) if isinstance(iterable, Sequence) else take(tx, iterable.iterator(tx), instr.arg + 1)
+    items = (
+        iterable.parts(tx)
+        if isinstance(iterable, Sequence)
+        else take(tx, iterable.iterator(tx), instr.arg + 1)
+    )
     if len(items) > instr.arg:
-        raise frame.tx.exceptions.new(ValueError, f"too many values to unpack (expected {instr.arg})")
+        raise frame.tx.exceptions.new(
+            ValueError, f"too many values to unpack (expected {instr.arg})"
+        )
     if len(items) < instr.arg:
-        raise frame.tx.exceptions.new(ValueError, f"not enough values to unpack (expected {instr.arg}, got {len(items)})")
+        raise frame.tx.exceptions.new(
+            ValueError, f"not enough values to unpack (expected {instr.arg}, got {len(items)})"
+        )
     frame.stack.extend(reversed(items))
 
 
@@ -132,7 +144,10 @@ def unpack_ex(frame: Interpreter, instr: Instr) -> None:
     before, after = instr.arg
     items = frame.pop().unpack(frame.tx)
     if len(items) < before + after:
-        raise frame.tx.exceptions.new(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
+        raise frame.tx.exceptions.new(
+            ValueError,
+            f"not enough values to unpack (expected at least {before + after}, got {len(items)})",
+        )
     middle = ListValue(items[before : len(items) - after])
     frame.stack.extend(reversed([*items[:before], middle, *items[len(items) - after :]]))
 
@@ -164,7 +179,11 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
     if not isinstance(subject, DictValue):
         raise subject.unsupported("match of a mapping")
     found = [subject.get(tx, key) for key in keys]
-    frame.push(Constant(None) if None in found else TupleValue([item for item in found if item is not None]))
+    frame.push(
+        Constant(None)
+        if None in found
+        else TupleValue([item for item in found if item is not None])
+    )
 
 
 @handles(Op.MATCH_CLASS)
@@ -179,12 +198,26 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         return
     positional: list[Value] = []
     if instr.arg:
-        if cls.constant() in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
+        if cls.constant() in (
+            bool,
+            bytearray,
+            bytes,
+            dict,
+            float,
+            frozenset,
+            int,
+            list,
+            set,
+            str,
+            tuple,
+        ):
             positional = [subject]
         else:
             names = positional_names(tx, cls, instr.arg) + names
     if len(set(names)) < len(names):
-        raise GraphBreak("exception-leaves", "TypeError: a class pattern asks twice for an attribute")
+        raise GraphBreak(
+            "exception-leaves", "TypeError: a class pattern asks twice for an attribute"
+        )
     try:
         frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
     except ObservedException as error:
@@ -201,6 +234,10 @@ def positional_names(tx: TraceContext, cls: Value, count: int) -> list[str]:
         if not issubclass(error.cls, AttributeError):
             raise
         fields = TupleValue([])
-    if not isinstance(fields, TupleValue) or len(fields.items) < count or not all(f.python_type() is str for f in fields.all(tx)[:count]):
+    if (
+        not isinstance(fields, TupleValue)
+        or len(fields.items) < count
+        or not all(f.python_type() is str for f in fields.all(tx)[:count])
+    ):
         raise GraphBreak("exception-leaves", "TypeError of a class pattern")
     return [field.constant() for field in fields.all(tx)[:count]]

@@ -1,4 +1,5 @@
 """Jumps, loops, returns."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -43,13 +44,21 @@ def jump_if(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
-    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run checks that, or starts over in eager.
-    Where the exception may be caught, raising may be usual: there it is expected until that was wrong once."""
+    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run
+    checks that, or starts over in eager. Where the exception may be caught, raising may be usual:
+    there it is expected until that was wrong once."""
     if isinstance(tested, TensorValue) and can_hand_out_truth(tested):
-        jumping, going_on = (always_raises(frame.decoded, index) for index in (instr.target, frame.pc))
+        jumping, going_on = (
+            always_raises(frame.decoded, index) for index in (instr.target, frame.pc)
+        )
         branch = (id(frame.decoded.code), -frame.pc)
         if jumping is not going_on and branch not in frame.tx.work.loops:
-            return expect_truth(frame.tx, tested, instr.arg is not jumping, branch if any(map(may_be_caught, frame.tx.frames)) else None)
+            return expect_truth(
+                frame.tx,
+                tested,
+                instr.arg is not jumping,
+                branch if any(map(may_be_caught, frame.tx.frames)) else None,
+            )
     return tested.truth(frame.tx)
 
 
@@ -59,11 +68,17 @@ def can_hand_out_truth(tested: TensorValue) -> bool:
     return outside_transforms and not is_symbolic(tested.fake) and tested.fake.numel() == 1
 
 
-def expect_truth(tx: Trace, tested: TensorValue, truth: bool, branch: tuple[int, int] | None) -> bool:
+def expect_truth(
+    tx: Trace, tested: TensorValue, truth: bool, branch: tuple[int, int] | None
+) -> bool:
     """Goes on as if a tensor were true, or false."""
-    fact = tx.graph.call("call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {})
+    fact = tx.graph.call(
+        "call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {}
+    )
     assert isinstance(fact, TensorValue)
-    tx.effects.expect(fact.node, tx.frames.break_position(), None if tx.options.fullgraph else branch)
+    tx.effects.expect(
+        fact.node, tx.frames.break_position(), None if tx.options.fullgraph else branch
+    )
     return truth
 
 
@@ -87,7 +102,8 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_none(frame: Interpreter, value: Value) -> bool:
-    """Whether a value is None. Of a number or text that nobody has looked at yet only the type is guarded."""
+    """Whether a value is None. Of a number or text that nobody has looked at yet only the type is
+    guarded."""
     if type(value) is Lazy and type(value.object) in LITERALS_BY_TYPE and value.source is not None:
         frame.tx.guards.add(value.source, Kind.TYPE, type(value.object))
         return False

@@ -1,4 +1,5 @@
 """raise, try, with."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -31,7 +32,9 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         raise ObservedException(tx.exceptions.handled)
     cause = frame.pop() if instr.arg == 2 else None
     error = tx.exceptions.instance(frame.pop())
-    if not isinstance(error, ExceptionValue) or error.source is not None:  # its traceback and context change: effects of Python's
+    if (
+        not isinstance(error, ExceptionValue) or error.source is not None
+    ):  # its traceback and context change: effects of Python's
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
     error.again = error.born is not None
     if cause is not None:
@@ -72,13 +75,17 @@ def check_exc_match(frame: Interpreter, instr: Instr) -> None:
 def exception_matches(frame: Interpreter, error: Value, wanted: Value) -> bool:
     """isinstance(error, wanted), as `except wanted` asks."""
     # As CPython asks: along the order of bases, no __subclasscheck__.
-    return any(cls.constant() in error.python_type().__mro__ for cls in except_classes(frame.tx, wanted))
+    return any(
+        cls.constant() in error.python_type().__mro__ for cls in except_classes(frame.tx, wanted)
+    )
 
 
 def except_classes(tx: TraceContext, wanted: Value) -> list[Value]:
     """The classes of an except clause."""
     classes = wanted.all(tx) if isinstance(wanted, TupleValue) else [wanted]
-    if not all(isinstance(cls, ClassValue) and issubclass(cls.cls, BaseException) for cls in classes):
+    if not all(
+        isinstance(cls, ClassValue) and issubclass(cls.cls, BaseException) for cls in classes
+    ):
         raise GraphBreak("exception-leaves", "TypeError of an except clause")
     return classes
 
@@ -87,7 +94,9 @@ def except_classes(tx: TraceContext, wanted: Value) -> list[Value]:
 def check_eg_match(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     wanted, error = frame.pop(), frame.pop()
-    if not except_classes(tx, wanted) or any(issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)):
+    if not except_classes(tx, wanted) or any(
+        issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)
+    ):
         raise GraphBreak("exception-leaves", "TypeError of an except clause")
     if error.is_constant() and error.constant() is None:  # those before have taken all
         frame.push(error)
@@ -96,7 +105,9 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
     if not isinstance(error, ExceptionValue) or not wanted.is_constant():
         raise GraphBreak("unsupported-bytecode", "except* of this exception")
     classes = [cls.constant() for cls in except_classes(tx, wanted)]
-    taken, left = error.split(tx, lambda one: any(cls in one.cls.__mro__ for cls in classes))  # no __subclasscheck__ is asked
+    taken, left = error.split(
+        tx, lambda one: any(cls in one.cls.__mro__ for cls in classes)
+    )  # no __subclasscheck__ is asked
     if taken is not None and not issubclass(taken.python_type(), BaseExceptionGroup):
         group = ExceptionGroup if issubclass(error.cls, Exception) else BaseExceptionGroup
         taken = ExceptionValue(group, [Constant(""), TupleValue([taken])])
@@ -122,15 +133,17 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
 
 @handles(Op.PREP_RERAISE_STAR)
 def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
-    """What is raised after the last except*: nothing, or what none of them took and what they raised again, in its first form.
-    What one of them raised anew is Python's to merge."""
+    """What is raised after the last except*: nothing, or what none of them took and what they
+    raised again, in its first form. What one of them raised anew is Python's to merge."""
     tx = frame.tx
     raised, original = frame.pop().unpack(tx), frame.pop()
     left = [error for error in raised if not error.is_constant()]
     if not left or (len(left) == 1 and (left[0] is original or left[0] is raised[-1])):
         frame.push(left[0] if left else Constant(None))
         return
-    if not isinstance(original, ExceptionValue) or not all(is_part(tx, error, original) for error in left):
+    if not isinstance(original, ExceptionValue) or not all(
+        is_part(tx, error, original) for error in left
+    ):
         raise GraphBreak("unsupported-bytecode", "except* whose handlers raise")
     kept = [leaf for error in left for leaf in error.leaves(tx)]  # type: ignore[attr-defined]
     again, _ = original.split(tx, lambda one: one in kept)
@@ -141,9 +154,20 @@ def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
-    """Whether an exception is what an except* took of a group, or left, and nobody has raised it by its name or changed it since."""
-    group = isinstance(error, ExceptionValue) and issubclass(error.cls, BaseExceptionGroup) and issubclass(original.cls, BaseExceptionGroup)
-    if not group or error.source is not None or original.source is not None or error.again or original.again:  # type: ignore[attr-defined]
+    """Whether an exception is what an except* took of a group, or left, and nobody has raised it by
+    its name or changed it since."""
+    group = (
+        isinstance(error, ExceptionValue)
+        and issubclass(error.cls, BaseExceptionGroup)
+        and issubclass(original.cls, BaseExceptionGroup)
+    )
+    if (
+        not group
+        or error.source is not None
+        or original.source is not None
+        or error.again  # type: ignore[attr-defined]
+        or original.again
+    ):
         return False
     for name in ("__cause__", "__context__"):
         if not tx.objects.same(error.attribute(tx, name), original.attribute(tx, name)):
@@ -170,7 +194,10 @@ def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Valu
     elif lookup(cls, name)[0] is not None:
         found = manager.attribute(tx, name)
     if found is None:
-        raise tx.exceptions.new(TypeError, f"'{cls.__name__}' object does not support the context manager protocol{missed}")
+        raise tx.exceptions.new(
+            TypeError,
+            f"'{cls.__name__}' object does not support the context manager protocol{missed}",
+        )
     return found
 
 

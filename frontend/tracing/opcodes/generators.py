@@ -1,4 +1,5 @@
 """yield and yield from, in frames that are consumed inside the trace."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -62,18 +63,25 @@ def finish(frame: Interpreter, instr: Instr, returned: Value) -> None:
 
 
 def throw(frame: Interpreter, error: Value) -> Yielded | None:
-    """Raises in a frame that waits in a yield; in a `yield from`, what it waits for is asked first, and may yield again."""
+    """Raises in a frame that waits in a yield; in a `yield from`, what it waits for is asked first,
+    and may yield again."""
     instr = frame.decoded.instrs[frame.pc - 2]
     raised = ObservedException(error)
     handles_one = any(isinstance(item, HandledException) for item in frame.stack)
     if instr.op is Op.SEND:
         inner = frame.peek()
         leaves = issubclass(error.python_type(), GeneratorExit)
-        if handles_one or isinstance(inner, UserObject) or not (isinstance(inner, GeneratorValue) or inner.source is None):
+        if (
+            handles_one
+            or isinstance(inner, UserObject)
+            or not (isinstance(inner, GeneratorValue) or inner.source is None)
+        ):
             raise inner.unsupported("an exception thrown through it")
         try:
             if isinstance(inner, GeneratorValue):
-                answer = inner.method(frame.tx, "close" if leaves else "throw", [] if leaves else [error], {})
+                answer = inner.method(
+                    frame.tx, "close" if leaves else "throw", [] if leaves else [error], {}
+                )
                 if not leaves:
                     return Yielded(answer)
         except ObservedException as stop:

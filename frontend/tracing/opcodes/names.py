@@ -1,4 +1,5 @@
 """Locals, cells, globals, attributes, imports."""
+
 from __future__ import annotations
 
 import sys
@@ -18,7 +19,8 @@ from .table import handles
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
-# Literals that a load only moves: what uses them looks at them, and a break before that leaves them unguarded.
+# Literals that a load only moves: what uses them looks at them, and a break before that leaves them
+# unguarded.
 MOVED_UNSEEN = frozenset({int, float, str, bytes, complex})
 
 
@@ -34,7 +36,10 @@ def load_fast(frame: Interpreter, instr: Instr) -> None:
 
 def _unbound(frame: Interpreter, slot: int) -> Exception:
     name = frame.decoded.slots[slot]
-    return frame.tx.exceptions.new(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+    return frame.tx.exceptions.new(
+        UnboundLocalError,
+        f"cannot access local variable '{name}' where it is not associated with a value",
+    )
 
 
 @handles(Op.LOAD_FAST_AND_CLEAR)
@@ -149,11 +154,16 @@ def delete_global(frame: Interpreter, instr: Instr) -> None:
 def load_attr(frame: Interpreter, instr: Instr) -> None:
     tx, obj = frame.tx, frame.pop()
     found = obj.getter(tx, instr.arg) if type(obj) is UserObject and stands_alone(frame) else None
-    frame.push(obj.attribute(tx, instr.arg) if found is None else call_value(frame, found.callee, found.args, {}))
+    frame.push(
+        obj.attribute(tx, instr.arg)
+        if found is None
+        else call_value(frame, found.callee, found.args, {})
+    )
 
 
 def stands_alone(frame: Interpreter) -> bool:
-    """Whether the instruction is a raw group of its own, so that what it leaves is all that the group leaves."""
+    """Whether the instruction is a raw group of its own, so that what it leaves is all that the
+    group leaves."""
     return frame.decoded.group_end(frame.group) == frame.pc
 
 
@@ -190,7 +200,12 @@ def import_name(frame: Interpreter, instr: Instr) -> None:
         raise GraphBreak("unknown-call", f"the first import of {full}")
     found = sys.modules[full if fromlist else full.partition(".")[0]]
     for name in fromlist or ():
-        if name != "*" and hasattr(found, "__path__") and not hasattr(found, name) and f"{full}.{name}" not in sys.modules:
+        if (
+            name != "*"
+            and hasattr(found, "__path__")
+            and not hasattr(found, name)
+            and f"{full}.{name}" not in sys.modules
+        ):
             raise GraphBreak("unknown-call", f"the first import of {full}.{name}")
     frame.push(frame.tx.wrap(found, None))
 
@@ -203,4 +218,6 @@ def import_from(frame: Interpreter, instr: Instr) -> None:
     except ObservedException as error:
         if not issubclass(error.cls, AttributeError):
             raise
-        raise GraphBreak("exception-leaves", f"ImportError: no '{instr.arg}' in {module.describe()}") from None
+        raise GraphBreak(
+            "exception-leaves", f"ImportError: no '{instr.arg}' in {module.describe()}"
+        ) from None

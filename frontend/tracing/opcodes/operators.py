@@ -1,10 +1,19 @@
 """Operators, comparisons, subscripts, formatting."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
-from ...pycode.call_completion import COMPARED, CONTAINED, DROPPED, FORWARD, NAMES, NOT_CONTAINED, CallCompletion
+from ...pycode.call_completion import (
+    COMPARED,
+    CONTAINED,
+    DROPPED,
+    FORWARD,
+    NAMES,
+    NOT_CONTAINED,
+    CallCompletion,
+)
 from ...pycode.instr import Instr, Op
 from ...values import operators as operate
 from ...values.constant import Constant
@@ -23,8 +32,16 @@ if TYPE_CHECKING:
 @handles(Op.UNARY)
 def unary(frame: Interpreter, instr: Instr) -> None:
     value = frame.pop()
-    found = operate.method_in_python(frame.tx, value, operate.UNARY[instr.arg][1]) if instr.arg in operate.UNARY else None
-    frame.push(operate.unary(frame.tx, instr.arg, value) if found is None else call_value(frame, found, [], {}))
+    found = (
+        operate.method_in_python(frame.tx, value, operate.UNARY[instr.arg][1])
+        if instr.arg in operate.UNARY
+        else None
+    )
+    frame.push(
+        operate.unary(frame.tx, instr.arg, value)
+        if found is None
+        else call_value(frame, found, [], {})
+    )
 
 
 @handles(Op.BINARY)
@@ -35,9 +52,11 @@ def binary(frame: Interpreter, instr: Instr) -> None:
         frame.push(operate.binary(frame.tx, instr.arg, left, right))
 
 
-def by_method(frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: CallCompletion) -> bool:
-    """Lets left's own method, if it is the first that Python asks, say what an operator gives. While it runs the frame holds both
-    operands. False: it is another's to say."""
+def by_method(
+    frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: CallCompletion
+) -> bool:
+    """Lets left's own method, if it is the first that Python asks, say what an operator gives.
+    While it runs the frame holds both operands. False: it is another's to say."""
     if not operate.is_first(left, right):
         return False
     found = operate.method_in_python(frame.tx, left, name)
@@ -52,7 +71,9 @@ def by_method(frame: Interpreter, sign: str, left: Value, right: Value, name: st
 @handles(Op.COMPARE)
 def compare(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
-    if not stands_alone(frame) or not by_method(frame, instr.arg, left, right, operate.COMPARE[instr.arg][1], COMPARED[instr.arg]):
+    if not stands_alone(frame) or not by_method(
+        frame, instr.arg, left, right, operate.COMPARE[instr.arg][1], COMPARED[instr.arg]
+    ):
         frame.push(operate.compare(frame.tx, instr.arg, left, right))
 
 
@@ -65,7 +86,8 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
 
 
 def may_be_another_float(left: Value, right: Value) -> bool:
-    """Whether two values are equal floats, at least one of which varies between calls: no object of it is known."""
+    """Whether two values are equal floats, at least one of which varies between calls: no object of
+    it is known."""
     floats = left.python_type() is float and right.python_type() is float
     varies = isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)
     return floats and varies and repr(left.constant()) == repr(right.constant())
@@ -74,7 +96,11 @@ def may_be_another_float(left: Value, right: Value) -> bool:
 @handles(Op.CONTAINS_OP)
 def contains_op(frame: Interpreter, instr: Instr) -> None:
     container, item = frame.pop(), frame.pop()
-    found = operate.method_in_python(frame.tx, container, "__contains__") if stands_alone(frame) else None
+    found = (
+        operate.method_in_python(frame.tx, container, "__contains__")
+        if stands_alone(frame)
+        else None
+    )
     if found is None:
         frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
     else:
@@ -86,7 +112,9 @@ def contains_op(frame: Interpreter, instr: Instr) -> None:
 def subscr(frame: Interpreter, instr: Instr) -> None:
     key, container = frame.pop(), frame.pop()
     found = operate.method_in_python(frame.tx, container, "__getitem__")
-    frame.push(container.item(frame.tx, key) if found is None else call_value(frame, found, [key], {}))
+    frame.push(
+        container.item(frame.tx, key) if found is None else call_value(frame, found, [key], {})
+    )
 
 
 @handles(Op.STORE_SUBSCR)

@@ -1,4 +1,5 @@
 """Stack shuffling and constants."""
+
 from __future__ import annotations
 
 import types

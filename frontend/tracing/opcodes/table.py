@@ -1,4 +1,5 @@
 """The table of handlers, a list by Op."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,7 +27,9 @@ def handles(*ops: Op) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
         for op in ops:
             if HANDLERS[op] is not unsupported_op:
-                raise ValueError(f"two handlers for {op.name}: {HANDLERS[op].__name__} and {handler.__name__}")
+                raise ValueError(
+                    f"two handlers for {op.name}: {HANDLERS[op].__name__} and {handler.__name__}"
+                )
             HANDLERS[op] = handler
         return handler
 

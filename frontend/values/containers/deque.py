@@ -1,4 +1,5 @@
 """collections.deque, made in the trace."""
+
 from __future__ import annotations
 
 import collections
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 
 
 class DequeValue(ListValue):
-    """A deque; it drops items at the other end once it holds `maxlen`. `moves` counts the changes that its iterators do not survive."""
+    """A deque; it drops items at the other end once it holds `maxlen`. `moves` counts the changes
+    that its iterators do not survive."""
 
     __slots__ = ("maxlen", "moves")
     default_class = collections.deque
 
-    def __init__(self, items: list[Value], maxlen: int | None, source: Source | None = None) -> None:
+    def __init__(
+        self, items: list[Value], maxlen: int | None, source: Source | None = None
+    ) -> None:
         super().__init__(items, source)
         self.maxlen, self.moves = maxlen, 0
 
@@ -75,7 +79,11 @@ class DequeValue(ListValue):
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
             raise tx.exceptions.new(TypeError, "sequence index must be integer, not 'slice'")
-        if key.is_constant() and isinstance(key.constant(), int) and not -len(self.items) <= key.constant() < len(self.items):
+        if (
+            key.is_constant()
+            and isinstance(key.constant(), int)
+            and not -len(self.items) <= key.constant() < len(self.items)
+        ):
             raise tx.exceptions.new(IndexError, "deque index out of range")
         return super().item(tx, key)
 
@@ -87,26 +95,37 @@ class DequeValue(ListValue):
 
     def trim(self, *, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:
-            self.items = self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
+            self.items = (
+                self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
+            )
 
 
 class DequeIterator(SequenceIterator):
-    """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item set at its place."""
+    """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item
+    set at its place."""
 
     __slots__ = ("began", "born")
 
-    def __init__(self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1) -> None:
+    def __init__(
+        self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1
+    ) -> None:
         super().__init__(sequence, index, step)
         self.began, self.born = list(sequence.items), tx.frames.break_position()
 
     def python_type(self) -> type:
-        return type(iter(collections.deque())) if self.step == 1 else type(reversed(collections.deque()))
+        return (
+            type(iter(collections.deque()))
+            if self.step == 1
+            else type(reversed(collections.deque()))
+        )
 
     @property
     def is_current(self) -> bool:
         """Whether the deque holds what it held when this began."""
         now = self.sequence.items
-        return len(now) == len(self.began) and all(a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True))
+        return len(now) == len(self.began) and all(
+            a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True)
+        )
 
     def next(self, tx: TraceContext) -> Value | None:
         now = self.sequence.items
@@ -131,7 +150,9 @@ def add_items(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeVal
     return made
 
 
-def multiply_deque(tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool) -> DequeValue:
+def multiply_deque(
+    tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool
+) -> DequeValue:
     """of * n, where its items so many times are these."""
     made = of if in_place else DequeValue([], of.maxlen)
     made.move(tx)

@@ -1,4 +1,6 @@
-"""`|`, `|=` and update of dictionaries, by what C's classes say: which class the result has, and who sets the items."""
+"""`|`, `|=` and update of dictionaries, by what C's classes say: which class the result has, and
+who sets the items."""
+
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
@@ -107,13 +109,17 @@ def ordered_copy(tx: TraceContext, self: DictValue) -> Value:
 
 @method(defaultdict, "copy")
 def defaultdict_copy(tx: TraceContext, self: DictValue) -> Value:
-    return tx.wrap(whole(self).python_type(), None).call(tx, [self.default_factory or Constant(None), whole(self)], {})
+    return tx.wrap(whole(self).python_type(), None).call(
+        tx, [self.default_factory or Constant(None), whole(self)], {}
+    )
 
 
 def merged_with_factory(tx: TraceContext, self: DictValue, left: Value, right: Value) -> Value:
     if not (is_dict(left) and is_dict(right)):
         return Constant(NotImplemented)
-    made = tx.wrap(whole(self).python_type(), None).call(tx, [self.default_factory or Constant(None), left], {})
+    made = tx.wrap(whole(self).python_type(), None).call(
+        tx, [self.default_factory or Constant(None), left], {}
+    )
     inner = made.base if isinstance(made, UserObject) else made
     if not isinstance(inner, DictValue):
         raise self.unsupported("|")

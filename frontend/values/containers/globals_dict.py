@@ -1,4 +1,6 @@
-"""The dictionary that global variables live in, as an object: what `globals()` and `vars(module)` give."""
+"""The dictionary that global variables live in, as an object: what `globals()` and `vars(module)`
+give."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,8 @@ def holds_globals(obj: dict[Any, Any]) -> bool:
 
 
 class GlobalsDict(DictValue):
-    """A dictionary whose items are variables: functions and attributes of the module read and write the same ones."""
+    """A dictionary whose items are variables: functions and attributes of the module read and write
+    the same ones."""
 
     __slots__ = ()
 
@@ -35,7 +38,11 @@ class GlobalsDict(DictValue):
 
     def _stored_here(self, tx: TraceContext) -> dict[str, Value | None]:
         """What this frame bound, or deleted (None), in the order of the first time."""
-        return {name: value for (where, name), (_, value) in tx.effects.globals.items() if where == id(self.real)}
+        return {
+            name: value
+            for (where, name), (_, value) in tx.effects.globals.items()
+            if where == id(self.real)
+        }
 
     def _name(self, key: Value) -> str:
         name = key.constant()
@@ -50,7 +57,10 @@ class GlobalsDict(DictValue):
         tx.guards.add(self.source, Kind.KEYS, tuple(self.real))
         self.entries = {}
         for name, obj in self.real.items():
-            self.entries[name] = (Constant(name), self.seen.get(name) or Lazy(obj, DictItem(self.known_source, name)))
+            self.entries[name] = (
+                Constant(name),
+                self.seen.get(name) or Lazy(obj, DictItem(self.known_source, name)),
+            )
         for name, value in self._stored_here(tx).items():
             if value is None:
                 raise self.unsupported("all of its items, some of which are deleted")

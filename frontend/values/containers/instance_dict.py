@@ -1,4 +1,6 @@
-"""An instance dictionary as an object: what `obj.__dict__` and `vars(obj)` give. Everything in it is the object's own state."""
+"""An instance dictionary as an object: what `obj.__dict__` and `vars(obj)` give. Everything in it
+is the object's own state."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

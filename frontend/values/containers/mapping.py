@@ -1,4 +1,5 @@
 """Dictionaries and their views."""
+
 from __future__ import annotations
 
 import types
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 
-PLAIN_METHODS = frozenset("get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split())
+PLAIN_METHODS = frozenset(
+    "get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split()
+)
 LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
 MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each
 
@@ -43,16 +46,30 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
 def is_in_order(real: dict[Any, Any]) -> bool:
     """Whether the order that a dictionary keeps is that of the items in it."""
     try:
-        return all(one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True))
+        return all(
+            one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True)
+        )
     except (KeyError, ValueError):
         return False
 
 
 class DictValue(BuiltinContainer):
-    """A dictionary. One that existed before is read key by key from the real one (`real`) until somebody asks for all
-    of it or changes it; then `entries` (key -> (key value, value)) takes over."""
+    """A dictionary. One that existed before is read key by key from the real one (`real`) until
+    somebody asks for all of it or changes it; then `entries` (key -> (key value, value)) takes
+    over."""
 
-    __slots__ = ("entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys", "attributes", "compared")
+    __slots__ = (
+        "entries",
+        "real",
+        "seen",
+        "cls",
+        "default_factory",
+        "deletions",
+        "dropped",
+        "plain_keys",
+        "attributes",
+        "compared",
+    )
 
     def __init__(
         self,
@@ -63,19 +80,34 @@ class DictValue(BuiltinContainer):
         default_factory: Value | None = None,
     ) -> None:
         super().__init__(source)
-        self.entries, self.real, self.cls, self.default_factory = entries, real, cls, default_factory
+        self.entries, self.real, self.cls, self.default_factory = (
+            entries,
+            real,
+            cls,
+            default_factory,
+        )
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
-        self.compared: dict[Any, tuple[Value, Value]] | None = None  # `entries` as they were, if keys are compared in Python
-        self.attributes: dict[str, Value] = {}  # those that the program gave an OrderedDict it has made
-        self.dropped: set[Any] = set()  # keys deleted at some time: a live iterator sees that, though they come back
+        self.compared: dict[Any, tuple[Value, Value]] | None = (
+            None  # `entries` as they were, if keys are compared in Python
+        )
+        self.attributes: dict[
+            str, Value
+        ] = {}  # those that the program gave an OrderedDict it has made
+        self.dropped: set[Any] = (
+            set()
+        )  # keys deleted at some time: a live iterator sees that, though they come back
 
     def python_type(self) -> type:
         return self.cls
 
     def snapshot(self) -> Any:
-        return None if self.entries is None else dict(self.entries), self.attributes, self.default_factory
+        return (
+            None if self.entries is None else dict(self.entries),
+            self.attributes,
+            self.default_factory,
+        )
 
     def restore(self, state: Any) -> None:
         self.entries, self.attributes, self.default_factory = state
@@ -96,7 +128,10 @@ class DictValue(BuiltinContainer):
                     key_value: Value = tx.wrap(key, None)
                     value = self.seen.get(key) or Lazy(obj, DictItem(self.known_source, key))
                 else:
-                    key_value = seen_whole(tx, tx.wrap(key, None if self.source is None else DictKey(self.source, index)))
+                    key_value = seen_whole(
+                        tx,
+                        tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
+                    )
                     value = Lazy(obj, DictItem(self.known_source, key))
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
@@ -109,12 +144,15 @@ class DictValue(BuiltinContainer):
             keys = keys_of(self.real)
         except KeyError:
             keys = []
-        if len(keys) != dict.__len__(self.real) or not all(dict.__contains__(self.real, key) for key in keys):
+        if len(keys) != dict.__len__(self.real) or not all(
+            dict.__contains__(self.real, key) for key in keys
+        ):
             raise self.unsupported("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """The same where keys are hashed and compared in Python: what is found is found by its place."""
+        """The same where keys are hashed and compared in Python: what is found is found by its
+        place."""
         assert self.real is not None
         length = dict.__len__(self.real)
         if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
@@ -122,7 +160,10 @@ class DictValue(BuiltinContainer):
         if self.cls is OrderedDict:
             tx.guards.add(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
         tx.guards.add(self.source, Kind.LENGTH, length)
-        keys = [seen_whole(tx, tx.wrap(key, DictKey(self.source, index))) for index, key in enumerate(dict.__iter__(self.real))]
+        keys = [
+            seen_whole(tx, tx.wrap(key, DictKey(self.source, index)))
+            for index, key in enumerate(dict.__iter__(self.real))
+        ]
         hashed = [key.key(tx) for key in keys]
         guard_hashes(tx, self.source, self.real, hashed)
         self.entries = {}
@@ -139,9 +180,12 @@ class DictValue(BuiltinContainer):
         return () if self.real is None else dict.__iter__(self.real)
 
     def has_plain_keys(self) -> bool:
-        """Whether looking a literal up in the real dictionary calls nothing that the program defines."""
+        """Whether looking a literal up in the real dictionary calls nothing that the program
+        defines."""
         if self.plain_keys is None:
-            self.plain_keys = not any(is_compared(key) for key in self._real_keys() if type(key) is not str)
+            self.plain_keys = not any(
+                is_compared(key) for key in self._real_keys() if type(key) is not str
+            )
         return self.plain_keys
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
@@ -159,7 +203,9 @@ class DictValue(BuiltinContainer):
             return self.seen[hashed]
         assert self.real is not None
         if dict.__contains__(self.real, hashed):
-            value = self.seen[hashed] = tx.wrap(dict.__getitem__(self.real, hashed), DictItem(self.known_source, hashed))
+            value = self.seen[hashed] = tx.wrap(
+                dict.__getitem__(self.real, hashed), DictItem(self.known_source, hashed)
+            )
             return value
         tx.guards.add(self.source, Kind.ABSENT, hashed)
         return None
@@ -192,7 +238,9 @@ class DictValue(BuiltinContainer):
 
     def keeps_keys(self) -> bool:
         """Whether no more than values under its keys, literals all, have changed."""
-        literals = self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
+        literals = (
+            self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
+        )
         return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
@@ -211,7 +259,9 @@ class DictValue(BuiltinContainer):
             raise self.unsupported("as an argument")
         return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.calls.class_method(self, Counter, name).call(tx, args, kwargs)
         if self.attributes and name not in PLAIN_METHODS:
@@ -225,7 +275,12 @@ class DictValue(BuiltinContainer):
             return self.default_factory
         if name in self.attributes:
             return self.attributes[name]
-        if self.cls is OrderedDict and self.outer is None and self.source is not None and not hasattr(OrderedDict, name):
+        if (
+            self.cls is OrderedDict
+            and self.outer is None
+            and self.source is not None
+            and not hasattr(OrderedDict, name)
+        ):
             path, own = InstanceDict(self.source), vars(self.real)
             if name in own:
                 return tx.wrap(own[name], DictItem(path, name))
@@ -233,7 +288,12 @@ class DictValue(BuiltinContainer):
         return super().attribute(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if self.cls is not OrderedDict or self.source is not None or self.outer is not None or hasattr(OrderedDict, name):
+        if (
+            self.cls is not OrderedDict
+            or self.source is not None
+            or self.outer is not None
+            or hasattr(OrderedDict, name)
+        ):
             super().set_attribute(tx, name, value)
         tx.effects.change(self)
         self.attributes = {**self.attributes, name: value}
@@ -259,7 +319,11 @@ class DictValue(BuiltinContainer):
         if self.cls is Counter:
             return Constant(0)
         if self.outer is not None:
-            of_classes = (vars(cls)["__missing__"] for cls in self.outer.python_type().__mro__ if "__missing__" in vars(cls))
+            of_classes = (
+                vars(cls)["__missing__"]
+                for cls in self.outer.python_type().__mro__
+                if "__missing__" in vars(cls)
+            )
             if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
                 return self.outer.special(tx, "__missing__").call(tx, [key], {})  # type: ignore[attr-defined]
         raise tx.exceptions.new_of_values(KeyError, [key])
@@ -277,7 +341,12 @@ class DictValue(BuiltinContainer):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         hashed = item.key(tx)
-        if self.entries is None and self.real is not None and key_is_literal(hashed) and self.has_plain_keys():
+        if (
+            self.entries is None
+            and self.real is not None
+            and key_is_literal(hashed)
+            and self.has_plain_keys()
+        ):
             present = dict.__contains__(self.real, hashed)
             tx.guards.add(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
             return Constant(present)
@@ -285,17 +354,28 @@ class DictValue(BuiltinContainer):
 
 
 DICTS_OWN = vars(defaultdict)["__missing__"]
-COUNTERS_OWN = frozenset(name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType))
+COUNTERS_OWN = frozenset(
+    name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType)
+)
 
 
 class DictIterator(Iterator):
-    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a change of its size is an error."""
+    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a
+    change of its size is an error."""
 
     __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
 
-    def __init__(self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter) -> None:
+    def __init__(
+        self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
+    ) -> None:
         super().__init__()
-        self.of, self.what, self.start, self.keys, self.index = of, what, start, list(start(of.whole(tx))), 0
+        self.of, self.what, self.start, self.keys, self.index = (
+            of,
+            what,
+            start,
+            list(start(of.whole(tx))),
+            0,
+        )
         self.deletions, self.born = of.deletions, tx.frames.break_position()
 
     def python_type(self) -> type:
@@ -324,7 +404,9 @@ class DictIterator(Iterator):
         if self.index > len(self.keys):
             return None
         if len(now) != len(self.keys):
-            text = "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
+            text = (
+                "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
+            )
             raise tx.exceptions.new(RuntimeError, f"{text} during iteration")
         if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
             raise self.unsupported("next() after keys were exchanged")
@@ -351,13 +433,21 @@ class ViewValue(Value):
         self.of, self.what = of, what
 
     def python_type(self) -> type:
-        return type(getattr(OrderedDict(), self.what)()) if self.of.cls is OrderedDict else self.classes[self.what]
+        return (
+            type(getattr(OrderedDict(), self.what)())
+            if self.of.cls is OrderedDict
+            else self.classes[self.what]
+        )
 
     def list(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
             return [key for key, _ in self.of.whole(tx).values()]
         pairs = self.of.pairs(tx)
-        return [value for _, value in pairs] if self.what == "values" else [TupleValue(list(pair)) for pair in pairs]
+        return (
+            [value for _, value in pairs]
+            if self.what == "values"
+            else [TupleValue(list(pair)) for pair in pairs]
+        )
 
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self.of, self.what, tx)
@@ -375,7 +465,11 @@ class ViewValue(Value):
 
     def real(self, tx: TraceContext) -> Any:
         """A real view, of a dictionary of keys, in the order of list()."""
-        whole = self.of.pairs(tx) if self.what == "items" else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
+        whole = (
+            self.of.pairs(tx)
+            if self.what == "items"
+            else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
+        )
         keys = {key.key(tx): value.key(tx) for key, value in whole}
         return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
 
@@ -453,14 +547,19 @@ def dict_reversed(tx: TraceContext, self: DictValue) -> Value:
 def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
     pairs = self.pairs(tx)
     if not pairs:
-        raise tx.exceptions.new(KeyError, "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty")
+        raise tx.exceptions.new(
+            KeyError,
+            "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty",
+        )
     key, value = pairs[-1 if last is None or last.truth(tx) else 0]
     self.drop(tx, key)
     return TupleValue([key, value])
 
 
 @method(dict, "setdefault")
-def dict_setdefault(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
+def dict_setdefault(
+    tx: TraceContext, self: DictValue, key: Value, default: Value | None = None
+) -> Value:
     value = self.get(tx, key)
     if value is None:
         value = default or Constant(None)
@@ -488,10 +587,17 @@ def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value)
 
 
 @method(defaultdict, "__init__")
-def defaultdict_init(tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value) -> Value:
+def defaultdict_init(
+    tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value
+) -> Value:
     if self.source is not None:
         raise self.unsupported("__init__")
-    if factory is not None and factory.is_constant() and factory.constant() is not None and not callable(factory.constant()):
+    if (
+        factory is not None
+        and factory.is_constant()
+        and factory.constant() is not None
+        and not callable(factory.constant())
+    ):
         raise tx.exceptions.new(TypeError, "first argument must be callable or None")
     tx.effects.change(self)
     self.default_factory = factory or Constant(None)
@@ -511,7 +617,9 @@ def dict_clear(tx: TraceContext, self: DictValue) -> Value:
 
 
 @method(OrderedDict, "move_to_end")
-def ordered_dict_move_to_end(tx: TraceContext, self: DictValue, key: Value, last: Value | None = None) -> Value:
+def ordered_dict_move_to_end(
+    tx: TraceContext, self: DictValue, key: Value, last: Value | None = None
+) -> Value:
     entry = self.whole(tx).get(key.key(tx))
     value = self.drop(tx, key)
     if value is None or entry is None:

@@ -1,4 +1,6 @@
-"""Read-only views of mappings (types.MappingProxyType), of which a Signature's parameters and an enumeration's members are two."""
+"""Read-only views of mappings (types.MappingProxyType), of which a Signature's parameters and an
+enumeration's members are two."""
+
 from __future__ import annotations
 
 import types
@@ -11,7 +13,9 @@ from .mapping import DictValue
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-READS = frozenset("get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split())
+READS = frozenset(
+    "get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split()
+)
 
 
 def unwrap_proxy(value: Value) -> Value:
@@ -20,7 +24,8 @@ def unwrap_proxy(value: Value) -> Value:
 
 
 class MappingProxyValue(Value):
-    """A mappingproxy: all that it is asked, the dictionary that it shows answers, as that is by now."""
+    """A mappingproxy: all that it is asked, the dictionary that it shows answers, as that is by
+    now."""
 
     __slots__ = ("shown",)
 
@@ -38,10 +43,14 @@ class MappingProxyValue(Value):
         if name in READS:
             return tx.make.bound_method(self, name)
         if not hasattr(types.MappingProxyType, name):
-            raise tx.exceptions.new(AttributeError, f"'mappingproxy' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'mappingproxy' object has no attribute '{name}'"
+            )
         return super().attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name in READS:
             return self.shown.method(tx, name, args, kwargs)
         return super().method(tx, name, args, kwargs)

@@ -1,4 +1,5 @@
 """Keys of dictionaries and sets whose class says, in Python, how they hash and compare."""
+
 from __future__ import annotations
 
 import enum
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 
 class Hashed:
-    """The key of an object with a __hash__ in Python. It meets others in real dictionaries, so they are compared in CPython's order;
-    that neither method changes anything is asked of both, since rebuilt code runs them once more."""
+    """The key of an object with a __hash__ in Python. It meets others in real dictionaries, so they
+    are compared in CPython's order; that neither method changes anything is asked of both, since
+    rebuilt code runs them once more."""
 
     __slots__ = ("tx", "value", "number")
 
@@ -39,10 +41,18 @@ class Hashed:
         elif type(other) in LITERAL_TYPES:
             compared = Constant(other)
         else:
-            raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key that another object may be equal to")
+            raise GraphBreak(
+                "unsupported-value",
+                f"{self.value.describe()} as a key that another object may be equal to",
+            )
         with self.tx.effects.forbid_changes("__eq__ of a key"):
-            if not self.tx.objects.equal(self.value, compared):  # rebuilt code would ask again, when what it goes by may be another
-                raise GraphBreak("unsupported-value", f"{self.value.describe()} as a key beside another that hashes alike")
+            if not self.tx.objects.equal(
+                self.value, compared
+            ):  # rebuilt code would ask again, when what it goes by may be another
+                raise GraphBreak(
+                    "unsupported-value",
+                    f"{self.value.describe()} as a key beside another that hashes alike",
+                )
         return True
 
 
@@ -73,7 +83,8 @@ def hash_of(answer: Value) -> int:
 def says_how(cls: type) -> bool:
     """Whether objects of a class, as keys, are hashed or compared by a function of the program's."""
     return any(
-        type(found := lookup(cls, name)[1]) is types.FunctionType and found.__module__.split(".")[0] not in ("torch", enum.__name__)
+        type(found := lookup(cls, name)[1]) is types.FunctionType
+        and found.__module__.split(".")[0] not in ("torch", enum.__name__)
         for name in ("__eq__", "__hash__")
     )
 
@@ -90,14 +101,31 @@ def holds_hashed(key: Any) -> bool:
 
 def has_true_hash(key: Any) -> bool:
     """Whether a key in a value hashes as the object does: no part is known by its identity alone."""
-    return all(map(has_true_hash, key)) if type(key) in (tuple, frozenset) else type(key) is Hashed or type(key) in LITERAL_TYPES
+    return (
+        all(map(has_true_hash, key))
+        if type(key) in (tuple, frozenset)
+        else type(key) is Hashed or type(key) in LITERAL_TYPES
+    )
 
 
 def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[Any]) -> None:
-    """Relies on the hashes under which an existing dictionary or set holds its keys: an object may have changed since."""
+    """Relies on the hashes under which an existing dictionary or set holds its keys: an object may
+    have changed since."""
     stored = stored_hashes(real)
-    if len(set(stored)) < len(stored) and any(map(holds_hashed, keys)):  # they may be equal by now, and would be one here
+    if len(set(stored)) < len(stored) and any(
+        map(holds_hashed, keys)
+    ):  # they may be equal by now, and would be one here
         raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that hash alike")
-    if any(type(key) is Hashed and key.number != number for key, number in zip(keys, stored, strict=True)):
-        raise GraphBreak("unsupported-value", f"a {type(real).__name__} of keys that have changed since they were stored")
-    tx.guards.add(source, Kind.PYTHON, (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored))
+    if any(
+        type(key) is Hashed and key.number != number
+        for key, number in zip(keys, stored, strict=True)
+    ):
+        raise GraphBreak(
+            "unsupported-value",
+            f"a {type(real).__name__} of keys that have changed since they were stored",
+        )
+    tx.guards.add(
+        source,
+        Kind.PYTHON,
+        (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored),
+    )

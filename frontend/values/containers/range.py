@@ -1,4 +1,5 @@
 """range objects."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,9 @@ class RangeValue(Value):
             return Constant(getattr(self.range, name))
         return tx.make.bound_method(self, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name == "__iter__":
             return self.iterator(tx)
         return fold(tx, getattr(self.range, name), args, kwargs)

@@ -1,4 +1,5 @@
 """Lists, tuples, named tuples, torch.Size and slices."""
+
 from __future__ import annotations
 
 import collections
@@ -21,7 +22,9 @@ from ..tensor.tensor import Identity
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])  # what a named tuple's class has under the name of a field
+FIELD: type = type(
+    vars(collections.namedtuple("Named", "field"))["field"]
+)  # what a named tuple's class has under the name of a field
 
 
 class BoundBuiltin(Value):
@@ -41,7 +44,9 @@ class BoundBuiltin(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__self__":
-            return (self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None) or self.receiver
+            return (
+                self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
+            ) or self.receiver
         return Constant(self.name) if name == "__name__" else super().attribute(tx, name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -49,8 +54,9 @@ class BoundBuiltin(Value):
 
 
 class BuiltinContainer(Mutable):
-    """What lists, tuples, dictionaries and sets share: methods come from the registry. `outer` is the object, of a class
-    written in Python, whose container this is; None where it stands for itself."""
+    """What lists, tuples, dictionaries and sets share: methods come from the registry. `outer` is
+    the object, of a class written in Python, whose container this is; None where it stands for
+    itself."""
 
     __slots__ = ("outer",)
 
@@ -69,15 +75,25 @@ class BuiltinContainer(Mutable):
         if method_of(self.python_type(), name) is not None:
             return BoundBuiltin(self, name)
         if not hasattr(self.python_type(), name):
-            raise tx.exceptions.new(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
-        if isinstance(getattr(self.python_type(), name), types.FunctionType):  # collections.Counter has methods written in Python
+            raise tx.exceptions.new(
+                AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'"
+            )
+        if isinstance(
+            getattr(self.python_type(), name), types.FunctionType
+        ):  # collections.Counter has methods written in Python
             return tx.calls.class_method(self, self.python_type(), name)
         raise self.unsupported(f"attribute {name}")
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         handler = method_of(self.python_type(), name)
         if handler is None or not accepts(handler, len(args) + 2, kwargs):
-            return self.attribute(tx, name).call(tx, args, kwargs) if handler is None else self._wrong(name)
+            return (
+                self.attribute(tx, name).call(tx, args, kwargs)
+                if handler is None
+                else self._wrong(name)
+            )
         return handler(tx, self, *args, **kwargs)
 
     def _wrong(self, name: str) -> Value:
@@ -93,7 +109,9 @@ class Sequence(BuiltinContainer):
     __slots__ = ("items", "cls")
     default_class: type = object
 
-    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
+    def __init__(
+        self, items: list[Value], source: Source | None = None, cls: type | None = None
+    ) -> None:
         super().__init__(source)
         self.items = items
         self.cls = cls or self.default_class
@@ -150,7 +168,9 @@ class Sequence(BuiltinContainer):
                 raise tx.exceptions.new(type(error), *error.args) from None
             return type(self)(part, None, list if self.cls is list else self._slice_class())
         if not key.is_constant():
-            found = key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
+            found = (
+                key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
+            )
             if not isinstance(key, Mutable) or found is None:
                 raise key.unsupported("as an index")
             key = check_result_type(found.call(tx, [], {}), int, "__index__")
@@ -158,7 +178,9 @@ class Sequence(BuiltinContainer):
         try:
             self.items[index]
         except (IndexError, TypeError) as error:
-            text = str(error).replace("list", self.cls.__name__ if self.cls in (list, tuple) else "tuple")
+            text = str(error).replace(
+                "list", self.cls.__name__ if self.cls in (list, tuple) else "tuple"
+            )
             raise tx.exceptions.new(type(error), text) from None
         return self.at(tx, index)
 
@@ -173,7 +195,9 @@ class Sequence(BuiltinContainer):
             index += 1
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
+        return Constant(
+            any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx))
+        )
 
 
 def field_names(cls: type) -> tuple[str, ...]:
@@ -182,12 +206,19 @@ def field_names(cls: type) -> tuple[str, ...]:
 
 
 class TupleValue(Sequence):
-    """A tuple, named tuple, torch.Size or torch.return_types structure; `real` when it existed before the frame."""
+    """A tuple, named tuple, torch.Size or torch.return_types structure; `real` when it existed
+    before the frame."""
 
     __slots__ = ("real",)
     default_class: type = tuple
 
-    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None, real: tuple | None = None) -> None:
+    def __init__(
+        self,
+        items: list[Value],
+        source: Source | None = None,
+        cls: type | None = None,
+        real: tuple | None = None,
+    ) -> None:
         super().__init__(items, source, cls)
         self.real = real
 
@@ -195,7 +226,9 @@ class TupleValue(Sequence):
         return tuple(item.key(tx) for item in self.items)
 
     def is_constant(self) -> bool:
-        return all(item.is_constant() for item in self.items) and (self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make"))
+        return all(item.is_constant() for item in self.items) and (
+            self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make")
+        )
 
     def constant(self) -> Any:
         items = [item.constant() for item in self.items]
@@ -213,7 +246,9 @@ class TupleValue(Sequence):
             return tx.calls.class_attribute(self, self.cls, name)
         return super().attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
             return self.attribute(tx, name).call(tx, args, kwargs)
         return super().method(tx, name, args, kwargs)
@@ -226,13 +261,24 @@ class TupleValue(Sequence):
     def same(self, other: Value) -> bool:
         """There is but one empty tuple."""
         empty = self.cls is tuple and not self.items
-        return self is other or empty and isinstance(other, TupleValue) and other.cls is tuple and not other.items
+        return (
+            self is other
+            or empty
+            and isinstance(other, TupleValue)
+            and other.cls is tuple
+            and not other.items
+        )
 
 
 def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
-    """What an operation gives that would make a sequence: of an operand's items alone, all of them, Python makes no second exact tuple."""
+    """What an operation gives that would make a sequence: of an operand's items alone, all of them,
+    Python makes no second exact tuple."""
     for operand in operands:
-        if made.cls is operand.cls is tuple and operand.outer is None and len(made.items) == len(operand.items):
+        if (
+            made.cls is operand.cls is tuple
+            and operand.outer is None
+            and len(made.items) == len(operand.items)
+        ):
             return operand
     return made
 
@@ -246,13 +292,16 @@ ITEMS: Any = vars(Sequence)["items"]
 
 
 class ListValue(Sequence):
-    """A list (exactly; subclasses are user objects with a list inside). `unread` gives the items of an existing one that so
-    far has only been added to: its length is nobody's business until somebody asks."""
+    """A list (exactly; subclasses are user objects with a list inside). `unread` gives the items of
+    an existing one that so far has only been added to: its length is nobody's business until
+    somebody asks."""
 
     __slots__ = ("unread", "added")
     default_class: type = list
 
-    def __init__(self, items: list[Value], source: Source | None = None, cls: type | None = None) -> None:
+    def __init__(
+        self, items: list[Value], source: Source | None = None, cls: type | None = None
+    ) -> None:
         self.unread: Callable[[], list[Value]] | None = None
         self.added: list[Value] = []
         super().__init__(items, source, cls)
@@ -331,7 +380,9 @@ class SliceValue(Value):
             return BoundBuiltin(self, name)
         return super().attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name == "indices" and self.is_constant():
             try:
                 found = self.constant().indices(*(arg.constant() for arg in args))
@@ -356,7 +407,9 @@ def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
 def whole_number(tx: TraceContext, index: Value) -> Any:
     found = index.constant()
     if not hasattr(type(found), "__index__"):
-        raise tx.exceptions.new(TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer")
+        raise tx.exceptions.new(
+            TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer"
+        )
     return found
 
 
@@ -372,7 +425,9 @@ def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) ->
 def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
     where = -1 if index is None else whole_number(tx, index)
     if not -len(self.items) <= where < len(self.items):
-        raise tx.exceptions.new(IndexError, "pop index out of range" if self.items else "pop from empty list")
+        raise tx.exceptions.new(
+            IndexError, "pop index out of range" if self.items else "pop from empty list"
+        )
     item = self.at(tx, where)
     tx.effects.change(self)
     del self.items[where]
@@ -409,7 +464,9 @@ def list_copy(tx: TraceContext, self: ListValue) -> Value:
 
 
 @method(list, "sort")
-def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+def list_sort(
+    tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None
+) -> Value:
     items = self.all(tx)
     tx.effects.change(self)
     self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
@@ -426,7 +483,11 @@ def list_sort(tx: TraceContext, self: ListValue, *, key: Value | None = None, re
 
 def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
     """Where an equal item is, between bounds."""
-    for index in range(len(self.items))[slice(*(bound.constant() for bound in bounds)) if len(bounds) > 1 else slice(_start(bounds), None)]:
+    for index in range(len(self.items))[
+        slice(*(bound.constant() for bound in bounds))
+        if len(bounds) > 1
+        else slice(_start(bounds), None)
+    ]:
         if index < len(self.items) and tx.objects.equal(self.at(tx, index), item):
             return index
     return None
@@ -440,7 +501,12 @@ def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value
         return Constant(found)
     if not item.is_constant():
         raise GraphBreak("exception-leaves", "ValueError")
-    raise tx.exceptions.new(ValueError, f"{item.constant()!r} is not in list" if self.cls is list else "tuple.index(x): x not in tuple")
+    raise tx.exceptions.new(
+        ValueError,
+        f"{item.constant()!r} is not in list"
+        if self.cls is list
+        else "tuple.index(x): x not in tuple",
+    )
 
 
 def _start(bounds: tuple[Value, ...]) -> int:
@@ -512,9 +578,18 @@ def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) ->
     fields = field_names(self.cls)
     if not changes.keys() <= set(fields):
         raise GraphBreak("exception-leaves", f"the error of {self.cls.__name__}._replace()")
-    return TupleValue([changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)], None, self.cls)
+    return TupleValue(
+        [changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)],
+        None,
+        self.cls,
+    )
 
 
 @method(tuple, "_asdict")
 def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
-    return tx.make.dict_of([(Constant(name), item) for name, item in zip(field_names(self.cls), self.all(tx), strict=True)])
+    return tx.make.dict_of(
+        [
+            (Constant(name), item)
+            for name, item in zip(field_names(self.cls), self.all(tx), strict=True)
+        ]
+    )

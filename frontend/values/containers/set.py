@@ -1,4 +1,5 @@
 """Sets and frozensets, in the order in which they iterate."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,15 +19,24 @@ if TYPE_CHECKING:
 
 
 class SetValue(BuiltinContainer):
-    """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes its own, so it iterates
-    in the same order; `initial` is what an existing one gave when it was met."""
+    """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes
+    its own, so it iterates in the same order; `initial` is what an existing one gave when it was
+    met."""
 
     __slots__ = ("members", "cls", "order", "initial", "before")
 
-    def __init__(self, members: dict[Any, Value], source: Source | None = None, cls: type = set, order: Any = None) -> None:
+    def __init__(
+        self,
+        members: dict[Any, Value],
+        source: Source | None = None,
+        cls: type = set,
+        order: Any = None,
+    ) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
-        self.order = cls(list(members)) if order is None else order  # one by one: from a dictionary a set is made at once
+        self.order = (
+            cls(list(members)) if order is None else order
+        )  # one by one: from a dictionary a set is made at once
         self.initial = tuple(self.order)
         self.before: dict[Any, Value] = {}  # the members of an existing one as they were
         if order is not None:
@@ -82,12 +92,18 @@ class SetValue(BuiltinContainer):
     def members_in_order(self, tx: TraceContext) -> list[Value]:
         """The members as Python would give them; guarded for an existing set."""
         if len(self.members) > 1:
-            if self.source is not None and self in tx.effects.changed:  # where the new ones lie depends on the table's past
+            if (
+                self.source is not None and self in tx.effects.changed
+            ):  # where the new ones lie depends on the table's past
                 raise self.unsupported("iteration after a change")
             if not self.has_order():
                 raise self.unsupported("iteration in an order that depends on addresses")
             if self.is_known():
-                tx.guards.add(self.source, Kind.PYTHON, (f"iterates as {self.initial!r}", iterates_as(self.initial)))
+                tx.guards.add(
+                    self.source,
+                    Kind.PYTHON,
+                    (f"iterates as {self.initial!r}", iterates_as(self.initial)),
+                )
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:

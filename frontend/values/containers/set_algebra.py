@@ -1,4 +1,5 @@
 """Union, intersection and the like of sets, by CPython's own sets of their keys."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     """An operand's keys, in the form that Python would meet, and its members."""
-    inner = getattr(other, "base", other)  # C takes the members of an object of a class below set as they are
+    inner = getattr(
+        other, "base", other
+    )  # C takes the members of an object of a class below set as they are
     if isinstance(inner, SetValue):
         return inner.order, inner.members
     members: dict[Any, Value] = {}
@@ -26,19 +29,26 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
 
 
 def which(key: Any) -> Any:
-    """Tells a key from others that it is equal to: tuples by their parts, since a dictionary's items are made when asked for."""
+    """Tells a key from others that it is equal to: tuples by their parts, since a dictionary's
+    items are made when asked for."""
     return tuple(map(which, key)) if type(key) is tuple else id(key)
 
 
 def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
-    """The members of a set that Python has made of the keys of several, the first of which come first: of equal keys each member
-    goes by the very one that is in the set."""
+    """The members of a set that Python has made of the keys of several, the first of which come
+    first: of equal keys each member goes by the very one that is in the set."""
     by_key = {which(key): item for members in reversed(sides) for key, item in members.items()}
-    return {key: by_key.get(which(key)) or next(members[key] for members in sides if key in members) for key in made}
+    return {
+        key: by_key.get(which(key)) or next(members[key] for members in sides if key in members)
+        for key in made
+    }
 
 
-def _apply(tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]) -> tuple[Any, Any, dict[Any, Value]]:
-    """(a set changed by its own method `name`, the method's result, the members that the one or the other holds)."""
+def _apply(
+    tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]
+) -> tuple[Any, Any, dict[Any, Value]]:
+    """(a set changed by its own method `name`, the method's result, the members that the one or the
+    other holds)."""
     parts = [as_members(tx, other) for other in others]
     order = self.order.copy()
     result = getattr(order, name)(*(keys for keys, _ in parts))
@@ -63,7 +73,10 @@ def _updating(name: str) -> Callable[..., Value]:
         tx.effects.change(self)
         stay, there = set(map(id, members.values())), set(map(id, self.members.values()))
         kept = {key: item for key, item in self.members.items() if id(item) in stay}
-        self.members, self.order = kept | {key: item for key, item in members.items() if id(item) not in there}, order
+        self.members, self.order = (
+            kept | {key: item for key, item in members.items() if id(item) not in there},
+            order,
+        )
         self.must_be_made_again()
         return Constant(None)
 
@@ -84,5 +97,10 @@ SET_METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symme
 SET_OPERATORS = {op: _combining(name) for op, name in SET_METHODS.items()}
 SET_UPDATES = {
     op: _updating(name)
-    for op, name in {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}.items()
+    for op, name in {
+        "|": "update",
+        "&": "intersection_update",
+        "-": "difference_update",
+        "^": "symmetric_difference_update",
+    }.items()
 }

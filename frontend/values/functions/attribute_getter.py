@@ -1,4 +1,5 @@
 """operator.itemgetter, attrgetter and methodcaller: what they look up is in their arguments."""
+
 from __future__ import annotations
 
 import operator
@@ -17,7 +18,9 @@ class GetterValue(Value):
 
     __slots__ = ("cls", "args", "kwargs")
 
-    def __init__(self, cls: type, args: list[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
+    def __init__(
+        self, cls: type, args: list[Value], kwargs: dict[str, Value], source: Source | None = None
+    ) -> None:
         super().__init__(source)
         self.cls, self.args, self.kwargs = cls, args, kwargs
 
@@ -32,10 +35,16 @@ class GetterValue(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
-            raise tx.exceptions.new(TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}")
+            raise tx.exceptions.new(
+                TypeError, f"{self.cls.__name__} expected 1 argument, got {len(args)}"
+            )
         if self.cls is operator.methodcaller:
             if args[0].is_constant():
-                return args[0].attribute(tx, self.args[0].constant()).call(tx, self.args[1:], self.kwargs)
+                return (
+                    args[0]
+                    .attribute(tx, self.args[0].constant())
+                    .call(tx, self.args[1:], self.kwargs)
+                )
             return args[0].method(tx, self.args[0].constant(), self.args[1:], self.kwargs)
         get = item if self.cls is operator.itemgetter else attribute
         found = [get(tx, args[0], key) for key in self.args]

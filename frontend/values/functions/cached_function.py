@@ -1,4 +1,6 @@
-"""Functions under functools.lru_cache: a cached result is guarded, a call that would fill the cache is inlined if it has no effects."""
+"""Functions under functools.lru_cache: a cached result is guarded, a call that would fill the cache
+is inlined if it has no effects."""
+
 from __future__ import annotations
 
 import types
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class CachedFunction(Value):
-    """A function under functools.lru_cache. On literals it is called for real: its maker says that equal arguments give
-    equal results, and what it does on the way it would do once in eager too. What is no literal is the object that the cache
-    holds, whoever changes it. Where it could see what the frame has changed, or is given objects, what it wraps is interpreted:
-    it may do nothing but give its result, which must be what it gives without the changes."""
+    """A function under functools.lru_cache. On literals it is called for real: its maker says that
+    equal arguments give equal results, and what it does on the way it would do once in eager too.
+    What is no literal is the object that the cache holds, whoever changes it. Where it could see
+    what the frame has changed, or is given objects, what it wraps is interpreted: it may do nothing
+    but give its result, which must be what it gives without the changes."""
 
     __slots__ = ("real", "inner", "given")
 
@@ -61,22 +64,33 @@ class CachedFunction(Value):
             raise tx.exceptions.new(AttributeError, *error.args) from None
         raise self.unsupported(f"attribute {name}")
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name == "__get__" and args:
             through_class = args[0].is_constant() and args[0].constant() is None
             return self if through_class else MethodValue(args[0], self)
         return super().method(tx, name, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        args, kwargs = [look_at_items(tx, arg) for arg in args], {name: look_at_items(tx, arg) for name, arg in kwargs.items()}
-        if any(lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())):
-            raise GraphBreak("exception-leaves", f"TypeError: an argument of {self.describe()} has no hash")
+        args, kwargs = (
+            [look_at_items(tx, arg) for arg in args],
+            {name: look_at_items(tx, arg) for name, arg in kwargs.items()},
+        )
+        if any(
+            lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())
+        ):
+            raise GraphBreak(
+                "exception-leaves", f"TypeError: an argument of {self.describe()} has no hash"
+            )
         if not all(is_known(tx, arg) for arg in (*args, *kwargs.values())):
             return self._interpret(tx, args, kwargs)
         path = self._path(tx, args, kwargs)
         if path in self.given:
             return self.given[path]
-        if (tx.effects.may_be_seen() or tx.modes.open) and not holds(self.real, path.args, path.kwargs):
+        if (tx.effects.may_be_seen() or tx.modes.open) and not holds(
+            self.real, path.args, path.kwargs
+        ):
             interpreted, now = self._interpret(tx, args, kwargs), self._without(path)
             if not is_alike(tx, interpreted, now):
                 raise self._leave_to_python("which sees what the frame has changed")
@@ -92,7 +106,8 @@ class CachedFunction(Value):
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """What the function makes if it cannot see what the frame has changed. By now it is known to change nothing itself."""
+        """What the function makes if it cannot see what the frame has changed. By now it is known
+        to change nothing itself."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
@@ -103,8 +118,16 @@ class CachedFunction(Value):
 
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
         """The path to what it gives for known arguments."""
-        known, named = tuple(real(tx, a) for a in args), tuple((name, real(tx, a)) for name, a in kwargs.items())
-        return CachedResult(self.known_source, known, named, tuple(map(type, (*known, *(value for _, value in named)))))
+        known, named = (
+            tuple(real(tx, a) for a in args),
+            tuple((name, real(tx, a)) for name, a in kwargs.items()),
+        )
+        return CachedResult(
+            self.known_source,
+            known,
+            named,
+            tuple(map(type, (*known, *(value for _, value in named)))),
+        )
 
     def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """What the function gives now. It may do nothing but that."""
@@ -127,7 +150,8 @@ class CachedFunction(Value):
 
 
 class CachedContainer(Value):
-    """A container that a cache keeps, of a call that is known to the run alone: it may be read here, and that is all."""
+    """A container that a cache keeps, of a call that is known to the run alone: it may be read
+    here, and that is all."""
 
     __slots__ = ()
 
@@ -164,8 +188,15 @@ def is_known(tx: TraceContext, arg: Value) -> bool:
     if isinstance(arg, TupleValue):
         return arg.cls is tuple and all(is_known(tx, item) for item in arg.items)
     cls = arg.python_type()
-    alone = lookup(cls, "__hash__")[1] is object.__hash__ and lookup(cls, "__eq__")[1] is object.__eq__
-    return alone and arg.source is not None and not isinstance(arg, TensorValue) and tx.objects.real_object(arg) is not None
+    alone = (
+        lookup(cls, "__hash__")[1] is object.__hash__ and lookup(cls, "__eq__")[1] is object.__eq__
+    )
+    return (
+        alone
+        and arg.source is not None
+        and not isinstance(arg, TensorValue)
+        and tx.objects.real_object(arg) is not None
+    )
 
 
 def real(tx: TraceContext, arg: Value) -> Any:
@@ -181,17 +212,28 @@ def real(tx: TraceContext, arg: Value) -> Any:
 
 def varies(value: Value) -> bool:
     """Whether there are numbers in it that vary between calls."""
-    return any(map(varies, value.items)) if isinstance(value, TupleValue) else isinstance(value, SymbolicNumber)
+    return (
+        any(map(varies, value.items))
+        if isinstance(value, TupleValue)
+        else isinstance(value, SymbolicNumber)
+    )
 
 
 def kept_back(tx: TraceContext, result: Value) -> Value | None:
-    """A result of which the program may not tell whether it is the one that the cache keeps; None if it could."""
+    """A result of which the program may not tell whether it is the one that the cache keeps; None
+    if it could."""
     if result.is_constant():
         return result
     if isinstance(result, TupleValue | ListValue) and result.source is None:
-        items = [kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None]
+        items = [
+            kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None
+        ]
         if len(items) == len(result.items):
-            return TupleValue(items, None, result.cls) if isinstance(result, TupleValue) else CachedList(items)
+            return (
+                TupleValue(items, None, result.cls)
+                if isinstance(result, TupleValue)
+                else CachedList(items)
+            )
     if isinstance(result, DictValue) and result.cls is dict and result.real is None:
         pairs = [(key, kept_back(tx, item)) for key, item in result.pairs(tx)]
         entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}
@@ -208,18 +250,30 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
     if value.is_constant():
         return same_constant(value.constant(), found)
     if isinstance(value, TupleValue | ListValue):
-        return len(value.items) == len(found) and all(is_alike(tx, *pair) for pair in zip(value.items, found, strict=True))
+        return len(value.items) == len(found) and all(
+            is_alike(tx, *pair) for pair in zip(value.items, found, strict=True)
+        )
     if isinstance(value, DictValue) and value.cls is dict:
         pairs = zip(value.pairs(tx), found.items(), strict=True)
-        return len(value.whole(tx)) == len(found) and all(is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True))
+        return len(value.whole(tx)) == len(found) and all(
+            is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True)
+        )
     if isinstance(value, UserObject) and value.base is None and value.real is None:
         own = instance_dict(found)
         if own is None or not has_no_slots(value.cls) or value.names(tx) != list(own):
             return False
-        return all(is_alike(tx, attribute, own[name]) for name in own if (attribute := value.own_attribute(tx, name)) is not None)
+        return all(
+            is_alike(tx, attribute, own[name])
+            for name in own
+            if (attribute := value.own_attribute(tx, name)) is not None
+        )
     return False
 
 
 def has_no_slots(cls: type) -> bool:
     """Whether what an object of a class holds is all in its dictionary."""
-    return not any(isinstance(raw, types.MemberDescriptorType) for owner in cls.__mro__ for raw in vars(owner).values())
+    return not any(
+        isinstance(raw, types.MemberDescriptorType)
+        for owner in cls.__mro__
+        for raw in vars(owner).values()
+    )

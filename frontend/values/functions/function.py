@@ -1,4 +1,5 @@
 """Python functions, bound methods, builtin callables, cells and partials."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -28,7 +29,12 @@ class CellValue(Mutable):
 
     __slots__ = ("contents", "real", "slot")
 
-    def __init__(self, contents: Value | None, source: Source | None = None, real: types.CellType | None = None) -> None:
+    def __init__(
+        self,
+        contents: Value | None,
+        source: Source | None = None,
+        real: types.CellType | None = None,
+    ) -> None:
         super().__init__(source)
         self.contents, self.real = contents, real
         self.slot: int | None = None  # the frame's own slot, for a cell that the root frame makes
@@ -55,7 +61,18 @@ class CellValue(Mutable):
 class FunctionValue(Mutable):
     """A Python function: an existing one (`real`), or one that the traced program made."""
 
-    __slots__ = ("real", "code", "globals", "name", "defaults", "kwdefaults", "closure", "attributes", "annotations", "namespace")
+    __slots__ = (
+        "real",
+        "code",
+        "globals",
+        "name",
+        "defaults",
+        "kwdefaults",
+        "closure",
+        "attributes",
+        "annotations",
+        "namespace",
+    )
 
     def __init__(
         self,
@@ -94,7 +111,9 @@ class FunctionValue(Mutable):
         self.attributes, self.code = state
 
     def same(self, other: Value) -> bool:
-        return self is other or (isinstance(other, FunctionValue) and self.real is not None and self.real is other.real)
+        return self is other or (
+            isinstance(other, FunctionValue) and self.real is not None and self.real is other.real
+        )
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in self.attributes:
@@ -108,7 +127,9 @@ class FunctionValue(Mutable):
             return self.attributes[name]
         if self.real is not None:
             if not hasattr(self.real, name):
-                raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
+                raise tx.exceptions.new(
+                    AttributeError, f"'function' object has no attribute '{name}'"
+                )
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
         if name == "__code__":
             return BuiltinValue(self.code)
@@ -140,7 +161,9 @@ class FunctionValue(Mutable):
         tx.effects.change(self)
         del self.attributes[name]
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         handler = method_of(types.FunctionType, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -153,7 +176,8 @@ class FunctionValue(Mutable):
         self.attributes[name] = value
 
     def rename_code(self, tx: TraceContext, name: str) -> None:
-        """Gives a function that the traced program made code of another name, as tracebacks and profilers show it."""
+        """Gives a function that the traced program made code of another name, as tracebacks and
+        profilers show it."""
         if self.real is not None:
             raise GraphBreak("unsupported-mutation", f"of the code of {self.describe()}")
         tx.effects.change(self)
@@ -212,17 +236,25 @@ class FunctionValue(Mutable):
 
 
 def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
-    """A copy of code with another name, always the same one, so that functions made in each call have one code object."""
-    _, renamed = _renamed_codes.setdefault((id(code), name), (code, code.replace(co_name=name, co_qualname=name)))
+    """A copy of code with another name, always the same one, so that functions made in each call
+    have one code object."""
+    _, renamed = _renamed_codes.setdefault(
+        (id(code), name), (code, code.replace(co_name=name, co_qualname=name))
+    )
     return renamed
 
 
-_renamed_codes: dict[tuple[int, str], tuple[types.CodeType, types.CodeType]] = {}  # keeps the original, as its id is the key
+_renamed_codes: dict[
+    tuple[int, str], tuple[types.CodeType, types.CodeType]
+] = {}  # keeps the original, as its id is the key
 
 # What reprlib and dataclasses put around a __repr__.
 REPRESENTATIONS = frozenset(
     decorate(lambda self: "").__code__  # from 3.13 on dataclasses takes reprlib's
-    for decorate in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr()))
+    for decorate in (
+        reprlib.recursive_repr(),
+        getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr()),
+    )
 )
 
 # functools.singledispatch's dispatch(cls), which keeps a weak dictionary of what it has found.
@@ -243,16 +275,25 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 }
 
 
-def existing_function(tx: TraceContext, real: types.FunctionType, source: Source | None) -> FunctionValue:
-    """The value of a function that existed before the frame; closure and defaults are looked at when used."""
-    value = tx.objects.remember(real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real))  # it may close over itself
+def existing_function(
+    tx: TraceContext, real: types.FunctionType, source: Source | None
+) -> FunctionValue:
+    """The value of a function that existed before the frame; closure and defaults are looked at
+    when used."""
+    value = tx.objects.remember(
+        real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
+    )  # it may close over itself
     for index, cell in enumerate(real.__closure__ or ()):
         path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
         value.closure.append(existing_cell(tx, cell, path))
     for index, obj in enumerate(real.__defaults__ or ()):
-        value.defaults.append(_default(tx, obj, source and SequenceItem(AttrSource(source, "__defaults__"), index)))
+        value.defaults.append(
+            _default(tx, obj, source and SequenceItem(AttrSource(source, "__defaults__"), index))
+        )
     for name, obj in (real.__kwdefaults__ or {}).items():
-        value.kwdefaults[name] = _default(tx, obj, source and AttrSource(source, "__kwdefaults__"), name)
+        value.kwdefaults[name] = _default(
+            tx, obj, source and AttrSource(source, "__kwdefaults__"), name
+        )
     return value
 
 
@@ -309,8 +350,12 @@ class MethodValue(Value):
             return tx.make.bound_method(self, name)
         return self.function.attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name == "__get__" and hasattr(types.MethodType, "__get__"):  # what is bound stays so; before 3.13 the function was asked
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        if name == "__get__" and hasattr(
+            types.MethodType, "__get__"
+        ):  # what is bound stays so; before 3.13 the function was asked
             return self
         return super().method(tx, name, args, kwargs)
 
@@ -322,12 +367,20 @@ class MethodValue(Value):
 
 
 WRAPPING = (property, classmethod, staticmethod)
-OF_WHAT_IS_WRAPPED = ("__name__", "__isabstractmethod__")  # attributes that these ask their function for
-EQUAL_BY_PARTS = (types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType)  # two made of the same parts are equal
+OF_WHAT_IS_WRAPPED = (
+    "__name__",
+    "__isabstractmethod__",
+)  # attributes that these ask their function for
+EQUAL_BY_PARTS = (
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.CodeType,
+)  # two made of the same parts are equal
 
 
 class BuiltinValue(Value):
-    """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals, or a break."""
+    """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals,
+    or a break."""
 
     __slots__ = ("real",)
 
@@ -342,9 +395,15 @@ class BuiltinValue(Value):
         if isinstance(self.real, WRAPPING):
             return super().describe()
         module = getattr(self.real, "__module__", None)
-        name = getattr(self.real, "__qualname__", None) or getattr(self.real, "__name__", None) or repr(self.real)
+        name = (
+            getattr(self.real, "__qualname__", None)
+            or getattr(self.real, "__name__", None)
+            or repr(self.real)
+        )
         full = f"{module}.{name}" if module and module != "builtins" else str(name)
-        return ".".join(part for part in full.split(".") if not part.startswith("pybind11_detail_"))  # classes that nobody has written
+        return ".".join(
+            part for part in full.split(".") if not part.startswith("pybind11_detail_")
+        )  # classes that nobody has written
 
     def key(self, tx: TraceContext) -> Any:
         return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
@@ -357,12 +416,18 @@ class BuiltinValue(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if isinstance(self.real, WRAPPING) and name in OF_WHAT_IS_WRAPPED:
-            raise GraphBreak("unsupported-value", f"attribute {name} of a {type(self.real).__name__}")
+            raise GraphBreak(
+                "unsupported-value", f"attribute {name} of a {type(self.real).__name__}"
+            )
         if not hasattr(self.real, name):
-            raise tx.exceptions.new(AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}")
+            raise tx.exceptions.new(
+                AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}"
+            )
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -374,15 +439,27 @@ class BuiltinValue(Value):
         if goes_into_graph(self.real):
             return tx.graph.call("call_function", self.real, args, kwargs)
         receiver = getattr(self.real, "__self__", None)
-        if isinstance(receiver, types.GetSetDescriptorType) and self.real.__name__ == "__get__" and args:
+        if (
+            isinstance(receiver, types.GetSetDescriptorType)
+            and self.real.__name__ == "__get__"
+            and args
+        ):
             return tx.look(args[0]).attribute(tx, receiver.__name__)
         if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
-            if isinstance(args[0], Value) and issubclass(args[0].python_type(), self.real.__objclass__):
+            if isinstance(args[0], Value) and issubclass(
+                args[0].python_type(), self.real.__objclass__
+            ):
                 return tx.calls.builtin_method(args[0], self.real, args[1:], kwargs)
         if is_pure(self.real):
             return fold(tx, self.real, args, kwargs)
-        if receiver is not None and not isinstance(receiver, types.ModuleType | type) and hasattr(receiver, self.real.__name__):
-            return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(tx, self.real.__name__, args, kwargs)
+        if (
+            receiver is not None
+            and not isinstance(receiver, types.ModuleType | type)
+            and hasattr(receiver, self.real.__name__)
+        ):
+            return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(
+                tx, self.real.__name__, args, kwargs
+            )
         raise GraphBreak("unknown-call", self.describe())
 
 
@@ -391,7 +468,13 @@ class PartialValue(Mutable):
 
     __slots__ = ("function", "args", "kwargs", "attributes")
 
-    def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
+    def __init__(
+        self,
+        function: Value,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        source: Source | None = None,
+    ) -> None:
         super().__init__(source)
         self.function, self.args, self.kwargs = function, args, kwargs
         self.attributes: dict[str, Value] = {}  # of one made inside

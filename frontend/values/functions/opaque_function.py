@@ -1,4 +1,5 @@
 """Python functions that are not inlined, and wrappers that torch puts around its own functions."""
+
 from __future__ import annotations
 
 import types
@@ -16,15 +17,27 @@ OPAQUE_MODULES = frozenset(
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
 )
 
-# Functions of those modules that are, by module and how their names begin: what a call of a torch.fx.GraphModule goes through, and
-# what code for one process asks as well.
+# Functions of those modules that are, by module and how their names begin: what a call of a
+# torch.fx.GraphModule goes through, and what code for one process asks as well.
 LOOKED_INTO = {
-    "torch.fx.graph_module": ("GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__"),
-    "torch.fx._pytree": ("tree_flatten_spec", *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple"))),
+    "torch.fx.graph_module": (
+        "GraphModule.recompile.<locals>.call_wrapped",
+        "_WrappedCall.__call__",
+    ),
+    "torch.fx._pytree": (
+        "tree_flatten_spec",
+        *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple")),
+    ),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
     "torch.distributed": ("is_available",),
-    "torch.distributed.distributed_c10d": ("is_initialized", "_WorldMeta.WORLD", "_World.default_pg"),
+    "torch.distributed.distributed_c10d": (
+        "is_initialized",
+        "_WorldMeta.WORLD",
+        "_World.default_pg",
+    ),
 }
+
+
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     """Why a Python function is not looked into: (break reason, detail); None when it is."""
     real = function.real
@@ -37,19 +50,25 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
     for end in range(1, min(len(parts), 3) + 1):
         name = ".".join(parts[:end])
         if name in OPAQUE_MODULES:
-            return ("output" if name in ("logging", "warnings") else "unknown-call"), f"{module}.{function.name}"
+            return (
+                "output" if name in ("logging", "warnings") else "unknown-call"
+            ), f"{module}.{function.name}"
     return None
 
 
 def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
-    """Past what torch, and torch.compile when it is used in the same process, puts around methods of nn.Module and of optimizers."""
+    """Past what torch, and torch.compile when it is used in the same process, puts around methods
+    of nn.Module and of optimizers."""
     name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
-    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(name)
+    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(
+        name
+    )
     inner = function if cell is None else cell.cell_contents
     return inner if str(getattr(inner, "__module__", "")).startswith(modules) else function
 
 
-# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what users disable stays disabled.
+# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what
+# users disable stays disabled.
 AROUND = {
     "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
     "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),

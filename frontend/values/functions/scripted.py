@@ -1,4 +1,5 @@
 """Functions compiled by torch.jit.script: their Python source is inlined, which computes the same."""
+
 from __future__ import annotations
 
 import types
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def python_of(obj: Any) -> types.FunctionType | None:
-    """What was scripted. None for a traced function, whose trace may say less than its Python, and for one that asks where it runs."""
+    """What was scripted. None for a traced function, whose trace may say less than its Python, and
+    for one that asks where it runs."""
     inner = getattr(obj, "_torchdynamo_inline", None)  # torch.jit's own mark, for compilers
     if not isinstance(inner, types.FunctionType) or "is_scripting" in inner.__code__.co_names:
         return None
@@ -37,5 +39,10 @@ class ScriptedFunction(UserObject):
         """Whether tensors stand where it takes tensors: it raises where its Python might not."""
         declared = {one.name: str(one.type) for one in self.real.schema.arguments}
         given = dict(zip(declared, args, strict=False)) | kwargs
-        return all(isinstance(value, TensorValue) if kind == "Tensor" else not isinstance(value, TensorValue) or "Tensor" in kind
-                   for name, kind in declared.items() if (value := given.get(name)) is not None)
+        return all(
+            isinstance(value, TensorValue)
+            if kind == "Tensor"
+            else not isinstance(value, TensorValue) or "Tensor" in kind
+            for name, kind in declared.items()
+            if (value := given.get(name)) is not None
+        )

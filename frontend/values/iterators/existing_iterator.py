@@ -1,4 +1,6 @@
-"""Iterators that existed before the frame: tracing peeks at their items, and the real ones advance after the graph has run."""
+"""Iterators that existed before the frame: tracing peeks at their items, and the real ones advance
+after the graph has run."""
+
 from __future__ import annotations
 
 import itertools
@@ -36,8 +38,9 @@ KEYS, _, ITEMS = FORWARD_DICT
 
 
 class ExistingIterator(Iterator):
-    """A builtin container's iterator that existed before the frame. What the trace takes from it is peeked at; the real one
-    moves when the effects are replayed. Guarded is only that so many items are left, and the items looked at."""
+    """A builtin container's iterator that existed before the frame. What the trace takes from it is
+    peeked at; the real one moves when the effects are replayed. Guarded is only that so many items
+    are left, and the items looked at."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
     moves = ("taken", "exhausted")
@@ -50,7 +53,9 @@ class ExistingIterator(Iterator):
     def next(self, tx: TraceContext) -> Value | None:
         replaced = None
         if tx.objects.is_iterated_changed(self.real):
-            replaced = tx.objects.dict_with_same_keys(self.real) if self.cls in (KEYS, ITEMS) else None
+            replaced = (
+                tx.objects.dict_with_same_keys(self.real) if self.cls in (KEYS, ITEMS) else None
+            )
             if replaced is None:
                 raise self.unsupported("next() after what it walks was changed")
         tx.effects.change(self)
@@ -73,7 +78,8 @@ class ExistingIterator(Iterator):
 
 
 class ExistingEnumerate(Iterator):
-    """An enumerate that existed before the frame: its inner iterator moves for itself, so only its number has to be set."""
+    """An enumerate that existed before the frame: its inner iterator moves for itself, so only its
+    number has to be set."""
 
     __slots__ = ("inner", "number", "given")
     cls = enumerate
@@ -94,7 +100,8 @@ class ExistingEnumerate(Iterator):
 
 
 class ExistingCount(Iterator):
-    """A count of ints that existed before the frame: its numbers are read off it, the real one moves at the end."""
+    """A count of ints that existed before the frame: its numbers are read off it, the real one
+    moves at the end."""
 
     __slots__ = ("value", "step", "taken")
     cls = itertools.count
@@ -112,14 +119,26 @@ class ExistingCount(Iterator):
 
 
 class ExistingSlice(Iterator):
-    """An islice that existed before the frame: its inner iterator moves for itself, the counts are set at the end. `skip_at_end`: how many
-    items it skips behind the last one."""
+    """An islice that existed before the frame: its inner iterator moves for itself, the counts are
+    set at the end. `skip_at_end`: how many items it skips behind the last one."""
 
-    __slots__ = ("inner", "skipped", "step", "left", "skip_at_end", "skip", "read", "given", "ended")
+    __slots__ = (
+        "inner",
+        "skipped",
+        "step",
+        "left",
+        "skip_at_end",
+        "skip",
+        "read",
+        "given",
+        "ended",
+    )
     cls = itertools.islice
     moves = ("skip", "read", "given", "ended")
 
-    def __init__(self, inner: Value, skipped: int, step: int, left: int, skip_at_end: int, source: Source) -> None:
+    def __init__(
+        self, inner: Value, skipped: int, step: int, left: int, skip_at_end: int, source: Source
+    ) -> None:
         super().__init__(source)
         self.inner, self.step, self.left, self.skip_at_end = inner, step, left, skip_at_end
         self.skip, self.read, self.given, self.ended = skipped, 0, 0, False
@@ -132,7 +151,11 @@ class ExistingSlice(Iterator):
             tx.guards.add_remaining(self.known_source, self.left, self.cls, exactly=True)
             if self.step > 1:
                 count = self.skip_at_end
-                tx.guards.add(self.source, Kind.PYTHON, (f"skips {count} at its end", lambda obj: slice_state(obj)[4] == count))
+                tx.guards.add(
+                    self.source,
+                    Kind.PYTHON,
+                    (f"skips {count} at its end", lambda obj: slice_state(obj)[4] == count),
+                )
             if self.given:
                 self.skip = self.skip_at_end
         while self.skip:
@@ -160,7 +183,8 @@ class ExistingSlice(Iterator):
 
 
 class ExistingChain(Flat):
-    """A chain that existed before the frame, with the iterator of iterables and the open one, if there is any."""
+    """A chain that existed before the frame, with the iterator of iterables and the open one, if
+    there is any."""
 
     __slots__ = ("opened",)
 
@@ -173,11 +197,16 @@ class ExistingChain(Flat):
 @wraps(*ITERATORS)
 def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))  # the result of a folded call
+        return ListedIterator(
+            [tx.wrap(item, None) for item in obj], type(obj)
+        )  # the result of a folded call
     tx.guards.add(source, Kind.TYPE, type(obj))
     left = remaining(obj)
     if left == CHANGED or (type(obj) in COPIED and left > LARGEST):
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that {'is spoilt' if left == CHANGED else f'has {left} items left'}")
+        raise GraphBreak(
+            "unsupported-value",
+            f"a {type(obj).__name__} that {'is spoilt' if left == CHANGED else f'has {left} items left'}",
+        )
     return tx.objects.remember(obj, ExistingIterator(obj, source))
 
 
@@ -189,7 +218,11 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     if isinstance(obj, enumerate | filter):  # all are made alike
         tx.guards.add(source, Kind.TYPE, made[0])
     else:
-        tx.guards.add(source, Kind.PYTHON, (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made))
+        tx.guards.add(
+            source,
+            Kind.PYTHON,
+            (f"is made as {made!r}", lambda other: type(other) is made[0] and shape(other) == made),
+        )
     held = parts(obj)
     if isinstance(obj, itertools.count):
         if not held:
@@ -207,7 +240,9 @@ MAKERS: dict[type, Callable[[TraceContext, Any, list[Any], Source], Value]] = {
     map: lambda tx, obj, values, source: Map(values[0], values[1:], source),
     filter: lambda tx, obj, values, source: Filter(values[0], values[1], source),
     itertools.chain: lambda tx, obj, values, source: ExistingChain(values, source),
-    itertools.islice: lambda tx, obj, values, source: slice_of(obj, values[0], shape(obj)[2], source),
+    itertools.islice: lambda tx, obj, values, source: slice_of(
+        obj, values[0], shape(obj)[2], source
+    ),
 }
 
 

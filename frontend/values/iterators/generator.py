@@ -1,4 +1,5 @@
 """Generators made in the trace: a suspended interpretation, continued by next() and send()."""
+
 from __future__ import annotations
 
 import types
@@ -30,9 +31,13 @@ class GeneratorValue(Iterator):
     __slots__ = ("frame", "finished", "started", "born", "names", "made_here")
     cls = types.GeneratorType
 
-    def __init__(self, frame: Interpreter, born: int, names: tuple[str, str], made_here: bool) -> None:
+    def __init__(
+        self, frame: Interpreter, born: int, names: tuple[str, str], made_here: bool
+    ) -> None:
         super().__init__()
-        self.made_here = made_here  # by an instruction of a frame that runs step by step: nothing in C holds it between two of them
+        # by an instruction of a frame that runs step by step: nothing in C holds it between two of
+        # them
+        self.made_here = made_here
         self.born = born  # the place that made it
         self.names = names  # __name__ and __qualname__: those of its function when it was called
         self.frame, self.finished, self.started = frame, False, False
@@ -48,12 +53,15 @@ class GeneratorValue(Iterator):
         self.frame.load(saved)
 
     def send(self, tx: TraceContext, value: Value) -> Value:
-        """Runs to the next yield; raises ObservedException of StopIteration when the generator returns."""
+        """Runs to the next yield; raises ObservedException of StopIteration when the generator
+        returns."""
         self._refuse_running(tx)
         if self.finished:
             raise tx.exceptions.new(StopIteration)
         if not self.started and not (value.is_constant() and value.constant() is None):
-            raise tx.exceptions.new(TypeError, "can't send non-None value to a just-started generator")
+            raise tx.exceptions.new(
+                TypeError, "can't send non-None value to a just-started generator"
+            )
         return self._go(tx, lambda: self.frame.resume(value if self.started else None))
 
     def _refuse_running(self, tx: TraceContext) -> None:
@@ -65,7 +73,8 @@ class GeneratorValue(Iterator):
         tx.effects.change(self)
         around = tx.exceptions.handled
         opened = [item for item in self.frame.stack if isinstance(item, HandledException)]
-        if opened:  # the exceptions that it handles are its own: they come back with it, and go when it waits
+        # the exceptions that it handles are its own: they come back with it, and go when it waits
+        if opened:
             opened[0].previous, tx.exceptions.handled = around, opened[-1].current
         try:
             yielded, value = run()
@@ -81,7 +90,9 @@ class GeneratorValue(Iterator):
             return value
         self.finished = True
         tx.generators.remove(self)
-        raise tx.exceptions.new_of_values(StopIteration, [] if value.is_constant() and value.constant() is None else [value])
+        raise tx.exceptions.new_of_values(
+            StopIteration, [] if value.is_constant() and value.constant() is None else [value]
+        )
 
     def next(self, tx: TraceContext) -> Value | None:
         return unless_stopped(lambda: self.advance(tx))
@@ -89,7 +100,9 @@ class GeneratorValue(Iterator):
     def advance(self, tx: TraceContext) -> Value:
         return self.send(tx, Constant(None))
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name == "send":
             return self.send(tx, args[0])
         if name == "__next__":
@@ -124,7 +137,10 @@ class GeneratorValue(Iterator):
         self._refuse_running(tx)
         if self.started and not self.finished:
             try:
-                self._go(tx, lambda: self.frame.throw(tx.exceptions.instance(tx.wrap(GeneratorExit, None))))
+                self._go(
+                    tx,
+                    lambda: self.frame.throw(tx.exceptions.instance(tx.wrap(GeneratorExit, None))),
+                )
             except ObservedException as error:
                 if error.cls not in (GeneratorExit, StopIteration):
                     raise

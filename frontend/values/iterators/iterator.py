@@ -1,4 +1,6 @@
-"""Iterators over values whose items are known: sequences, ranges, zip, enumerate, map, filter, chained."""
+"""Iterators over values whose items are known: sequences, ranges, zip, enumerate, map, filter,
+chained."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Iterator(Mutable):
-    """An object that is its own iterator. `moves`: the attributes that moving it changes; their lists are copied to be put back."""
+    """An object that is its own iterator. `moves`: the attributes that moving it changes; their
+    lists are copied to be put back."""
 
     __slots__ = ()
     cls: type = object
@@ -45,10 +48,14 @@ class Iterator(Mutable):
         if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
             return tx.make.bound_method(self, name)
         if cls is not object and not hasattr(cls, name):
-            raise tx.exceptions.new(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'{cls.__name__}' object has no attribute '{name}'"
+            )
         return super().attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         handler = method_of(self.python_type(), name)
         if name in ("__next__", "__iter__") or handler is not None:
             if args or kwargs:
@@ -62,12 +69,15 @@ class Iterator(Mutable):
 
 
 class SequenceIterator(Iterator):
-    """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython does."""
+    """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython
+    does."""
 
     __slots__ = ("sequence", "index", "step")
     moves = ("index",)
 
-    def __init__(self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None) -> None:
+    def __init__(
+        self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None
+    ) -> None:
         super().__init__(source)
         self.sequence, self.index, self.step = sequence, index, step
 
@@ -144,7 +154,8 @@ class Enumerate(Iterator):
 
 
 class Zip(Iterator):
-    """zip(*inners, strict=strict). Like map and filter it has no state but that of its inner iterators."""
+    """zip(*inners, strict=strict). Like map and filter it has no state but that of its inner
+    iterators."""
 
     __slots__ = ("inners", "strict")
     cls = zip
@@ -164,14 +175,21 @@ class Zip(Iterator):
         return tx.make.tuple_of(items) if items else None
 
     def _ends_together(self, tx: TraceContext, ended: int) -> None:
-        """The inner iterator of this number has ended, those before it have not: raises what strict=True asks for."""
+        """The inner iterator of this number has ended, those before it have not: raises what
+        strict=True asks for."""
         if not self.strict:
             return
         if ended:
-            raise tx.exceptions.new(ValueError, f"zip() argument {ended + 1} is shorter than argument{those_before(ended)}")
+            raise tx.exceptions.new(
+                ValueError,
+                f"zip() argument {ended + 1} is shorter than argument{those_before(ended)}",
+            )
         for number, other in enumerate(self.inners[1:], 1):
             if other.next(tx) is not None:
-                raise tx.exceptions.new(ValueError, f"zip() argument {number + 1} is longer than argument{those_before(number)}")
+                raise tx.exceptions.new(
+                    ValueError,
+                    f"zip() argument {number + 1} is longer than argument{those_before(number)}",
+                )
 
 
 def those_before(number: int) -> str:

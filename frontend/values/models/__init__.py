@@ -1,4 +1,5 @@
 """What known callables do, one file a Python module. Importing them registers them."""
+
 from __future__ import annotations
 
 import functools
@@ -21,15 +22,18 @@ NEEDED = frozenset({
 
 @functools.cache
 def ensure_models() -> None:
-    """Registers every model, once. Done at the first capture, so that importing framejit stays cheap.
+    """Registers every model, once. Done at the first capture, so that importing framejit stays
+    cheap.
 
-    A file that asks torch for something that it has not got registers nothing: calls of what it knows break the graph."""
+    A file that asks torch for something that it has not got registers nothing: calls of what it
+    knows break the graph."""
     for name in FILES:
         register_file(name)
 
 
 def register_file(name: str) -> None:
-    """Registers the models of one file: all, or (where it cannot be imported and is not needed) none."""
+    """Registers the models of one file: all, or (where it cannot be imported and is not needed)
+    none."""
     before = registry.keys_so_far()
     try:
         importlib.import_module(f"{__name__}.{name}")

@@ -1,4 +1,5 @@
 """torch.autograd."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -24,7 +25,9 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if kwargs or not isinstance(cls, ClassValue):
         raise GraphBreak("unknown-call", "torch.autograd.Function.apply() with keyword arguments")
     if AUTOGRAD_FUNCTION in SWITCHED_OFF:
-        raise GraphBreak("unknown-call", f"torch.autograd.Function.apply(): {SWITCHED_OFF[AUTOGRAD_FUNCTION]}")
+        raise GraphBreak(
+            "unknown-call", f"torch.autograd.Function.apply(): {SWITCHED_OFF[AUTOGRAD_FUNCTION]}"
+        )
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
         raise backward_hook.break_here()
     return autograd_function.apply(tx, cls, list(args))
@@ -43,5 +46,7 @@ def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
 @models(torch.autograd.grad)
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     if any(map(is_set_up, tx.graph.nodes)):
-        raise GraphBreak("unknown-call", "torch.autograd.grad() behind a module with backward hooks")
+        raise GraphBreak(
+            "unknown-call", "torch.autograd.grad() behind a module with backward hooks"
+        )
     return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)

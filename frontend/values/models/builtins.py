@@ -1,4 +1,5 @@
 """The builtin functions and types."""
+
 from __future__ import annotations
 
 import abc
@@ -26,7 +27,15 @@ from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
 from ..deferred_literal import format_number, round_number, text_of, truncate
 from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
-from ..iterators.iterator import BackwardItems, CallIterator, Enumerate, Filter, Map, RangeIterator, Zip
+from ..iterators.iterator import (
+    BackwardItems,
+    CallIterator,
+    Enumerate,
+    Filter,
+    Map,
+    RangeIterator,
+    Zip,
+)
 from ..objects.class_value import ClassValue, lookup
 from ..objects.user_object import PLAIN_CLASS, SuperValue, UserObject
 from ..operators import binary, compare
@@ -71,45 +80,73 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
         isinstance(None, classes)
     except TypeError as error:
         if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
-            return Constant(any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx)))
+            return Constant(
+                any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx))
+            )
         raise tx.exceptions.new(TypeError, *error.args) from None
     if any(_is_protocol(cls) and not _follows(obj.python_type(), cls) for cls in _flat(classes)):
-        raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,")
-    if isinstance(obj, UserObject) and says_another_class(obj.cls) and not _is_subclass(obj.cls, classes):
-        raise GraphBreak("unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is")
+        raise GraphBreak(
+            "unknown-call",
+            f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,",
+        )
+    if (
+        isinstance(obj, UserObject)
+        and says_another_class(obj.cls)
+        and not _is_subclass(obj.cls, classes)
+    ):
+        raise GraphBreak(
+            "unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is"
+        )
     if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
     if isinstance(obj, TensorValue):
-        return Constant(any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls)))
+        return Constant(
+            any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls))
+        )
     return Constant(_is_subclass(obj.python_type(), classes))
 
 
 def asks_in_python(cls: Any, name: str) -> bool:
-    """Whether a class leaves a question about its instances or subclasses to a function of the program's."""
+    """Whether a class leaves a question about its instances or subclasses to a function of the
+    program's."""
     method = lookup(type(cls), name)[1] if isinstance(cls, type) else None
-    return type(method) is types.FunctionType and method.__module__.split(".")[0] not in ASK_AS_C_DOES
+    return (
+        type(method) is types.FunctionType and method.__module__.split(".")[0] not in ASK_AS_C_DOES
+    )
 
 
-ASK_AS_C_DOES = frozenset({"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"})
+ASK_AS_C_DOES = frozenset(
+    {"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"}
+)
 KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
 
 
 def _refuse_hooks(classes: Any) -> None:
-    """A break where an abstract class asks a function of the program's which its subclasses are: it would run now, and its answer stay."""
+    """A break where an abstract class asks a function of the program's which its subclasses are: it
+    would run now, and its answer stay."""
     for cls in _flat(classes):
         if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
             hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
-            by_program = type(hook) is types.FunctionType and hook.__module__.split(".")[0] not in KNOWN_HOOKS
+            by_program = (
+                type(hook) is types.FunctionType
+                and hook.__module__.split(".")[0] not in KNOWN_HOOKS
+            )
             if by_program or lookup(cls, "__subclasses__")[0] is not None:
-                raise GraphBreak("unknown-call", f"{cls.__qualname__}'s own answer to which classes are its subclasses")
+                raise GraphBreak(
+                    "unknown-call",
+                    f"{cls.__qualname__}'s own answer to which classes are its subclasses",
+                )
 
 
 def _is_protocol(cls: Any) -> bool:
-    return isinstance(cls, type) and vars(cls).get("_is_protocol", False)  # typing's mark, and typing_extensions'
+    return isinstance(cls, type) and vars(cls).get(
+        "_is_protocol", False
+    )  # typing's mark, and typing_extensions'
 
 
 def _follows(cls: type, protocol: Any) -> bool:
-    """Whether a class alone, without a look at its instances, says that these follow a protocol: it has all of the methods."""
+    """Whether a class alone, without a look at its instances, says that these follow a protocol: it
+    has all of the methods."""
     try:
         return issubclass(cls, protocol)
     except TypeError:  # there are members that are no methods
@@ -117,11 +154,16 @@ def _follows(cls: type, protocol: Any) -> bool:
 
 
 def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) -> Value:
-    """isinstance and issubclass with classes of which one has a metaclass with an answer of its own."""
+    """isinstance and issubclass with classes of which one has a metaclass with an answer of its
+    own."""
     if isinstance(spec, TupleValue):
-        return Constant(any(_asked_of_metaclasses(tx, name, obj, item).truth(tx) for item in spec.all(tx)))
+        return Constant(
+            any(_asked_of_metaclasses(tx, name, obj, item).truth(tx) for item in spec.all(tx))
+        )
     if not isinstance(spec, ClassValue) or not asks_in_python(spec.cls, name):
-        return (builtin_isinstance if name == "__instancecheck__" else builtin_issubclass)(tx, obj, spec)
+        return (builtin_isinstance if name == "__instancecheck__" else builtin_issubclass)(
+            tx, obj, spec
+        )
     if name == "__instancecheck__" and obj.python_type() is spec.cls:
         return Constant(True)
     return Constant(tx.calls.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
@@ -129,15 +171,23 @@ def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) 
 
 def says_another_class(cls: type) -> bool:
     """Whether the class that an object shows is asked of a function of the program's."""
-    return type(lookup(cls, "__getattribute__")[1]) is types.FunctionType or lookup(cls, "__class__")[0] not in PLAIN_CLASS
+    return (
+        type(lookup(cls, "__getattribute__")[1]) is types.FunctionType
+        or lookup(cls, "__class__")[0] not in PLAIN_CLASS
+    )
 
 
 def _flat(classes: Any) -> list[Any]:
-    return [cls for part in classes for cls in _flat(part)] if isinstance(classes, tuple) else [classes]
+    return (
+        [cls for part in classes for cls in _flat(part)]
+        if isinstance(classes, tuple)
+        else [classes]
+    )
 
 
 def _names_parameter(cls: Any) -> bool:
-    """Whether a fake tensor's answer would not be the real one's: parameters are never made by operators."""
+    """Whether a fake tensor's answer would not be the real one's: parameters are never made by
+    operators."""
     return isinstance(cls, type) and issubclass(cls, torch.nn.Parameter | fake_tensor.FakeTensor)
 
 
@@ -173,7 +223,11 @@ def builtin_callable(tx: TraceContext, obj: Value) -> Value:
 def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
     if rest:
         raise GraphBreak("class-made", " by type()")
-    return obj.attribute(tx, "__class__") if isinstance(obj, UserObject) else tx.wrap(obj.python_type(), None)
+    return (
+        obj.attribute(tx, "__class__")
+        if isinstance(obj, UserObject)
+        else tx.wrap(obj.python_type(), None)
+    )
 
 
 @models(id)
@@ -204,8 +258,14 @@ def attribute_name(name: Value) -> str:
 
 
 @models(getattr)
-def builtin_getattr(tx: TraceContext, obj: Value, name: Value, default: Value | None = None) -> Value:
-    if default is not None and isinstance(obj, TensorValue) and not builtin_hasattr(tx, obj, name).truth(tx):
+def builtin_getattr(
+    tx: TraceContext, obj: Value, name: Value, default: Value | None = None
+) -> Value:
+    if (
+        default is not None
+        and isinstance(obj, TensorValue)
+        and not builtin_hasattr(tx, obj, name).truth(tx)
+    ):
         return default
     try:
         return obj.attribute(tx, attribute_name(name))
@@ -273,7 +333,10 @@ def builtin_range(tx: TraceContext, *args: Value) -> Value:
 
 @models(enumerate)
 def builtin_enumerate(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
-    return Enumerate(iterable.iterator(tx), 0 if start is None else fold(tx, operator.index, [start], {}).constant())
+    return Enumerate(
+        iterable.iterator(tx),
+        0 if start is None else fold(tx, operator.index, [start], {}).constant(),
+    )
 
 
 @models(zip)
@@ -307,15 +370,25 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
         return obj.method(tx, "__reversed__", [], {}).iterator(tx)
     if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
         if obj.base is not None or obj.special(tx, "__getitem__") is None:
-            raise GraphBreak("unknown-call", f"reversed() of {obj.describe()}, by its length and its items")
+            raise GraphBreak(
+                "unknown-call", f"reversed() of {obj.describe()}, by its length and its items"
+            )
         return BackwardItems(tx, obj)
     if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
-        raise tx.exceptions.new(TypeError, f"'{obj.python_type().__name__}' object is not reversible")
-    return fold(tx, reversed, [obj], {}) if obj.is_constant() else obj.method(tx, "__reversed__", [], {})
+        raise tx.exceptions.new(
+            TypeError, f"'{obj.python_type().__name__}' object is not reversible"
+        )
+    return (
+        fold(tx, reversed, [obj], {})
+        if obj.is_constant()
+        else obj.method(tx, "__reversed__", [], {})
+    )
 
 
 @models(sorted)
-def builtin_sorted(tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+def builtin_sorted(
+    tx: TraceContext, iterable: Value, *, key: Value | None = None, reverse: Value | None = None
+) -> Value:
     return ListValue(tx.calls.sort(iterable.list_items(tx), key, reverse))
 
 
@@ -350,11 +423,15 @@ def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -
     return total
 
 
-def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None) -> Value:
+def _extreme(
+    tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None
+) -> Value:
     items = args[0].unpack(tx) if len(args) == 1 else list(args)
     if not items:
         if default is None:
-            return fold(tx, max if op == ">" else min, [TupleValue([])], {})  # raises what this Python says
+            return fold(
+                tx, max if op == ">" else min, [TupleValue([])], {}
+            )  # raises what this Python says
         return default
     by_value = key is None or (key.is_constant() and key.constant() is None)
     best = items[0]
@@ -369,14 +446,18 @@ def _extreme(tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | No
 
 
 @models(max)
-def builtin_max(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+def builtin_max(
+    tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None
+) -> Value:
     if not args:
         raise tx.exceptions.new(TypeError, "max expected at least 1 argument, got 0")
     return _extreme(tx, ">", args, key, default)
 
 
 @models(min)
-def builtin_min(tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+def builtin_min(
+    tx: TraceContext, *args: Value, key: Value | None = None, default: Value | None = None
+) -> Value:
     if not args:
         raise tx.exceptions.new(TypeError, "min expected at least 1 argument, got 0")
     return _extreme(tx, "<", args, key, default)
@@ -394,7 +475,11 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
             if found is not None:
                 return check_result_type(found.call(tx, [], {}), cls, name)
         if len(args) == 1 and isinstance(args[0], SymbolicNumber):
-            return (truncate(tx, args[0]) if cls is int else None) or calculate(tx, cls, args[0]) or args[0]
+            return (
+                (truncate(tx, args[0]) if cls is int else None)
+                or calculate(tx, cls, args[0])
+                or args[0]
+            )
         return fold(tx, cls, list(args), {})
 
     return convert
@@ -424,13 +509,23 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
 
 
 @models(pow)
-def builtin_pow(tx: TraceContext, base: Value, exponent: Value, modulus: Value | None = None) -> Value:
-    return binary(tx, "**", base, exponent) if modulus is None else fold(tx, pow, [base, exponent, modulus], {})
+def builtin_pow(
+    tx: TraceContext, base: Value, exponent: Value, modulus: Value | None = None
+) -> Value:
+    return (
+        binary(tx, "**", base, exponent)
+        if modulus is None
+        else fold(tx, pow, [base, exponent, modulus], {})
+    )
 
 
 @models(divmod)
 def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
-    if foldable([left, right], {}) and not isinstance(left, SymbolicNumber) and not isinstance(right, SymbolicNumber):
+    if (
+        foldable([left, right], {})
+        and not isinstance(left, SymbolicNumber)
+        and not isinstance(right, SymbolicNumber)
+    ):
         return fold(tx, divmod, [left, right], {})
     for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
         found = receiver.special(tx, name) if isinstance(receiver, UserObject) else None
@@ -453,7 +548,9 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
     if obj is None:
         return Constant("")
     if isinstance(obj, UserObject):
-        return check_result_type(obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__")
+        return check_result_type(
+            obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__"
+        )
     if isinstance(obj, Sequence | DictValue) and not rest:
         return builtin_repr(tx, obj)
     return fold(tx, str, [obj, *rest], {}) if rest else text_of(tx, str, obj)
@@ -462,12 +559,19 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
 @models(repr)
 def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
-        return check_result_type(obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__")
+        return check_result_type(
+            obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__"
+        )
     if isinstance(obj, Sequence) and obj.cls in (list, tuple) and not obj.is_constant():
         left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
-        return Constant(left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right)
+        return Constant(
+            left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right
+        )
     if isinstance(obj, DictValue) and obj.cls is dict:
-        shown = [f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}" for key, value in obj.pairs(tx)]
+        shown = [
+            f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}"
+            for key, value in obj.pairs(tx)
+        ]
         return Constant("{" + ", ".join(shown) + "}")
     return text_of(tx, repr, obj)
 
@@ -478,7 +582,9 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
     if isinstance(obj, TensorValue):
         raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
     if isinstance(obj, UserObject):
-        return check_result_type(obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__")
+        return check_result_type(
+            obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__"
+        )
     if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
         return builtin_repr(tx, obj)
     return format_number(tx, obj, spec.constant())
@@ -523,7 +629,10 @@ def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = N
 
 @models(collections.OrderedDict.fromkeys)
 def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
-    return DictValue(tx.make.dict_of([(key, value or Constant(None)) for key in iterable.unpack(tx)]).entries, cls=collections.OrderedDict)
+    return DictValue(
+        tx.make.dict_of([(key, value or Constant(None)) for key in iterable.unpack(tx)]).entries,
+        cls=collections.OrderedDict,
+    )
 
 
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
@@ -543,13 +652,22 @@ def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
-        return items if items.cls is frozenset else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
+        return (
+            items
+            if items.cls is frozenset
+            else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
+        )
     return _made_of(frozenset, items, _members(tx, items))
 
 
 def _made_of(cls: type, items: Value | None, members: dict[Any, Value]) -> Value:
     """A new set; its order is another one where it is made of a dictionary."""
-    return SetValue(members, None, cls, cls(members) if isinstance(items, DictValue) and items.is_plain() else None)
+    return SetValue(
+        members,
+        None,
+        cls,
+        cls(members) if isinstance(items, DictValue) and items.is_plain() else None,
+    )
 
 
 @models(types.MappingProxyType)
@@ -575,8 +693,14 @@ def builtin_super(tx: TraceContext, cls: Value, receiver: Value) -> Value:
     if not isinstance(cls, ClassValue):
         raise GraphBreak("exception-leaves", "TypeError: super() argument 1 must be a type")
     of = receiver.cls if isinstance(receiver, ClassValue) else None
-    if not (of is not None and issubclass(of, cls.cls)) and cls.cls not in receiver.python_type().__mro__:
-        raise GraphBreak("exception-leaves", "TypeError: super(type, obj): obj must be an instance or subtype of type")
+    if (
+        not (of is not None and issubclass(of, cls.cls))
+        and cls.cls not in receiver.python_type().__mro__
+    ):
+        raise GraphBreak(
+            "exception-leaves",
+            "TypeError: super(type, obj): obj must be an instance or subtype of type",
+        )
     return SuperValue(cls.cls, receiver)
 
 
@@ -591,7 +715,11 @@ def _zero_argument_super(frame: Interpreter, args: list[Value]) -> Value:
     if slot is None or first is None:
         raise GraphBreak("unsupported-value", "super() here")
     cls = frame.slots[slot].get(frame.tx)  # type: ignore[union-attr]
-    receiver = first.get(frame.tx) if isinstance(first, CellValue) and 0 in frame.decoded.cells else frame.tx.look(first)
+    receiver = (
+        first.get(frame.tx)
+        if isinstance(first, CellValue) and 0 in frame.decoded.cells
+        else frame.tx.look(first)
+    )
     if cls is None or receiver is None:
         raise GraphBreak("exception-leaves", "RuntimeError: super(): a cell is empty")
     return builtin_super(frame.tx, cls, receiver)
@@ -624,8 +752,12 @@ def builtin_object(tx: TraceContext) -> Value:
 @models(object.__new__)
 def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     made = cls.constant()
-    if (args or kwargs) and (made.__new__ is not object.__new__ or made.__init__ is object.__init__):
-        raise GraphBreak("exception-leaves", "TypeError: object.__new__() takes exactly one argument")
+    if (args or kwargs) and (
+        made.__new__ is not object.__new__ or made.__init__ is object.__init__
+    ):
+        raise GraphBreak(
+            "exception-leaves", "TypeError: object.__new__() takes exactly one argument"
+        )
     return tx.calls.new_object(made, list(args))
 
 
@@ -640,7 +772,11 @@ def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) 
 @models(type.__call__)
 def builtin_type_call(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
     """What a metaclass's own __call__ asks of type."""
-    if not isinstance(cls, ClassValue) or isinstance(cls.cls, enum.EnumMeta) or model_of(cls.cls) is not None:
+    if (
+        not isinstance(cls, ClassValue)
+        or isinstance(cls.cls, enum.EnumMeta)
+        or model_of(cls.cls) is not None
+    ):
         raise GraphBreak("unknown-call", f"type.__call__() of {cls.describe()}")
     return tx.calls.construct(cls, list(args), kwargs)
 
@@ -671,14 +807,18 @@ def builtin_method_type(tx: TraceContext, function: Value, receiver: Value) -> V
 
 
 @models(types.FunctionType.__get__)
-def function_get(tx: TraceContext, function: Value, receiver: Value, cls: Value | None = None) -> Value:
+def function_get(
+    tx: TraceContext, function: Value, receiver: Value, cls: Value | None = None
+) -> Value:
     if receiver.is_constant() and receiver.constant() is None:
         return function
     return MethodValue(receiver, function)
 
 
 @method(types.FunctionType, "__get__")
-def function_get_method(tx: TraceContext, self: FunctionValue, receiver: Value, cls: Value | None = None) -> Value:
+def function_get_method(
+    tx: TraceContext, self: FunctionValue, receiver: Value, cls: Value | None = None
+) -> Value:
     return function_get(tx, self, receiver, cls)
 
 

@@ -1,4 +1,6 @@
-"""torch.utils.checkpoint: the call is cut out of the graph and runs under torch's own checkpoint there."""
+"""torch.utils.checkpoint: the call is cut out of the graph and runs under torch's own checkpoint
+there."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -23,14 +25,23 @@ OPTIONS = ("preserve_rng_state", "debug", "early_stop")
 def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
     reentrant = kwargs.pop("use_reentrant", None)
     if reentrant is None or reentrant.truth(tx):
-        raise GraphBreak("unknown-call", "torch.utils.checkpoint.checkpoint() with use_reentrant=True")
+        raise GraphBreak(
+            "unknown-call", "torch.utils.checkpoint.checkpoint() with use_reentrant=True"
+        )
     if "context_fn" in kwargs or "determinism_check" in kwargs:
-        raise GraphBreak("unknown-call", "torch.utils.checkpoint.checkpoint() with context_fn or determinism_check")
+        raise GraphBreak(
+            "unknown-call",
+            "torch.utils.checkpoint.checkpoint() with context_fn or determinism_check",
+        )
     options = {name: kwargs.pop(name).constant() for name in OPTIONS if name in kwargs}
     start = tx.graph.mark()
     looked = [tx.look(arg) for arg in (*args, *kwargs.values())]
-    traced = interpret_without_effects(tx, looked, torch.is_grad_enabled(), lambda: function.call(tx, list(args), kwargs))
-    if not torch.is_grad_enabled() or not any(isinstance(v, TensorValue) and v.fake.requires_grad for v in [traced.value, *looked]):
+    traced = interpret_without_effects(
+        tx, looked, torch.is_grad_enabled(), lambda: function.call(tx, list(args), kwargs)
+    )
+    if not torch.is_grad_enabled() or not any(
+        isinstance(v, TensorValue) and v.fake.requires_grad for v in [traced.value, *looked]
+    ):
         return traced.value
     results = traced.results(tx, "a checkpointed function")
     piece = extract_subgraph(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
@@ -38,5 +49,10 @@ def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: V
     tx.graph.rollback(start)
     given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}
     saved = [position for position, node in enumerate(piece.inputs) if node in given]
-    made = tx.graph.call("call_function", Checkpointed(piece.run, saved, {"use_reentrant": False, **options}), inputs, {})
+    made = tx.graph.call(
+        "call_function",
+        Checkpointed(piece.run, saved, {"use_reentrant": False, **options}),
+        inputs,
+        {},
+    )
     return traced.wrap(results, made.unpack(tx))

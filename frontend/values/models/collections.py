@@ -1,4 +1,5 @@
 """collections: OrderedDict, defaultdict, Counter, deque."""
+
 from __future__ import annotations
 
 import collections
@@ -23,7 +24,9 @@ def ordered_dict(tx: TraceContext, *others: Value, **named: Value) -> Value:
 
 
 @models(collections.defaultdict)
-def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value, **named: Value) -> Value:
+def default_dict(
+    tx: TraceContext, factory: Value | None = None, *others: Value, **named: Value
+) -> Value:
     made = DictValue({}, cls=collections.defaultdict, default_factory=Constant(None))
     made.method(tx, "__init__", [factory or Constant(None), *others], named)
     return made
@@ -33,7 +36,10 @@ def default_dict(tx: TraceContext, factory: Value | None = None, *others: Value,
 def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
     if maxlen is not None and isinstance(maxlen.constant(), int) and maxlen.constant() < 0:
         raise tx.exceptions.new(ValueError, "maxlen must be non-negative")
-    made = DequeValue([] if items is None else list(items.unpack(tx)), None if maxlen is None else maxlen.constant())
+    made = DequeValue(
+        [] if items is None else list(items.unpack(tx)),
+        None if maxlen is None else maxlen.constant(),
+    )
     made.trim(left=True)
     return made
 
@@ -45,7 +51,8 @@ def counter(tx: TraceContext, *items: Value, **named: Value) -> Value:
     return made
 
 
-@models(collections._count_elements)  # type: ignore[attr-defined]  # what Counter.update calls, in C
+# what Counter.update calls, in C
+@models(collections._count_elements)  # type: ignore[attr-defined]
 def count_elements(tx: TraceContext, mapping: Value, iterable: Value) -> Value:
     for item in iterable.unpack(tx):
         old = mapping.method(tx, "get", [item, Constant(0)], {})

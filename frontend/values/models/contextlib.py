@@ -1,4 +1,5 @@
 """contextlib."""
+
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
 """copy.copy and copy.deepcopy of containers, literals and plain objects."""
+
 from __future__ import annotations
 
 import collections
@@ -42,21 +43,33 @@ def in_python(cls: type, name: str) -> bool:
 
 
 def is_captured(obj: UserObject) -> bool:
-    """Whether copies of an object are made by what its classes, written in Python, say, and of what is known of it."""
+    """Whether copies of an object are made by what its classes, written in Python, say, and of what
+    is known of it."""
     cls = obj.cls
     if type(obj) is not UserObject or type(cls).__module__ == "torch":
         return False
     if cls in copyreg.dispatch_table or cls.__reduce_ex__ is not object.__reduce_ex__:
         return False
     builtin = (object,) if obj.base is None else (object, obj.base.python_type())
-    by_statement = all(base in builtin or base.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) == HEAP_TYPE for base in cls.__mro__)
+    by_statement = all(
+        base in builtin or base.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) == HEAP_TYPE
+        for base in cls.__mro__
+    )
     inside = obj.base is None or obj.base.python_type() in (list, dict)
     ways = ("__copy__", "__deepcopy__", "__reduce__", "__getstate__", "__setstate__")
-    return by_statement and inside and all(in_python(cls, name) for name in ways) and lookup(cls, "__getnewargs_ex__")[0] is None
+    return (
+        by_statement
+        and inside
+        and all(in_python(cls, name) for name in ways)
+        and lookup(cls, "__getnewargs_ex__")[0] is None
+    )
 
 
-def reconstruct(tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]) -> Value:
-    """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` hears of the copy before it is filled."""
+def reconstruct(
+    tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]
+) -> Value:
+    """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` hears of
+    the copy before it is filled."""
     if lookup(obj.cls, "__reduce__")[0] is not object:
         return by_reduction(tx, obj, obj.method(tx, "__reduce__", [], {}), each, note)
     if lookup(obj.cls, "__getnewargs__")[0] is not None:
@@ -96,9 +109,17 @@ def state_of(tx: TraceContext, obj: UserObject) -> Value:
     """object.__getstate__(obj)."""
     attributes: Value = Constant(None)
     if obj.cls.__dictoffset__ and obj.names(tx):
-        attributes = tx.make.dict_of([(Constant(name), obj.own_attribute(tx, name)) for name in obj.names(tx)])  # type: ignore[misc]
+        attributes = tx.make.dict_of(
+            [(Constant(name), obj.own_attribute(tx, name)) for name in obj.names(tx)]  # type: ignore[misc]
+        )
     slots = slots_of(tx, obj)
-    return attributes if not slots else TupleValue([attributes, tx.make.dict_of([(Constant(name), item) for name, item in slots.items()])])
+    return (
+        attributes
+        if not slots
+        else TupleValue(
+            [attributes, tx.make.dict_of([(Constant(name), item) for name, item in slots.items()])]
+        )
+    )
 
 
 def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) -> None:
@@ -128,7 +149,9 @@ def set_state(tx: TraceContext, made: Value, state: Value) -> None:
             made.set_attribute(tx, name.constant(), value)
 
 
-def by_reduction(tx: TraceContext, obj: UserObject, reduced: Value, each: Each, note: Callable[[Value], Any]) -> Value:
+def by_reduction(
+    tx: TraceContext, obj: UserObject, reduced: Value, each: Each, note: Callable[[Value], Any]
+) -> Value:
     """By what the class's own __reduce__ gave."""
     if reduced.python_type() is str:
         return obj
@@ -175,7 +198,8 @@ def must_be_bare(tx: TraceContext, obj: Value) -> None:
 
 
 class Memo(DictValue):
-    """The dictionary that __deepcopy__ is given: what was copied is found there by the same call of copy.deepcopy."""
+    """The dictionary that __deepcopy__ is given: what was copied is found there by the same call of
+    copy.deepcopy."""
 
     __slots__ = ("of",)
 
@@ -207,7 +231,9 @@ class DeepCopy:
         if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
             return obj
         if obj not in self.made and obj.source is not None and self.memo.entries:
-            noted = self.memo.entries.get(id(self.tx.objects.real_object(obj)))  # the program's own __deepcopy__ put it there
+            noted = self.memo.entries.get(
+                id(self.tx.objects.real_object(obj))
+            )  # the program's own __deepcopy__ put it there
             if noted is not None:
                 self.made[obj] = noted[1]
         if obj not in self.made:
@@ -220,7 +246,9 @@ class DeepCopy:
     def list(self, obj: ListValue) -> Value:
         if obj.cls not in (list, collections.deque):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        made = self.made[obj] = DequeValue([], obj.maxlen) if isinstance(obj, DequeValue) else ListValue([])
+        made = self.made[obj] = (
+            DequeValue([], obj.maxlen) if isinstance(obj, DequeValue) else ListValue([])
+        )
         for item in obj.iterate_live(self.tx):
             made.items.append(self.copy(item))
         return made
@@ -248,22 +276,38 @@ class DeepCopy:
     def tensor(self, obj: TensorValue) -> Value:
         """Each in memory of its own: copies of tensors that share theirs would share, too."""
         fake, tx = obj.fake, self.tx
-        plain = obj.cls is torch.Tensor and not (fake.requires_grad or fake.is_inference() or fake.device.type == "meta")
+        plain = obj.cls is torch.Tensor and not (
+            fake.requires_grad or fake.is_inference() or fake.device.type == "meta"
+        )
         if not plain or not fills_its_storage(fake):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
         gradient = obj.attribute(tx, "grad")
         storage = fake.untyped_storage()._cdata
-        if not gradient.is_constant() or gradient.constant() is not None or storage in self.storages or getattr(obj.real, "__dict__", None):
+        if (
+            not gradient.is_constant()
+            or gradient.constant() is not None
+            or storage in self.storages
+            or getattr(obj.real, "__dict__", None)
+        ):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
         self.storages.add(storage)
-        existing = {item.value.fake.untyped_storage()._cdata for item in tx.graph.inputs if isinstance(item.value, TensorValue)}
+        existing = {
+            item.value.fake.untyped_storage()._cdata
+            for item in tx.graph.inputs
+            if isinstance(item.value, TensorValue)
+        }
         self.outside += storage in existing
         if self.outside > 1:
-            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}, which may share memory with another")
+            raise GraphBreak(
+                "unknown-call",
+                f"copy.deepcopy() of {obj.describe()}, which may share memory with another",
+            )
         if obj.source is not None:
             tx.guards.add(obj.source, Kind.PYTHON, ("fills its storage", fills_its_storage))
             tx.guards.add(InstanceDict(obj.source), Kind.KEYS, ())
-        return tx.graph.call("call_method", "clone", [obj], {"memory_format": Constant(torch.preserve_format)})
+        return tx.graph.call(
+            "call_method", "clone", [obj], {"memory_format": Constant(torch.preserve_format)}
+        )
 
     def object(self, obj: UserObject) -> Value:
         if type(getattr(obj.cls, "__deepcopy__", None)) is FunctionType:
@@ -274,7 +318,8 @@ class DeepCopy:
 
 
 def fills_its_storage(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies in all of its memory, each item once, so that a clone is all that a deep copy is."""
+    """Whether a tensor lies in all of its memory, each item once, so that a clone is all that a
+    deep copy is."""
     if is_functorch_wrapped_tensor(tensor):
         return False
     expected = 1
@@ -285,7 +330,9 @@ def fills_its_storage(tensor: torch.Tensor) -> bool:
     if tensor.is_conj() or tensor.is_neg() or tensor.storage_offset() != 0:
         return False
     size = tensor.untyped_storage().nbytes()
-    if isinstance(tensor, FakeTensor) and size == 0:  # torch does not measure what a trace with symbols has made
+    if (
+        isinstance(tensor, FakeTensor) and size == 0
+    ):  # torch does not measure what a trace with symbols has made
         return not tensor._is_view()
     return bool(size == tensor.numel() * tensor.element_size())
 

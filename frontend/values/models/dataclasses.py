@@ -1,4 +1,5 @@
 """dataclasses: questions about the class; instances are made by the __init__ that dataclass wrote."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -29,8 +30,12 @@ def fields(tx: TraceContext, obj: Value) -> Value:
 
 def fields_of(cls: type) -> tuple[Any, ...]:
     """The fields; GraphBreak for a class that is no dataclass."""
-    if not isinstance(cls.__dict__.get("__dataclass_fields__") or getattr(cls, "__dataclass_fields__", None), dict):
-        raise GraphBreak("exception-leaves", "TypeError: must be called with a dataclass type or instance")
+    if not isinstance(
+        cls.__dict__.get("__dataclass_fields__") or getattr(cls, "__dataclass_fields__", None), dict
+    ):
+        raise GraphBreak(
+            "exception-leaves", "TypeError: must be called with a dataclass type or instance"
+        )
     return dataclasses.fields(cls)
 
 
@@ -46,5 +51,11 @@ def replace(tx: TraceContext, obj: Value, **changes: Value) -> Value:
     plain = len(cls.__dataclass_fields__) == len(fields_of(cls))  # no InitVar
     if not isinstance(obj, UserObject) or not plain or not initial.issuperset(changes):
         raise GraphBreak("unknown-call", "dataclasses.replace() with these fields")
-    given = {name: changes.get(name) or obj.attribute(tx, name) for name in cls.__dataclass_fields__ if name in initial}
-    return ClassValue(obj.cls, obj.source and AttrSource(obj.source, "__class__")).call(tx, [], given)
+    given = {
+        name: changes.get(name) or obj.attribute(tx, name)
+        for name in cls.__dataclass_fields__
+        if name in initial
+    }
+    return ClassValue(obj.cls, obj.source and AttrSource(obj.source, "__class__")).call(
+        tx, [], given
+    )

@@ -1,4 +1,6 @@
-"""torch.distributions: its properties that are calculated at the first look, and checks of matrices."""
+"""torch.distributions: its properties that are calculated at the first look, and checks of
+matrices."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -27,7 +29,8 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
 
 @models(("torch.distributions.distribution", "_all_true_or_runtime_assert"))
 def all_true(tx: TraceContext, valid: Value, error_message: Value) -> Value:
-    """What checks of arguments branch on (from torch 2.15 on): the tensor, so that the branch is an expectation of it."""
+    """What checks of arguments branch on (from torch 2.15 on): the tensor, so that the branch is an
+    expectation of it."""
     return tx.graph.call("call_function", torch._is_all_true, [valid], {})
 
 
@@ -36,7 +39,12 @@ def symmetric(tx: TraceContext, constraint: Value, value: Value) -> Value:
     rows, columns = matrix(value).fake.shape[-2:]
     if rows != columns:
         sizes = tx.wrap(matrix(value).fake.shape[:-2], None)
-        return tx.graph.call("call_function", torch.full, [sizes, Constant(False)], {"device": tx.wrap(matrix(value).fake.device, None)})
+        return tx.graph.call(
+            "call_function",
+            torch.full,
+            [sizes, Constant(False)],
+            {"device": tx.wrap(matrix(value).fake.device, None)},
+        )
     turned = value.attribute(tx, "mT")
     close = tx.graph.call("call_function", torch.isclose, [value, turned], {"atol": Constant(1e-6)})
     return close.method(tx, "all", [Constant(-2)], {}).method(tx, "all", [Constant(-1)], {})
@@ -44,13 +52,18 @@ def symmetric(tx: TraceContext, constraint: Value, value: Value) -> Value:
 
 @models(constraints._PositiveDefinite.check)
 def positive_definite(tx: TraceContext, constraint: Value, value: Value) -> Value:
-    """Python asks whether all are symmetric before it decomposes any; what it would not decompose can be, without an error."""
+    """Python asks whether all are symmetric before it decomposes any; what it would not decompose
+    can be, without an error."""
     even = symmetric(tx, constraint, value)
     if matrix(value).fake.shape[-2] != matrix(value).fake.shape[-1]:
         return even
-    decomposed = tx.graph.call("call_function", torch.linalg.cholesky_ex, [value], {}).attribute(tx, "info")
+    decomposed = tx.graph.call("call_function", torch.linalg.cholesky_ex, [value], {}).attribute(
+        tx, "info"
+    )
     definite = decomposed.method(tx, "eq", [Constant(0)], {})
-    return tx.graph.call("call_function", torch.where, [even.method(tx, "all", [], {}), definite, even], {})
+    return tx.graph.call(
+        "call_function", torch.where, [even.method(tx, "all", [], {}), definite, even], {}
+    )
 
 
 def matrix(value: Value) -> TensorValue:

@@ -1,4 +1,6 @@
-"""Operators of torch with a number that eager takes from a tensor without dimensions: captured with the tensor instead."""
+"""Operators of torch with a number that eager takes from a tensor without dimensions: captured with
+the tensor instead."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,21 +16,47 @@ from ..tensor.tensor import TensorValue
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-PRECISE = (torch.float32, torch.float64)  # what kernels calculate with is as precise as their results
+PRECISE = (
+    torch.float32,
+    torch.float64,
+)  # what kernels calculate with is as precise as their results
 
 
-def factor(tx: TraceContext, self: TensorValue, other: Value, number: Value | None) -> TensorValue | None:
-    """A copy of `number`, as precise as the kernel for two tensors takes it; None where the operator has to ask for its value."""
+def factor(
+    tx: TraceContext, self: TensorValue, other: Value, number: Value | None
+) -> TensorValue | None:
+    """A copy of `number`, as precise as the kernel for two tensors takes it; None where the
+    operator has to ask for its value."""
     parts = (self, other, number)
-    if not isinstance(number, TensorValue) or number.fake.dim() or not isinstance(other, TensorValue):
+    if (
+        not isinstance(number, TensorValue)
+        or number.fake.dim()
+        or not isinstance(other, TensorValue)
+    ):
         return None
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
-    if any(part.cls is not torch.Tensor and part.cls is not torch.nn.Parameter for part in parts if isinstance(part, TensorValue)):
+    if any(
+        part.cls is not torch.Tensor and part.cls is not torch.nn.Parameter
+        for part in parts
+        if isinstance(part, TensorValue)
+    ):
         return None
-    if any(fake.layout != torch.strided or fake.device != self.fake.device or is_functorch_wrapped_tensor(fake) for fake in fakes):
+    if any(
+        fake.layout != torch.strided
+        or fake.device != self.fake.device
+        or is_functorch_wrapped_tensor(fake)
+        for fake in fakes
+    ):
         return None
-    differentiated = number.fake.requires_grad or (torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes))
-    if differentiated or self.fake.dtype not in PRECISE or other.fake.dtype != self.fake.dtype or number.fake.dtype not in PRECISE:
+    differentiated = number.fake.requires_grad or (
+        torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes)
+    )
+    if (
+        differentiated
+        or self.fake.dtype not in PRECISE
+        or other.fake.dtype != self.fake.dtype
+        or number.fake.dtype not in PRECISE
+    ):
         return None
     named: dict[str, Value] = {"copy": Constant(True)}  # it may lie in what is written to
     converted = tx.graph.call("call_method", "to", [number, Constant(self.fake.dtype)], named)
@@ -37,15 +65,25 @@ def factor(tx: TraceContext, self: TensorValue, other: Value, number: Value | No
 
 
 def add_scaled(name: str, sign: int) -> None:
-    """self + alpha * other, or self - alpha * other: the kernels of both round once, as that of addcmul does."""
+    """self + alpha * other, or self - alpha * other: the kernels of both round once, as that of
+    addcmul does."""
     in_place = name.endswith("_")
 
     @method(torch.Tensor, name)
-    def add_scaled_tensor(tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None) -> Value:
+    def add_scaled_tensor(
+        tx: TraceContext, self: TensorValue, other: Value, *, alpha: Value | None = None
+    ) -> Value:
         number = factor(tx, self, other, alpha)
         if number is None:
-            return tx.graph.call("call_method", name, [self, other], {} if alpha is None else {"alpha": alpha})
-        return tx.graph.call("call_method", "addcmul_" if in_place else "addcmul", [self, other, number], {"value": Constant(sign)})
+            return tx.graph.call(
+                "call_method", name, [self, other], {} if alpha is None else {"alpha": alpha}
+            )
+        return tx.graph.call(
+            "call_method",
+            "addcmul_" if in_place else "addcmul",
+            [self, other, number],
+            {"value": Constant(sign)},
+        )
 
     if in_place:
         return
@@ -73,5 +111,15 @@ def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value
 
 
 def can_fill(like: torch.Tensor, number: torch.Tensor) -> bool:
-    numbers = not number.dim() and not number.requires_grad and number.dtype in PRECISE and like.dtype in PRECISE
-    return numbers and like.layout == torch.strided and not is_functorch_wrapped_tensor(number) and not is_functorch_wrapped_tensor(like)
+    numbers = (
+        not number.dim()
+        and not number.requires_grad
+        and number.dtype in PRECISE
+        and like.dtype in PRECISE
+    )
+    return (
+        numbers
+        and like.layout == torch.strided
+        and not is_functorch_wrapped_tensor(number)
+        and not is_functorch_wrapped_tensor(like)
+    )

@@ -1,4 +1,5 @@
 """What torch's optimizers and clipping ask before they work on lists of tensors."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -29,13 +30,22 @@ def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None =
         none or isinstance(other, TensorValue) for none, other in zip(absent, others, strict=True)
     ):
         raise GraphBreak("unknown-call", "_group_tensors_by_device_and_dtype() of these")
-    fakes: list[torch.Tensor | None] = [item.fake for item in first if isinstance(item, TensorValue)]
+    fakes: list[torch.Tensor | None] = [
+        item.fake for item in first if isinstance(item, TensorValue)
+    ]
     groups = torch._C._group_tensors_by_device_and_dtype([fakes], True)
     indexed = with_indices is not None and with_indices.truth(tx)
     pairs = []
     for (device, dtype), (_, where) in groups.items():
-        parts: list[Value] = [ListValue([column[i] for i in where] if column else []) for column in lists]
+        parts: list[Value] = [
+            ListValue([column[i] for i in where] if column else []) for column in lists
+        ]
         indices: list[Value] = [Constant(i) for i in where] if indexed else []
-        pairs.append((TupleValue([Constant(device), Constant(dtype)]), TupleValue([ListValue(parts), ListValue(indices)])))
+        pairs.append(
+            (
+                TupleValue([Constant(device), Constant(dtype)]),
+                TupleValue([ListValue(parts), ListValue(indices)]),
+            )
+        )
     made: Value = tx.make.dict_of(list(pairs))
     return made

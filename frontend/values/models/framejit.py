@@ -1,4 +1,5 @@
 """framejit's own requests, inside a capture."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

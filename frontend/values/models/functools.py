@@ -1,4 +1,5 @@
 """functools."""
+
 from __future__ import annotations
 
 import functools
@@ -20,18 +21,28 @@ if TYPE_CHECKING:
 def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
     if lookup(function.python_type(), "__call__")[0] is None:
         raise tx.exceptions.new(TypeError, "the first argument must be callable")
-    if isinstance(function, PartialValue) and not function.attributes and not has_attributes(tx, function):  # one of both is made
-        return PartialValue(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
+    if (
+        isinstance(function, PartialValue)
+        and not function.attributes
+        and not has_attributes(tx, function)
+    ):  # one of both is made
+        return PartialValue(
+            function.function, [*function.args, *args], {**function.kwargs, **kwargs}
+        )
     return PartialValue(function, list(args), kwargs)
 
 
 def has_attributes(tx: TraceContext, function: PartialValue) -> bool:
     """Whether an existing partial has a dictionary of its own that is not empty."""
-    return function.source is not None and bool(getattr(tx.objects.real_object(function), "__dict__", None))
+    return function.source is not None and bool(
+        getattr(tx.objects.real_object(function), "__dict__", None)
+    )
 
 
 @models(functools.reduce)
-def reduce(tx: TraceContext, function: Value, iterable: Value, initial: Value | None = None) -> Value:
+def reduce(
+    tx: TraceContext, function: Value, iterable: Value, initial: Value | None = None
+) -> Value:
     items = iterable.unpack(tx)
     if initial is not None:
         items = [initial, *items]
@@ -52,7 +63,9 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
                 wrapper.set_attribute(tx, name, tx.wrap(getattr(real, name), None))
         wrapper.set_attribute(tx, "__wrapped__", wrapped)
         return wrapper
-    function = wrapped.function if isinstance(wrapped, MethodValue) else wrapped  # which a bound method asks for what is copied
+    function = (
+        wrapped.function if isinstance(wrapped, MethodValue) else wrapped
+    )  # which a bound method asks for what is copied
     if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(function, FunctionValue):
         raise GraphBreak("unknown-call", "functools.update_wrapper() with these arguments")
     if getattr(function.real, "__type_params__", ()):
@@ -60,7 +73,10 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
     for name in functools.WRAPPER_ASSIGNMENTS:
         if name in COPIED:
             wrapper.set_attribute(tx, name, function.attribute(tx, name))
-    for name in (*(function.real.__dict__ if function.real is not None else ()), *function.attributes):
+    for name in (
+        *(function.real.__dict__ if function.real is not None else ()),
+        *function.attributes,
+    ):
         if name not in functools.WRAPPER_ASSIGNMENTS:
             wrapper.set_attribute(tx, name, function.attribute(tx, name))
     wrapper.set_attribute(tx, "__wrapped__", wrapped)
@@ -69,7 +85,9 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
 
 def made_in_c(function: Value) -> bool:
     """Whether it is a function that has no attributes but those that C gives it."""
-    return isinstance(function, BuiltinValue) and isinstance(function.real, types.BuiltinFunctionType | types.MethodDescriptorType)
+    return isinstance(function, BuiltinValue) and isinstance(
+        function.real, types.BuiltinFunctionType | types.MethodDescriptorType
+    )
 
 
 COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")

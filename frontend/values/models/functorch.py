@@ -1,5 +1,6 @@
-"""torch.func's vmap, grad and jvp: their Python is inlined; entering and leaving a level, and wrapping a tensor for it, are nodes of
-the graph."""
+"""torch.func's vmap, grad and jvp: their Python is inlined; entering and leaving a level, and
+wrapping a tensor for it, are nodes of the graph."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 @models(predispatch.lazy_load_decompositions)
 def lazy_load_decompositions(tx: TraceContext) -> Value:
     predispatch.lazy_load_decompositions()  # the fake run needs it here and now
-    tx.graph.raw_call(predispatch.lazy_load_decompositions, ())  # and the graph in whatever process runs it
+    tx.graph.raw_call(
+        predispatch.lazy_load_decompositions, ()
+    )  # and the graph in whatever process runs it
     return Constant(None)
 
 
@@ -44,13 +47,19 @@ def add_batch_dim(tx: TraceContext, tensor: Value, dim: Value, level: Value) -> 
 
 
 @models(predispatch._remove_batch_dim)
-def remove_batch_dim(tx: TraceContext, tensor: Value, level: Value, size: Value, out_dim: Value) -> Value:
-    return tx.graph.call("call_function", predispatch._remove_batch_dim, [tensor, level, size, out_dim], {})
+def remove_batch_dim(
+    tx: TraceContext, tensor: Value, level: Value, size: Value, out_dim: Value
+) -> Value:
+    return tx.graph.call(
+        "call_function", predispatch._remove_batch_dim, [tensor, level, size, out_dim], {}
+    )
 
 
 @models(torch._C._functorch.is_batchedtensor)
 def is_batchedtensor(tx: TraceContext, tensor: Value) -> Value:
-    return Constant(isinstance(tensor, TensorValue) and torch._C._functorch.is_batchedtensor(tensor.fake))
+    return Constant(
+        isinstance(tensor, TensorValue) and torch._C._functorch.is_batchedtensor(tensor.fake)
+    )
 
 
 @models(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message)
@@ -58,9 +67,13 @@ def hooks_disabled_message(tx: TraceContext) -> Value:
     return Constant(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message())
 
 
-@models(torch._C._autograd._saved_tensors_hooks_disable, torch._C._autograd._saved_tensors_hooks_enable)
+@models(
+    torch._C._autograd._saved_tensors_hooks_disable, torch._C._autograd._saved_tensors_hooks_enable
+)
 def hooks_switch(tx: TraceContext, *args: Value) -> Value:
-    return Constant(None)  # says only that saving hooks cannot be set inside; nothing captured sets any
+    return Constant(
+        None
+    )  # says only that saving hooks cannot be set inside; nothing captured sets any
 
 
 @models(torch._C._functorch._grad_increment_nesting)

@@ -1,7 +1,10 @@
-"""torch's higher-order operators: associative_scan is looked into, as its kernel for plain tensors is Python over tensors.
+"""torch's higher-order operators: associative_scan is looked into, as its kernel for plain tensors
+is Python over tensors.
 
-The others stay closed: what they do in eager is what torch.compile makes of them, which refuses functions that a kernel would run.
+The others stay closed: what they do in eager is what torch.compile makes of them, which refuses
+functions that a kernel would run.
 """
+
 from __future__ import annotations
 
 from types import FunctionType
@@ -27,16 +30,24 @@ LOOKED_INTO = frozenset({"associative_scan"})
 def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Value:
     real: Any = operator.real if isinstance(operator, UserObject) else None
     name = real._name if isinstance(real, HigherOrderOperator) else ""
-    kernel = real.py_kernels.get(DispatchKey.CompositeExplicitAutograd) if name in LOOKED_INTO else None
+    kernel = (
+        real.py_kernels.get(DispatchKey.CompositeExplicitAutograd) if name in LOOKED_INTO else None
+    )
     if type(kernel) is not FunctionType or len(args) != 3 or kwargs:
         raise GraphBreak("unknown-call", f"the higher-order operator {name or operator.describe()}")
     combine, scanned, additional = args
     if differentiable(tx, additional):
-        raise GraphBreak("exception-leaves", "RuntimeError: associative_scan has no gradients for additional inputs")
+        raise GraphBreak(
+            "exception-leaves",
+            "RuntimeError: associative_scan has no gradients for additional inputs",
+        )
     found = tx.wrap(kernel, None).call(tx, [combine, scanned, additional], {})
     if not differentiable(tx, scanned):
         return found
-    given, results = scanned.unpack(tx), found.unpack(tx)  # a tuple of new tensors, as its kernel for autograd makes them
+    given, results = (
+        scanned.unpack(tx),
+        found.unpack(tx),
+    )  # a tuple of new tensors, as its kernel for autograd makes them
     if any(result.same(leaf) for result in results for leaf in given):
         raise GraphBreak("unknown-call", "associative_scan of one item, with gradients")
     return tx.make.tuple_of(results)
@@ -45,4 +56,6 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
 def differentiable(tx: TraceContext, tensors: Value) -> bool:
     """Whether gradients are calculated for one of them."""
     leaves = (tx.look(item) for item in tensors.unpack(tx))
-    return torch.is_grad_enabled() and any(isinstance(leaf, TensorValue) and leaf.fake.requires_grad for leaf in leaves)
+    return torch.is_grad_enabled() and any(
+        isinstance(leaf, TensorValue) and leaf.fake.requires_grad for leaf in leaves
+    )

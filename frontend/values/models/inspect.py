@@ -1,4 +1,5 @@
 """inspect: questions about kinds of objects."""
+
 from __future__ import annotations
 
 import inspect
@@ -42,8 +43,12 @@ def signature(tx: TraceContext, obj: Value) -> Value:
     function = obj.function if isinstance(obj, MethodValue) else obj
     if not isinstance(function, FunctionValue) or function.real is None:
         raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}")
-    if function.attributes or tx.objects.find(function.real.__annotations__) is not None:  # they may be others by now
-        raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}, which was changed")
+    if (
+        function.attributes or tx.objects.find(function.real.__annotations__) is not None
+    ):  # they may be others by now
+        raise GraphBreak(
+            "unknown-call", f"inspect.signature() of {obj.describe()}, which was changed"
+        )
     real = inspect.signature(function.real)
     if bound:
         real = real.replace(parameters=list(real.parameters.values())[1:])

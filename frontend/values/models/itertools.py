@@ -1,4 +1,5 @@
 """itertools, on iterables whose items are known; the endless ones stay lazy."""
+
 from __future__ import annotations
 
 import itertools
@@ -59,7 +60,8 @@ class Repeat(Iterator):
 
 
 class Pooled(Iterator):
-    """product, combinations and their kin: what they give is known when they are made. `pools` and `options` made it."""
+    """product, combinations and their kin: what they give is known when they are made. `pools` and
+    `options` made it."""
 
     __slots__ = ("cls", "pools", "options", "all", "index")
 
@@ -125,8 +127,8 @@ class Slice(Iterator):
 
 
 class OneFrameIterator(Iterator):
-    """An iterator that generated code cannot make again half-way: a break while it is in use comes before `born`, where
-    it was made, and Python runs it."""
+    """An iterator that generated code cannot make again half-way: a break while it is in use comes
+    before `born`, where it was made, and Python runs it."""
 
     __slots__ = ("born",)
 
@@ -142,9 +144,16 @@ class Accumulate(OneFrameIterator):
     cls = itertools.accumulate
     moves = ("total", "pending")
 
-    def __init__(self, inner: Value, function: Value | None, initial: Value | None, born: int) -> None:
+    def __init__(
+        self, inner: Value, function: Value | None, initial: Value | None, born: int
+    ) -> None:
         super().__init__(born)
-        self.inner, self.function, self.total, self.pending = inner, function, initial, initial is not None
+        self.inner, self.function, self.total, self.pending = (
+            inner,
+            function,
+            initial,
+            initial is not None,
+        )
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.pending:
@@ -157,7 +166,11 @@ class Accumulate(OneFrameIterator):
         item = tx.look(item)
         if self.total is not None:
             total = tx.look(self.total)
-            item = binary(tx, "+", total, item) if self.function is None else self.function.call(tx, [total, item], {})
+            item = (
+                binary(tx, "+", total, item)
+                if self.function is None
+                else self.function.call(tx, [total, item], {})
+            )
         tx.effects.change(self)
         self.total = item
         return item
@@ -263,7 +276,10 @@ class Flat(Iterator):
 
 @models(itertools.count)
 def count(tx: TraceContext, start: Value | None = None, step: Value | None = None) -> Value:
-    if not all(given is None or issubclass(given.python_type(), int | float | complex | torch.Tensor) for given in (start, step)):
+    if not all(
+        given is None or issubclass(given.python_type(), int | float | complex | torch.Tensor)
+        for given in (start, step)
+    ):
         raise GraphBreak("unknown-call", "itertools.count() with an argument that is no number")
     return Count(start or Constant(0), step or Constant(1))
 
@@ -294,9 +310,13 @@ def chain_from_iterable(tx: TraceContext, iterables: Value) -> Value:
 @models(itertools.islice)
 def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
     limits = [bound.constant() for bound in bounds]
-    if not 1 <= len(limits) <= 3 or not all(limit is None or (type(limit) is int and limit >= 0) for limit in limits):
+    if not 1 <= len(limits) <= 3 or not all(
+        limit is None or (type(limit) is int and limit >= 0) for limit in limits
+    ):
         raise GraphBreak("unknown-call", "itertools.islice() with these arguments")
-    start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (limits[0] or 0, limits[1], (*limits, None)[2])
+    start, stop, step = (
+        (0, limits[0], 1) if len(limits) == 1 else (limits[0] or 0, limits[1], (*limits, None)[2])
+    )
     if step == 0:
         raise GraphBreak("unknown-call", "itertools.islice() with these arguments")
     return Slice(iterable.iterator(tx), start, stop, step or 1)
@@ -310,7 +330,11 @@ def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) ->
 
 @models(itertools.zip_longest)
 def zip_longest(tx: TraceContext, *iterables: Value, fillvalue: Value | None = None) -> Value:
-    return ZipLongest([iterable.iterator(tx) for iterable in iterables], fillvalue or Constant(None), tx.frames.break_position())
+    return ZipLongest(
+        [iterable.iterator(tx) for iterable in iterables],
+        fillvalue or Constant(None),
+        tx.frames.break_position(),
+    )
 
 
 @models(itertools.pairwise)
@@ -335,7 +359,9 @@ def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> V
 
 def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
     options = {}
-    if r is not None and not (cls is itertools.permutations and r.is_constant() and r.constant() is None):
+    if r is not None and not (
+        cls is itertools.permutations and r.is_constant() and r.constant() is None
+    ):
         options["r"] = number(tx, r)
         if options["r"] < 0:
             raise tx.exceptions.new(ValueError, "r must be non-negative")
@@ -343,8 +369,15 @@ def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Valu
 
 
 @models(itertools.accumulate)
-def accumulate(tx: TraceContext, iterable: Value, func: Value | None = None, *, initial: Value | None = None) -> Value:
-    return Accumulate(iterable.iterator(tx), optional_argument(func), optional_argument(initial), tx.frames.break_position())
+def accumulate(
+    tx: TraceContext, iterable: Value, func: Value | None = None, *, initial: Value | None = None
+) -> Value:
+    return Accumulate(
+        iterable.iterator(tx),
+        optional_argument(func),
+        optional_argument(initial),
+        tx.frames.break_position(),
+    )
 
 
 def optional_argument(value: Value | None) -> Value | None:

@@ -1,4 +1,5 @@
 """logging: loggers found by name; what they write is kept and written behind the graph, or a break."""
+
 from __future__ import annotations
 
 import logging
@@ -46,7 +47,9 @@ def is_enabled(tx: TraceContext, logger: Value, level: int) -> bool:
     if not isinstance(logger, UserObject) or logger.real is None or logger.attrs:
         raise GraphBreak("output", f"{logger.describe()}")
     answer = logger.real.isEnabledFor(level)
-    tx.guards.add(logger.source, Kind.PYTHON, (f"isEnabledFor({level}) is {answer}", answers(level, answer)))
+    tx.guards.add(
+        logger.source, Kind.PYTHON, (f"isEnabledFor({level}) is {answer}", answers(level, answer))
+    )
     return answer
 
 
@@ -54,7 +57,14 @@ def answers(level: int, expected: bool) -> Callable[[Any], bool]:
     return lambda logger: logger.isEnabledFor(level) is expected
 
 
-def tell(tx: TraceContext, logger: Value, level: int, message: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+def tell(
+    tx: TraceContext,
+    logger: Value,
+    level: int,
+    message: Value,
+    args: tuple[Value, ...],
+    kwargs: dict[str, Value],
+) -> Value:
     """logger.log(level, message, *args, **kwargs)."""
     if not is_enabled(tx, logger, level):
         return Constant(None)
@@ -66,7 +76,9 @@ def tell(tx: TraceContext, logger: Value, level: int, message: Value, args: tupl
         message, args = Constant(record_text(tx, message.constant(), args)), ()
     line, code = tx.frames.line()
     where = (Constant(level), Constant(code.co_filename), Constant(line), Constant(code.co_name))
-    tx.effects.output(Output(write_record, (logger, *where, message, *args), tx.frames.break_position()))
+    tx.effects.output(
+        Output(write_record, (logger, *where, message, *args), tx.frames.break_position())
+    )
     return Constant(None)
 
 
@@ -74,7 +86,9 @@ def record_text(tx: TraceContext, message: Any, args: tuple[Value, ...]) -> str:
     """The text of a record, with nothing left to format."""
     try:
         given = tuple(arg.literal(tx) for arg in args)
-        return str(message) % (given[0] if len(given) == 1 and isinstance(given[0], dict) and given[0] else given)
+        return str(message) % (
+            given[0] if len(given) == 1 and isinstance(given[0], dict) and given[0] else given
+        )
     except Exception as error:
         raise GraphBreak("output", "a message with values that are not known yet") from error
 
@@ -100,5 +114,7 @@ for _method, _level in LEVELS.items():
 
 
 @models(logging.Logger.log)
-def log(tx: TraceContext, logger: Value, level: Value, msg: Value, *args: Value, **kwargs: Value) -> Value:
+def log(
+    tx: TraceContext, logger: Value, level: Value, msg: Value, *args: Value, **kwargs: Value
+) -> Value:
     return tell(tx, logger, level.constant(), msg, args, kwargs)

@@ -1,4 +1,6 @@
-"""torch.masked: its reductions on plain tensors. What they do for a MaskedTensor needs a class made in the call."""
+"""torch.masked: its reductions on plain tensors. What they do for a MaskedTensor needs a class made
+in the call."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @models(_ops._combine_input_and_mask)
-def combine_input_and_mask(tx: TraceContext, op: Value, tensor: Value, mask: Value, *args: Value) -> Value:
+def combine_input_and_mask(
+    tx: TraceContext, op: Value, tensor: Value, mask: Value, *args: Value
+) -> Value:
     """A tensor with what the mask hides replaced by the reduction's identity."""
     if not isinstance(tensor, TensorValue):
         raise tensor.unsupported("a masked reduction of it")

@@ -1,4 +1,6 @@
-"""math: functions of numbers that vary, where torch's symbols know them. Of literals they are folded like other pure functions."""
+"""math: functions of numbers that vary, where torch's symbols know them. Of literals they are
+folded like other pure functions."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """operator: the functions behind Python's operators."""
+
 from __future__ import annotations
 
 import operator

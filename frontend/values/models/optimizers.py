@@ -1,4 +1,6 @@
-"""torch.optim: what its steps calculate with Python's numbers of tensors, captured without taking the numbers."""
+"""torch.optim: what its steps calculate with Python's numbers of tensors, captured without taking
+the numbers."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,13 +24,18 @@ if TYPE_CHECKING:
 @models(optimizer._get_value)
 def get_value(tx: TraceContext, number: Value) -> Value:
     """The tensor instead of its number, as precise as Python calculates."""
-    if isinstance(number, TensorValue) and number.fake.dtype in (torch.float32, torch.float16, torch.bfloat16):
+    if isinstance(number, TensorValue) and number.fake.dtype in (
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+    ):
         return number.method(tx, "double", [], {})
     return number
 
 
 def _without_branches(function: Callable[..., Any]) -> None:
-    """Of a step that branches on how many there were, the way that torch takes for CUDA graphs, with counts as precise as Python's."""
+    """Of a step that branches on how many there were, the way that torch takes for CUDA graphs,
+    with counts as precise as Python's."""
 
     @models(function)
     def step(tx: TraceContext, *columns: Value, **settings: Value) -> Value:
@@ -38,13 +45,20 @@ def _without_branches(function: Callable[..., Any]) -> None:
             return tx.calls.inline(inner, list(columns), settings)
         counts = columns[-1].unpack(tx)
         precise: list[Value] = [count.method(tx, "double", [], {}) for count in counts]
-        result = tx.calls.inline(inner, [*columns[:-1], ListValue(precise)], {**settings, "capturable": Constant(True)})
+        result = tx.calls.inline(
+            inner, [*columns[:-1], ListValue(precise)], {**settings, "capturable": Constant(True)}
+        )
         for count in counts:
             count.method(tx, "add_", [Constant(1)], {})
         return result
 
 
-for _function in (radam._single_tensor_radam, radam._multi_tensor_radam, asgd._single_tensor_asgd, asgd._multi_tensor_asgd):
+for _function in (
+    radam._single_tensor_radam,
+    radam._multi_tensor_radam,
+    asgd._single_tensor_asgd,
+    asgd._multi_tensor_asgd,
+):
     _without_branches(_function)
 
 
@@ -53,9 +67,17 @@ STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
 
 @models(STEP_WITH_NUMBERS)
 def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: Value) -> Value:
-    """Its numbers of tensors are tensors of float64 here, as long as nothing makes them differ from Python's."""
-    tensors = [tensor for column in columns[:6] for tensor in map(tx.look, column.unpack(tx)) if isinstance(tensor, TensorValue)]
-    if isinstance(lr, TensorValue) or any(tensor.fake.dtype not in (torch.float32, torch.float64) for tensor in tensors):
+    """Its numbers of tensors are tensors of float64 here, as long as nothing makes them differ from
+    Python's."""
+    tensors = [
+        tensor
+        for column in columns[:6]
+        for tensor in map(tx.look, column.unpack(tx))
+        if isinstance(tensor, TensorValue)
+    ]
+    if isinstance(lr, TensorValue) or any(
+        tensor.fake.dtype not in (torch.float32, torch.float64) for tensor in tensors
+    ):
         raise GraphBreak("data-dependent-value", "a step of Adafactor")
     inner = tx.wrap(STEP_WITH_NUMBERS, None)
     assert isinstance(inner, FunctionValue)
@@ -63,7 +85,8 @@ def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: 
 
 
 def in_such_a_step(tx: TraceContext) -> bool:
-    """Whether the code being interpreted is one that never goes on in Python, and takes numbers of tensors to calculate with them."""
+    """Whether the code being interpreted is one that never goes on in Python, and takes numbers of
+    tensors to calculate with them."""
     return tx.frames.line()[1] is STEP_WITH_NUMBERS.__code__
 
 
@@ -77,8 +100,11 @@ def item(tx: TraceContext, self: TensorValue) -> Value:
 
 
 def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
-    """max() or min() of two numbers of which one is a tensor's: the second where it is beyond the first."""
-    beyond = tx.graph.call("call_function", torch.gt if op == ">" else torch.lt, [second, first], {})
+    """max() or min() of two numbers of which one is a tensor's: the second where it is beyond the
+    first."""
+    beyond = tx.graph.call(
+        "call_function", torch.gt if op == ">" else torch.lt, [second, first], {}
+    )
     return tx.graph.call("call_function", torch.where, [beyond, second, first], {})
 
 

@@ -1,4 +1,6 @@
-"""__torch_function__: torch's own, what switches it off, and how torch's Python functions ask for it."""
+"""__torch_function__: torch's own, what switches it off, and how torch's Python functions ask for
+it."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,13 @@ from ..containers.sequence import TupleValue
 from ..objects.class_value import ClassValue
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
-from ..tensor.tensor_subclass import TensorObject, by_default, call_torch_function, found_in, is_captured
+from ..tensor.tensor_subclass import (
+    TensorObject,
+    by_default,
+    call_torch_function,
+    found_in,
+    is_captured,
+)
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -23,20 +31,35 @@ TORCH_FUNCTION: Any = torch.Tensor.__torch_function__
 
 
 @models(TORCH_FUNCTION.__func__)
-def default(tx: TraceContext, cls: Value, function: Value, types: Value, args: Value | None = None, kwargs: Value | None = None) -> Value:
+def default(
+    tx: TraceContext,
+    cls: Value,
+    function: Value,
+    types: Value,
+    args: Value | None = None,
+    kwargs: Value | None = None,
+) -> Value:
     assert isinstance(cls, ClassValue)
     if not all(issubclass(cls.cls, of.constant()) for of in types.unpack(tx)):
         return Constant(NotImplemented)
-    return by_default(tx, cls.cls, function, [args or TupleValue([]), *([] if kwargs is None else [kwargs])])
+    return by_default(
+        tx, cls.cls, function, [args or TupleValue([]), *([] if kwargs is None else [kwargs])]
+    )
 
 
-@models(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
+@models(
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+)
 def has_torch_function(tx: TraceContext, *args: Value) -> Value:
     return Constant(bool(found_in(tx, args)) and not tx.modes.subclasses_off)
 
 
 @models(torch.overrides.handle_torch_function)
-def handle_torch_function(tx: TraceContext, api: Value, relevant: Value, *args: Value, **kwargs: Value) -> Value:
+def handle_torch_function(
+    tx: TraceContext, api: Value, relevant: Value, *args: Value, **kwargs: Value
+) -> Value:
     named = tx.make.dict_of([(Constant(name), value) for name, value in kwargs.items()])
     return call_torch_function(tx, api, found_in(tx, [relevant]), [TupleValue(list(args)), named])
 

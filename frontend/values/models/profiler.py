@@ -1,4 +1,5 @@
 """torch.profiler.record_function while no profiler runs, and the switches around it."""
+
 from __future__ import annotations
 
 import sys
@@ -25,7 +26,10 @@ PROFILER = InstanceDict(ModuleSource("torch.autograd.profiler"))
 def without_profiler(tx: TraceContext) -> None:
     """Relies on that nobody looks at the ranges."""
     enabled = torch.autograd.profiler._is_profiler_enabled
-    if tx.wrap(enabled, DictItem(PROFILER, "_is_profiler_enabled")).truth(tx) or torch.autograd._profiler_enabled():
+    if (
+        tx.wrap(enabled, DictItem(PROFILER, "_is_profiler_enabled")).truth(tx)
+        or torch.autograd._profiler_enabled()
+    ):
         raise GraphBreak("unknown-call", "a range of a profiler that runs")
 
 

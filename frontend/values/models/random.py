@@ -1,4 +1,6 @@
-"""torch's CPU generator: its state is read before the graph draws from it and put back behind; what lies between is a break."""
+"""torch's CPU generator: its state is read before the graph draws from it and put back behind; what
+lies between is a break."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -42,9 +44,13 @@ def get_rng_state(tx: TraceContext) -> Value:
     return tx.wrap(torch.get_rng_state(), EnteredRandomState())
 
 
-@models(("torch.random", "manual_seed"))  # by name: importing torch._dynamo puts a wrapper in its place
+@models(
+    ("torch.random", "manual_seed")
+)  # by name: importing torch._dynamo puts a wrapper in its place
 def manual_seed(tx: TraceContext, seed: Value) -> Value:
-    if not (seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64):
+    if not (
+        seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64
+    ):
         raise GraphBreak("unknown-call", f"torch.manual_seed() of {seed.describe()}")
     fresh_random_state(tx, "torch.manual_seed()").seed = seed.constant()
     return BuiltinValue(torch.default_generator)
@@ -53,7 +59,12 @@ def manual_seed(tx: TraceContext, seed: Value) -> Value:
 @models(torch.set_rng_state)
 def set_rng_state(tx: TraceContext, new: Value) -> Value:
     fits = isinstance(new, TensorValue) and new.source is not None and new.real is not None
-    if not fits or new.fake.shape != STATE.shape or new.fake.dtype != STATE.dtype or isinstance(tx.effects, NoEffects):  # type: ignore[attr-defined]
+    if (
+        not fits
+        or new.fake.shape != STATE.shape  # type: ignore[attr-defined]
+        or new.fake.dtype != STATE.dtype  # type: ignore[attr-defined]
+        or isinstance(tx.effects, NoEffects)
+    ):
         raise GraphBreak("unknown-call", f"torch.set_rng_state() of {new.describe()}")
     tx.effects.change(tx.random)
     tx.random.stored, tx.random.place = new, tx.frames.break_position()

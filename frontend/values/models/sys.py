@@ -1,4 +1,5 @@
 """sys: the exception that is being handled."""
+
 from __future__ import annotations
 
 import sys
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 @models(sys.exception)
 def exception(tx: TraceContext) -> Value:
-    return tx.exceptions.handled_outside() if tx.exceptions.handled is None else tx.look(tx.exceptions.handled)
+    return (
+        tx.exceptions.handled_outside()
+        if tx.exceptions.handled is None
+        else tx.look(tx.exceptions.handled)
+    )
 
 
 @models(sys.exc_info)

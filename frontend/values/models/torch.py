@@ -1,4 +1,6 @@
-"""torch's Python-level functions and types that are not operators: modes, queries, tensor methods with Python results."""
+"""torch's Python-level functions and types that are not operators: modes, queries, tensor methods
+with Python results."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,9 @@ def _manager(cls: type) -> None:
     def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         if args and not args[0].is_constant():  # used as a decorator without parentheses
             raise GraphBreak("unknown-call", f"{cls.__name__} as a decorator made inside")
-        manager = ModeManager(cls, [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()})
+        manager = ModeManager(
+            cls, [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()}
+        )
         if cls is torch.set_grad_enabled:
             manager.switch(tx)
         return manager
@@ -56,7 +60,11 @@ def is_inference_mode_enabled(tx: TraceContext) -> Value:
 
 @models(torch.is_autocast_enabled)
 def is_autocast_enabled(tx: TraceContext, device: Value | None = None) -> Value:
-    return Constant(torch.is_autocast_enabled() if device is None else torch.is_autocast_enabled(device.constant()))
+    return Constant(
+        torch.is_autocast_enabled()
+        if device is None
+        else torch.is_autocast_enabled(device.constant())
+    )
 
 
 @models(torch.get_autocast_dtype)
@@ -89,9 +97,17 @@ def is_compiling(tx: TraceContext) -> Value:
     return Constant(tx.frames.innermost_globals() is not vars(torch.nn.modules.module))
 
 
-_always(False, torch.jit.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting, torch._C._is_tracing)
+_always(
+    False,
+    torch.jit.is_scripting,
+    torch.jit.is_tracing,
+    torch.compiler.is_exporting,
+    torch._C._is_tracing,
+)
 _always(None, torch._C._get_tracing_state)
-_always(None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level)
+_always(
+    None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level
+)
 _always(None, torch._C._functorch.peek_interpreter_stack)
 
 
@@ -136,13 +152,19 @@ def cuda_is_available(tx: TraceContext) -> Value:
 @models(torch.get_default_device)
 def get_default_device(tx: TraceContext) -> Value:
     if tx.modes.open:
-        raise GraphBreak("unknown-call", "torch.get_default_device() beside modes that are entered here")
+        raise GraphBreak(
+            "unknown-call", "torch.get_default_device() beside modes that are entered here"
+        )
     return Constant(torch.get_default_device())  # guarded with the modes
 
 
 @models(torch.accelerator.current_accelerator)
 def current_accelerator(tx: TraceContext, check_available: Value | None = None) -> Value:
-    return Constant(torch.accelerator.current_accelerator(check_available is not None and check_available.truth(tx)))
+    return Constant(
+        torch.accelerator.current_accelerator(
+            check_available is not None and check_available.truth(tx)
+        )
+    )
 
 
 @models(torch.accelerator.is_available)
@@ -177,20 +199,32 @@ def torch_diff(
     append: Value | None = None,
 ) -> Value:  # fmt: skip
     """Where sizes vary, what it consists of: some versions of torch read the sizes as numbers."""
-    parts = [part for part in (prepend, input, append) if part is not None and not (isinstance(part, Constant) and part.constant() is None)]
+    parts = [
+        part
+        for part in (prepend, input, append)
+        if part is not None and not (isinstance(part, Constant) and part.constant() is None)
+    ]
     n, dim = n or Constant(1), dim or Constant(-1)
     times, along = n.constant(), dim.constant()
-    varies = all(isinstance(part, TensorValue) for part in parts) and any(has_symbols(part) for part in parts)
+    varies = all(isinstance(part, TensorValue) for part in parts) and any(
+        has_symbols(part) for part in parts
+    )
     if not varies or type(times) is not int or times < 1 or type(along) is not int:
         more = {"prepend": prepend, "append": append}
         given = {name: value for name, value in more.items() if value is not None}
         return tx.graph.call("call_function", torch.diff, [input, n, dim], given)
-    value = input if len(parts) == 1 else tx.graph.call("call_function", torch.cat, [TupleValue(parts), dim], {})
+    value = (
+        input
+        if len(parts) == 1
+        else tx.graph.call("call_function", torch.cat, [TupleValue(parts), dim], {})
+    )
     for _ in range(times):
         later = tx.graph.call("call_function", SLICE, [value, dim, Constant(1)], {})
         earlier = tx.graph.call("call_function", SLICE, [value, dim, Constant(0), Constant(-1)], {})
         boolean = isinstance(value, TensorValue) and value.fake.dtype is torch.bool
-        value = tx.graph.call("call_function", torch.logical_xor if boolean else torch.sub, [later, earlier], {})
+        value = tx.graph.call(
+            "call_function", torch.logical_xor if boolean else torch.sub, [later, earlier], {}
+        )
     return value
 
 
@@ -198,7 +232,9 @@ SLICE = torch.ops.aten.slice.Tensor
 
 
 def has_symbols(value: Value) -> bool:
-    return isinstance(value, TensorValue) and not all(isinstance(size, int) for size in value.fake.shape)
+    return isinstance(value, TensorValue) and not all(
+        isinstance(size, int) for size in value.fake.shape
+    )
 
 
 # tensor methods with Python results
@@ -213,8 +249,14 @@ def tensor_size(tx: TraceContext, self: TensorValue, dim: Value | None = None) -
 
 @method(torch.Tensor, "stride")
 def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
-    if self.source is None and tx.symbols.exist and any(type(size) is int and size == 1 for size in self.fake.shape):
-        raise self.unsupported("the stride of a dimension of one element, where sizes vary")  # symbolic shapes give it another
+    if (
+        self.source is None
+        and tx.symbols.exist
+        and any(type(size) is int and size == 1 for size in self.fake.shape)
+    ):
+        raise self.unsupported(
+            "the stride of a dimension of one element, where sizes vary"
+        )  # symbolic shapes give it another
     if dim is None or dim.constant() is None:
         return tx.wrap(self.fake.stride(), None)
     return fold(tx, self.fake.stride, [dim], {})
@@ -223,7 +265,11 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
 def _query(name: str) -> None:
     @method(torch.Tensor, name)
     def query(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-        if args or kwargs:  # refused in the words for a method that is looked up to be called: those for a bound one name the class
+        if (
+            args or kwargs
+            # refused in the words for a method that is looked up to be called: those for a bound one
+            # name the class
+        ):
             try:
                 getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
             except TypeError as error:
@@ -271,7 +317,9 @@ def tensor_backward(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 
 
 @method(torch.Tensor, "requires_grad_")
-def tensor_requires_grad(tx: TraceContext, self: TensorValue, requires_grad: Value | None = None) -> Value:
+def tensor_requires_grad(
+    tx: TraceContext, self: TensorValue, requires_grad: Value | None = None
+) -> Value:
     if requires_grad is not None and requires_grad.python_type() is not bool:
         raise GraphBreak("exception-leaves", "TypeError of Tensor.requires_grad_()")
     wanted = requires_grad is None or requires_grad.truth(tx)
@@ -283,30 +331,66 @@ def tensor_requires_grad(tx: TraceContext, self: TensorValue, requires_grad: Val
 
 
 @method(torch.Tensor, "addcdiv_")
-def tensor_addcdiv(tx: TraceContext, self: TensorValue, tensor1: Value, tensor2: Value, *, value: Value | None = None) -> Value:
-    """A tensor as `value`, which eager makes a number of, is a factor; the order is that of the CPU's kernel."""
+def tensor_addcdiv(
+    tx: TraceContext,
+    self: TensorValue,
+    tensor1: Value,
+    tensor2: Value,
+    *,
+    value: Value | None = None,
+) -> Value:
+    """A tensor as `value`, which eager makes a number of, is a factor; the order is that of the
+    CPU's kernel."""
     named = {} if value is None else {"value": value}
     parts = [self, tensor1, tensor2, value]
-    if not isinstance(value, TensorValue) or not all(isinstance(part, TensorValue) for part in parts):
+    if not isinstance(value, TensorValue) or not all(
+        isinstance(part, TensorValue) for part in parts
+    ):
         return tx.graph.call("call_method", "addcdiv_", [self, tensor1, tensor2], named)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
     gradients = torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes)
-    if value.fake.dtype is torch.float64:  # what Python would calculate; the kernel takes it as precise as the tensors are
+    if (
+        value.fake.dtype is torch.float64
+    ):  # what Python would calculate; the kernel takes it as precise as the tensors are
         value = tx.graph.call("call_method", "to", [value, Constant(self.fake.dtype)], {})
         assert isinstance(value, TensorValue)
         fakes[-1] = value.fake
-    alike = {fake.dtype for fake in fakes}, {fake.device for fake in fakes if fake is not value.fake or fake.device.type != "cpu"}
-    if max(len(alike[0]), len(alike[1])) > 1 or gradients or value.fake.dim() or self.fake.dtype not in (torch.float32, torch.float64):
+    alike = (
+        {fake.dtype for fake in fakes},
+        {fake.device for fake in fakes if fake is not value.fake or fake.device.type != "cpu"},
+    )
+    if (
+        max(len(alike[0]), len(alike[1])) > 1
+        or gradients
+        or value.fake.dim()
+        or self.fake.dtype not in (torch.float32, torch.float64)
+    ):
         return tx.graph.call("call_method", "addcdiv_", parts[:3], named)  # type: ignore[arg-type]
     scaled = tx.graph.call("call_function", torch.mul, [value, tensor1], {})
-    return tx.graph.call("call_method", "add_", [self, tx.graph.call("call_function", torch.div, [scaled, tensor2], {})], {})
+    return tx.graph.call(
+        "call_method",
+        "add_",
+        [self, tx.graph.call("call_function", torch.div, [scaled, tensor2], {})],
+        {},
+    )
 
 
 @models(torch._foreach_addcdiv_)
-def foreach_addcdiv(tx: TraceContext, selves: Value, tensors1: Value, tensors2: Value, *scalars: Value, **named: Value) -> Value:
-    factors = scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
+def foreach_addcdiv(
+    tx: TraceContext,
+    selves: Value,
+    tensors1: Value,
+    tensors2: Value,
+    *scalars: Value,
+    **named: Value,
+) -> Value:
+    factors = (
+        scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
+    )
     if named or not any(isinstance(factor, TensorValue) for factor in factors):
-        return tx.graph.call("call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, *scalars], named)
+        return tx.graph.call(
+            "call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, *scalars], named
+        )
     columns = [part.unpack(tx) for part in (selves, tensors1, tensors2)]
     if any(len(column) != len(factors) for column in columns):
         raise GraphBreak("exception-leaves", "RuntimeError of _foreach_addcdiv_")
@@ -322,7 +406,9 @@ def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 
 
 @method(torch.Tensor, "type")
-def tensor_type(tx: TraceContext, self: TensorValue, dtype: Value | None = None, **kwargs: Value) -> Value:
+def tensor_type(
+    tx: TraceContext, self: TensorValue, dtype: Value | None = None, **kwargs: Value
+) -> Value:
     if dtype is None or dtype.constant() is None:
         return Constant(self.fake.type())
     return tx.graph.call("call_method", "type", [self, dtype], kwargs)
@@ -339,7 +425,9 @@ def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
     numbers = all(issubclass(arg.python_type(), int) for arg in args)
     if not numbers and not (len(args) == 1 and args[0].python_type() is torch.Size):
         raise self.unsupported("Tensor.new")
-    return self.method(tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {})
+    return self.method(
+        tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {}
+    )
 
 
 @models(torch.Tensor)

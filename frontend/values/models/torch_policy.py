@@ -1,4 +1,5 @@
 """Which callables become graph nodes, and which are pure on literals."""
+
 from __future__ import annotations
 
 import abc
@@ -17,10 +18,13 @@ import torch._ops
 import torch.functional
 import torch.nn.functional as F
 
-ALLOWED: set[int] = set()  # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
+ALLOWED: set[int] = (
+    set()
+)  # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
 ALLOWED_OBJECTS: list[Any] = []
 
-# Functions of torch's namespaces that look like operators and are not: they change modes, or answer about the world.
+# Functions of torch's namespaces that look like operators and are not: they change modes, or answer
+# about the world.
 NOT_OPERATORS = frozenset(
     """set_grad_enabled _set_grad_enabled is_grad_enabled set_default_dtype get_default_dtype set_num_threads get_num_threads
     manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions compile load save handle_torch_function
@@ -42,7 +46,8 @@ def _namespaces() -> list[Any]:
 
 @functools.cache
 def operators() -> frozenset[int]:
-    """ids of torch's own operators: its C functions, and the Python ones of torch.nn.functional and torch.functional."""
+    """ids of torch's own operators: its C functions, and the Python ones of torch.nn.functional and
+    torch.functional."""
     found: set[int] = set()
     for namespace in _namespaces():
         for name in dir(namespace):
@@ -50,7 +55,8 @@ def operators() -> frozenset[int]:
                 continue
             function = getattr(namespace, name, None)
             if isinstance(function, types.BuiltinFunctionType) or (
-                isinstance(function, types.FunctionType) and (function.__module__ in OPERATOR_MODULES or namespace is F)
+                isinstance(function, types.FunctionType)
+                and (function.__module__ in OPERATOR_MODULES or namespace is F)
             ):
                 found.add(id(function))
     return frozenset(found)
@@ -85,22 +91,50 @@ PURE = frozenset(
 
 
 # Functions of pure modules that change an argument.
-IMPURE = frozenset(map(id, (bisect.insort_left, bisect.insort_right, operator.iconcat, operator.setitem, operator.delitem)))
+IMPURE = frozenset(
+    map(
+        id,
+        (
+            bisect.insort_left,
+            bisect.insort_right,
+            operator.iconcat,
+            operator.setitem,
+            operator.delitem,
+        ),
+    )
+)
 
 
 def is_pure(function: Any) -> bool:
-    """Whether calling it on literals, or on containers of such, gives a literal and does nothing else."""
+    """Whether calling it on literals, or on containers of such, gives a literal and does nothing
+    else."""
     if id(function) in IMPURE:
         return False
     if id(function) in PURE:
         return True
     if isinstance(function, types.BuiltinFunctionType | types.BuiltinMethodType):
         receiver = function.__self__
-        if isinstance(receiver, types.ModuleType):  # another copy of a module has functions that IMPURE and models do not know
-            return receiver.__name__ in PURE_MODULES and sys.modules.get(receiver.__name__) is receiver
+        if isinstance(
+            receiver, types.ModuleType
+        ):  # another copy of a module has functions that IMPURE and models do not know
+            return (
+                receiver.__name__ in PURE_MODULES and sys.modules.get(receiver.__name__) is receiver
+            )
         return isinstance(receiver, type) and receiver in (str, int, float, bytes, dict)
     if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
-        return function.__objclass__ in (str, int, float, complex, bytes, bool, tuple, frozenset, torch.Size, torch.dtype, type)
+        return function.__objclass__ in (
+            str,
+            int,
+            float,
+            complex,
+            bytes,
+            bool,
+            tuple,
+            frozenset,
+            torch.Size,
+            torch.dtype,
+            type,
+        )
     return False
 
 
@@ -109,4 +143,6 @@ NAMED_TUPLE_META: type = vars(typing)["NamedTupleMeta"]
 
 def is_plain_metaclass(meta: type) -> bool:
     """Whether a metaclass's __call__ makes instances as type does."""
-    return meta.__call__ in (abc.ABCMeta.__call__, type.__call__) or issubclass(meta, enum.EnumMeta | NAMED_TUPLE_META)
+    return meta.__call__ in (abc.ABCMeta.__call__, type.__call__) or issubclass(
+        meta, enum.EnumMeta | NAMED_TUPLE_META
+    )

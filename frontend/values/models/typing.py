@@ -1,4 +1,5 @@
 """typing: cast() and the like, which do almost nothing at run time."""
+
 from __future__ import annotations
 
 import typing

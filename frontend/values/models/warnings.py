@@ -1,4 +1,5 @@
 """warnings.warn: kept, and shown behind the graph."""
+
 from __future__ import annotations
 
 import warnings
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 
 @models(warnings.warn)
 def warn(
-    tx: TraceContext, message: Value, category: Value | None = None, stacklevel: Value | None = None, source: Value | None = None
+    tx: TraceContext,
+    message: Value,
+    category: Value | None = None,
+    stacklevel: Value | None = None,
+    source: Value | None = None,
 ) -> Value:
     if category is None or (category.is_constant() and category.constant() is None):
         category = tx.wrap(UserWarning, None)
     level = 1 if stacklevel is None else stacklevel.constant()
-    plain = isinstance(category, ClassValue) and issubclass(category.cls, Warning) and message.python_type() is str
+    plain = (
+        isinstance(category, ClassValue)
+        and issubclass(category.cls, Warning)
+        and message.python_type() is str
+    )
     if not plain or not message.is_constant() or level > 1 or source is not None:
         raise GraphBreak("output", "warnings.warn() with these arguments")
     line, code = tx.frames.line()
@@ -35,9 +44,13 @@ def warn(
     shown = shown_by()
     if shown == "others" or raises(*told):
         raise GraphBreak("output", "warnings.warn()")
-    tx.guards.add(ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown)))
+    tx.guards.add(
+        ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown))
+    )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
-    tx.effects.output(Output(warn_from, (message, category, *where), tx.frames.break_position(), shown == "list"))
+    tx.effects.output(
+        Output(warn_from, (message, category, *where), tx.frames.break_position(), shown == "list")
+    )
     return Constant(None)
 
 

@@ -1,1 +1,2 @@
-"""Context managers that change how torch runs: grad modes, autocast, torch.func's levels, profiler ranges."""
+"""Context managers that change how torch runs: grad modes, autocast, torch.func's levels, profiler
+ranges."""

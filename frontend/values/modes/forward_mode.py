@@ -1,4 +1,6 @@
-"""The manager that switches derivatives in forward mode on: made entered, as torch's is; it lives inside a level of torch.func."""
+"""The manager that switches derivatives in forward mode on: made entered, as torch's is; it lives
+inside a level of torch.func."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class ForwardMode(Value):
-    """torch.autograd.forward_ad._set_fwd_grad_enabled(mode). Not kept across a break, which is made before the level instead."""
+    """torch.autograd.forward_ad._set_fwd_grad_enabled(mode). Not kept across a break, which is made
+    before the level instead."""
 
     __slots__ = ("born",)
 

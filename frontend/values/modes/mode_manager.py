@@ -1,4 +1,6 @@
-"""Context managers that change torch's modes: entered in the trace and in the graph, entered for real at a break."""
+"""Context managers that change torch's modes: entered in the trace and in the graph, entered for
+real at a break."""
+
 from __future__ import annotations
 
 import contextlib
@@ -24,18 +26,28 @@ if TYPE_CHECKING:
 
 
 class ModeManager(Mutable):
-    """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an existing one (`real`).
-    `saved` is the state that entering it found, or the node that entered it, and the grad mode then (None before and after). `prev` is what
-    torch.set_grad_enabled, which switches when it is made, found then."""
+    """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an
+    existing one (`real`). `saved` is the state that entering it found, or the node that entered it,
+    and the grad mode then (None before and after). `prev` is what torch.set_grad_enabled, which
+    switches when it is made, found then."""
 
     __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
 
-    def __init__(self, cls: type, arguments: list[Any], keywords: dict[str, Any], source: Source | None = None, real: Any = None) -> None:
+    def __init__(
+        self,
+        cls: type,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        source: Source | None = None,
+        real: Any = None,
+    ) -> None:
         super().__init__(source)
         self.cls, self.arguments, self.keywords, self.real = cls, arguments, keywords, real
         self.saved: Any = None
         self.prev: bool | None = None
-        self.last: bool | None = None  # what entering it last found, for an existing one: it shows as its `prev`
+        self.last: bool | None = (
+            None  # what entering it last found, for an existing one: it shows as its `prev`
+        )
 
     def python_type(self) -> type:
         return self.cls if self.real is None else type(self.real)
@@ -57,7 +69,11 @@ class ModeManager(Mutable):
         raise self.unsupported(f"attribute {name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if self.source is not None or len(args) != 1 or args[0].python_type() is not types.FunctionType:
+        if (
+            self.source is not None
+            or len(args) != 1
+            or args[0].python_type() is not types.FunctionType
+        ):
             raise GraphBreak("unknown-call", f"{self.cls.__name__} as a decorator")
         return tx.calls.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
 
@@ -85,7 +101,9 @@ class ModeManager(Mutable):
         return Constant(None)
 
     def exit(self, tx: TraceContext) -> Value:
-        if self.real is not None and self.saved is None and not tx.modes.open:  # entered before the frame, or before a break
+        if (
+            self.real is not None and self.saved is None and not tx.modes.open
+        ):  # entered before the frame, or before a break
             tx.modes.leave_existing(tx, self)
             return Constant(None)
         if not tx.modes.open or tx.modes.open[-1] is not self:
@@ -156,31 +174,42 @@ class NullMethod(Value):
 
 
 class Modes:
-    """torch's modes while a frame is traced: changed for real (fake tensors must see them), mirrored in the graph, put
-    back when the capture ends. `open` are the managers entered and not left, outermost first; `left` those that were
-    entered before the capture began and left in it."""
+    """torch's modes while a frame is traced: changed for real (fake tensors must see them),
+    mirrored in the graph, put back when the capture ends. `open` are the managers entered and not
+    left, outermost first; `left` those that were entered before the capture began and left in it.
+    """
 
     def __init__(self) -> None:
         self.open: list[ModeManager] = []
         self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
-        self.lasting_grad: bool | None = None  # the grad mode that the program leaves behind, where that has to be said
+        self.lasting_grad: bool | None = (
+            None  # the grad mode that the program leaves behind, where that has to be said
+        )
         self.places: list[int] = []  # of the levels of torch.func opened so far, outermost first
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
-        self.cleanups: list[tuple[str, Any, Any]] = []  # what was entered for real while tracing: kind, object, node
+        self.cleanups: list[
+            tuple[str, Any, Any]
+        ] = []  # what was entered for real while tracing: kind, object, node
 
-    def enter(self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    def enter(
+        self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]
+    ) -> Any:
         if cls in GRAD_MODES:
             before = torch.is_grad_enabled()
             self.set_grad(tx, GRAD_MODES[cls](arguments, keywords))
             return before
         if cls is torch.inference_mode:
-            enabled = bool({**dict(zip(("mode",), arguments, strict=False)), **keywords}.get("mode", True))
+            enabled = bool(
+                {**dict(zip(("mode",), arguments, strict=False)), **keywords}.get("mode", True)
+            )
             node = tx.graph.raw_call(grad_mode._enter_inference_mode, (enabled,))
             real = grad_mode._enter_inference_mode(enabled)
             self.cleanups.append(("inference", real, node))
             return node
-        node = tx.graph.raw_call(autocast_mode._enter_autocast, autocast_arguments(cls, arguments, keywords))
+        node = tx.graph.raw_call(
+            autocast_mode._enter_autocast, autocast_arguments(cls, arguments, keywords)
+        )
         real = autocast_mode._enter_autocast(*autocast_arguments(cls, arguments, keywords))
         self.cleanups.append(("autocast", real, node))
         return node
@@ -192,7 +221,8 @@ class Modes:
         self._undo(self.cleanups.pop(), tx)
 
     def leave_existing(self, tx: TraceContext, manager: ModeManager) -> None:
-        """Leaves a manager that was entered before the capture began: the state that it found then comes back."""
+        """Leaves a manager that was entered before the capture began: the state that it found then
+        comes back."""
         source, real = manager.known_source, manager.real
         names = FOUND[manager.cls]
         if any(not hasattr(real, name) for name in names):
@@ -215,11 +245,14 @@ class Modes:
         self.places.append(tx.frames.root_break_position())
         node = tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
-        self.cleanups.append((what, level, node if what == "forward" else level))  # the graph may find another mode
+        self.cleanups.append(
+            (what, level, node if what == "forward" else level)
+        )  # the graph may find another mode
         return level
 
     def place_outside(self) -> int | None:
-        """Where the root frame was when the outermost level that is open was opened: Python cannot go on inside of one."""
+        """Where the root frame was when the outermost level that is open was opened: Python cannot
+        go on inside of one."""
         return self.places[0] if any(what in LEVELS for what, _, _ in self.cleanups) else None
 
     def leave_level(self, tx: TraceContext, what: str) -> None:
@@ -302,7 +335,10 @@ MODE_SWITCHES = frozenset({
     torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode, autocast_mode._enter_autocast,
     autocast_mode._exit_autocast,
 })  # fmt: skip
-OUTER = ("_framejit_outer", "_framejit_outer_grad")  # where an inference_mode entered at a break keeps that mode, and grad mode, outside
+OUTER = (
+    "_framejit_outer",
+    "_framejit_outer_grad",
+)  # where an inference_mode entered at a break keeps that mode, and grad mode, outside
 AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
 
 GRAD_MODES = {
@@ -324,7 +360,9 @@ FOUND: dict[type, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def autocast_arguments(cls: type, arguments: list[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def autocast_arguments(
+    cls: type, arguments: list[Any], keywords: dict[str, Any]
+) -> tuple[Any, ...]:
     """(device_type, dtype, enabled, cache_enabled), as _enter_autocast takes them."""
     names = ["device_type", "dtype", "enabled", "cache_enabled"]
     if AUTOCASTS[cls] is not None:
@@ -335,10 +373,13 @@ def autocast_arguments(cls: type, arguments: list[Any], keywords: dict[str, Any]
 
 
 def enter_for_real(manager: Any, grad: bool) -> None:
-    """Enters, at the end of a capture, a manager that the trace had entered symbolically, in the grad mode that it found."""
+    """Enters, at the end of a capture, a manager that the trace had entered symbolically, in the
+    grad mode that it found."""
     torch._C._set_grad_enabled(grad)
     if type(manager) is torch.inference_mode:
-        for name, mode in zip(OUTER, (torch.is_inference_mode_enabled(), torch.is_grad_enabled()), strict=True):
+        for name, mode in zip(
+            OUTER, (torch.is_inference_mode_enabled(), torch.is_grad_enabled()), strict=True
+        ):
             setattr(manager, name, mode)
     manager.__enter__()
 
@@ -349,7 +390,8 @@ def leave_for_real(manager: Any) -> None:
 
 
 def set_grad_manager(mode: bool, prev: bool) -> torch.set_grad_enabled:
-    """A torch.set_grad_enabled as it was made when the mode was `prev`; making this one switches nothing."""
+    """A torch.set_grad_enabled as it was made when the mode was `prev`; making this one switches
+    nothing."""
     manager = object.__new__(torch.set_grad_enabled)
     manager.mode, manager.prev = mode, prev
     return manager
@@ -367,6 +409,9 @@ def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Valu
     if source is None:
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
     tx.guards.add(source, Kind.TYPE, type(obj))
-    settings = [tx.wrap(getattr(obj, name), AttrSource(source, name)).constant() for name in SETTINGS[type(obj)]]
+    settings = [
+        tx.wrap(getattr(obj, name), AttrSource(source, name)).constant()
+        for name in SETTINGS[type(obj)]
+    ]
     cls = torch.autocast if type(obj) in AUTOCASTS else type(obj)
     return tx.objects.remember(obj, ModeManager(cls, settings, {}, source, obj))

@@ -1,4 +1,5 @@
 """What torch.profiler.record_function opens: a named range that only a profiler sees."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -25,8 +26,8 @@ class Annotation(Value):
 
 
 class DispatchWithoutSubclasses(Value):
-    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. Not kept across a break, which is made
-    before it instead."""
+    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. Not kept
+    across a break, which is made before it instead."""
 
     __slots__ = ("born",)
 

@@ -1,4 +1,6 @@
-"""numpy's scalars are literals, and its functions of literals are folded where they give a number. Arrays are Python's."""
+"""numpy's scalars are literals, and its functions of literals are folded where they give a number.
+Arrays are Python's."""
+
 from __future__ import annotations
 
 import functools
@@ -38,13 +40,17 @@ def functions() -> frozenset[int]:
 
 
 def is_function(obj: Any) -> bool:
-    return type(obj).__module__ == "numpy" and (type(obj).__name__ == "ufunc" or id(obj) in functions())
+    return type(obj).__module__ == "numpy" and (
+        type(obj).__name__ == "ufunc" or id(obj) in functions()
+    )
 
 
 def operand(number: Any) -> Any:
     """The number that torch takes a scalar of numpy's for."""
     if type(number).__name__ in ("bool", "bool_"):
-        raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")  # a number to some, a truth value to others
+        raise GraphBreak(
+            "unsupported-value", "a numpy.bool as an operand of a tensor"
+        )  # a number to some, a truth value to others
     return number.item()
 
 
@@ -58,7 +64,10 @@ class NumpyFunction(BuiltinValue):
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
                 result = self.real(*args, **kwargs)
-            if told or not (type(result) in LITERAL_TYPES or (type(result).__module__ == "numpy" and is_numpys(result))):
+            if told or not (
+                type(result) in LITERAL_TYPES
+                or (type(result).__module__ == "numpy" and is_numpys(result))
+            ):
                 raise NotFolded
             return result
 

@@ -1,4 +1,5 @@
 """Classes: attribute look-up along the method resolution order, and construction."""
+
 from __future__ import annotations
 
 import enum
@@ -12,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.native import UNBOUND
-from ....guards.source import ClassAttribute, ClassDict, DictItem, InstanceDict, ModuleSource, MroItem, Source, TypeOf, attribute_path
+from ....guards.source import (
+    ClassAttribute,
+    ClassDict,
+    DictItem,
+    InstanceDict,
+    ModuleSource,
+    MroItem,
+    Source,
+    TypeOf,
+    attribute_path,
+)
 from ..base import Call, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
@@ -29,7 +40,8 @@ HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS
 
 
 def lookup(cls: type, name: str) -> tuple[type | None, Any]:
-    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING) for nothing."""
+    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING)
+    for nothing."""
     if cls.__mro__ is None:
         raise GraphBreak("unsupported-value", "a class that is being made")
     for owner in cls.__mro__:
@@ -56,7 +68,8 @@ def class_source(cls: type) -> Source | None:
 
 
 def has_plain_names(names: Any) -> bool:
-    """Whether looking a name up in a dictionary calls nothing that the program defines: its keys are strings, no others."""
+    """Whether looking a name up in a dictionary calls nothing that the program defines: its keys
+    are strings, no others."""
     return set(map(type, names)) <= {str}
 
 
@@ -65,15 +78,24 @@ def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | Non
     by_name = tx.objects.class_paths.get(id(cls), MISSING)
     if by_name is MISSING:
         if not is_plainly_named(cls):
-            raise GraphBreak("unsupported-value", f"class {cls.__qualname__}, whose dictionary has keys that are no names")
+            raise GraphBreak(
+                "unsupported-value",
+                f"class {cls.__qualname__}, whose dictionary has keys that are no names",
+            )
         by_name = tx.objects.class_paths[id(cls)] = class_source(cls)
         tx.guards.add(by_name, Kind.IS, cls)
     return path if by_name is None else by_name
 
 
 def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
-    """Remembers how a class was met that its name does not lead to: its instances may be made without a path of their own."""
-    if path is not None and id(cls) not in tx.objects.class_paths and is_plainly_named(cls) and class_source(cls) is None:
+    """Remembers how a class was met that its name does not lead to: its instances may be made
+    without a path of their own."""
+    if (
+        path is not None
+        and id(cls) not in tx.objects.class_paths
+        and is_plainly_named(cls)
+        and class_source(cls) is None
+    ):
         tx.objects.class_paths[id(cls)] = path
 
 
@@ -83,8 +105,8 @@ def is_plainly_named(cls: type) -> bool:
 
 
 def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None) -> Any:
-    """The value that the traced program stored under a name of a class, if that is what the class has there now; else MISSING. `path`:
-    one to the class, should its name not lead to it."""
+    """The value that the traced program stored under a name of a class, if that is what the class
+    has there now; else MISSING. `path`: one to the class, should its name not lead to it."""
     if not tx.effects.globals:
         return MISSING
     deleted = False
@@ -99,7 +121,9 @@ def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None)
     else:
         return MISSING
     if deleted:
-        raise GraphBreak("unsupported-value", f"attribute {name} of a class that it was deleted from")
+        raise GraphBreak(
+            "unsupported-value", f"attribute {name} of a class that it was deleted from"
+        )
     return MISSING
 
 
@@ -108,17 +132,26 @@ def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, 
     of = class_path(tx, cls, path) if count else None
     for place, owner in enumerate(cls.__mro__[:count]):
         if of is None:
-            raise GraphBreak("unsupported-value", f"attribute {name}, stored in a base of a class that no path leads to")
+            raise GraphBreak(
+                "unsupported-value",
+                f"attribute {name}, stored in a base of a class that no path leads to",
+            )
         if (id(owner), name) not in tx.effects.globals:
             tx.guards.add(ClassDict(MroItem(of, place) if place else of), Kind.ABSENT, name)
 
 
-def raw_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> tuple[Any, Source | None]:
-    """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is then relied on."""
+def raw_attribute(
+    tx: TraceContext, cls: type, name: str, path: Source | None
+) -> tuple[Any, Source | None]:
+    """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is
+    then relied on."""
     of = class_path(tx, cls, path)
     owner, raw = lookup(cls, name)
     if stored_in_class(tx, cls, name, path) is not MISSING:
-        raise GraphBreak("unsupported-value", f"attribute {name}, which was stored in a class, asked for in a special way")
+        raise GraphBreak(
+            "unsupported-value",
+            f"attribute {name}, which was stored in a class, asked for in a special way",
+        )
     source = of and ClassAttribute(of, name)
     if owner is None:
         tx.guards.add(source, Kind.IS, UNBOUND)
@@ -131,13 +164,18 @@ CLASSMETHODS_BIND = BINDING.__get__(None, int) is int  # 3.9 to 3.12
 
 
 def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:
-    """raw.__get__(receiver, cls) for an attribute found in a class, for methods and what is no descriptor."""
+    """raw.__get__(receiver, cls) for an attribute found in a class, for methods and what is no
+    descriptor."""
     kind = type(raw)
     if kind is types.FunctionType:
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is classmethod:
         inner, path = raw.__func__, attribute_path(source, "__func__")
-        if CLASSMETHODS_BIND and type(inner) is not types.FunctionType and hasattr(type(inner), "__get__"):
+        if (
+            CLASSMETHODS_BIND
+            and type(inner) is not types.FunctionType
+            and hasattr(type(inner), "__get__")
+        ):
             return bind(tx, inner, cls, cls, path)
         return MethodValue(cls, tx.wrap(inner, path))
     if kind is staticmethod:
@@ -151,14 +189,20 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
             raise property_error(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
-        if type(raw).__module__.split(".")[0] == "torch" and type(lookup(kind, "__get__")[1]) is not types.FunctionType:
+        if (
+            type(raw).__module__.split(".")[0] == "torch"
+            and type(lookup(kind, "__get__")[1]) is not types.FunctionType
+        ):
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.objects.wrap_held(raw, source)
 
 
-def property_error(tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]) -> Exception:
-    """What a property without the function that is asked for raises: said by itself, of an object whose class has the same name."""
+def property_error(
+    tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]
+) -> Exception:
+    """What a property without the function that is asked for raises: said by itself, of an object
+    whose class has the same name."""
     if type(raw) is not property:
         return GraphBreak("exception-leaves", "AttributeError of a property")
     alike = type(cls.__name__, (), {"__qualname__": cls.__qualname__, "__module__": cls.__module__})
@@ -210,13 +254,28 @@ class ClassValue(Value):
         return self.source if self.source is not None else class_source(self.cls)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__class__", "__base__"):
-            return tx.wrap(type.__getattribute__(self.cls, name), attribute_path(self.path(tx), name))
+        if name in (
+            "__name__",
+            "__qualname__",
+            "__module__",
+            "__doc__",
+            "__mro__",
+            "__bases__",
+            "__class__",
+            "__base__",
+        ):
+            return tx.wrap(
+                type.__getattribute__(self.cls, name), attribute_path(self.path(tx), name)
+            )
         stored = stored_in_class(tx, self.cls, name, self.path(tx))
         if stored is not MISSING:
             return stored
         meta, first = lookup(type(self.cls), name)
-        if meta is type and isinstance(first, types.GetSetDescriptorType) and name not in vars(self.cls):
+        if (
+            meta is type
+            and isinstance(first, types.GetSetDescriptorType)
+            and name not in vars(self.cls)
+        ):
             raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
         if meta not in (None, type) and hasattr(type(first), "__set__"):
             raw, source = raw_attribute(tx, type(self.cls), name, None)
@@ -224,12 +283,16 @@ class ClassValue(Value):
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             if meta is None:
-                raise tx.exceptions.new(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+                raise tx.exceptions.new(
+                    AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'"
+                )
             raw, source = raw_attribute(tx, type(self.cls), name, None)
             return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
         if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
             return tx.wrap(raw, source)
-        if isinstance(self.cls, enum.EnumMeta) and isinstance(getattr(self.cls, name, None), self.cls):
+        if isinstance(self.cls, enum.EnumMeta) and isinstance(
+            getattr(self.cls, name, None), self.cls
+        ):
             return tx.wrap(getattr(self.cls, name), None)
         if isinstance(raw, classmethod | staticmethod):
             return bind(tx, raw, self, self, source)
@@ -237,7 +300,9 @@ class ClassValue(Value):
             return bind(tx, raw, self, self, source)
         if isinstance(raw, types.ClassMethodDescriptorType) or (name == "__new__"):
             return tx.wrap(getattr(self.cls, name), None)
-        if hasattr(type(raw), "__get__") and not isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType | property):
+        if hasattr(type(raw), "__get__") and not isinstance(
+            raw, types.MethodDescriptorType | types.WrapperDescriptorType | property
+        ):
             if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
                 raise self.unsupported(f"attribute {name}")
             return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
@@ -254,24 +319,38 @@ class ClassValue(Value):
         path = class_path(tx, self.cls, self.source)
         if not bound or path is None or not self._holds_plainly(tx, name):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-        tx.guards.add(ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name)
+        tx.guards.add(
+            ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name
+        )
         tx.effects.set_global(self.cls, name, None)
 
     def _holds_plainly(self, tx: TraceContext, name: str) -> bool:
-        """Whether what the class has under a name, if anything, is just a value, and storing another one does no more than that."""
+        """Whether what the class has under a name, if anything, is just a value, and storing
+        another one does no more than that."""
         meta = type(self.cls)
-        if meta.__setattr__ is not type.__setattr__ or meta.__delattr__ is not type.__delattr__ or name.startswith("__"):
+        if (
+            meta.__setattr__ is not type.__setattr__
+            or meta.__delattr__ is not type.__delattr__
+            or name.startswith("__")
+        ):
             return False
-        if self.cls.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) != HEAP_TYPE or lookup(meta, name)[0] is not None:
+        if (
+            self.cls.__flags__ & (HEAP_TYPE | IMMUTABLE_TYPE) != HEAP_TYPE
+            or lookup(meta, name)[0] is not None
+        ):
             return False
-        if (id(self.cls), name) in tx.effects.globals or stored_in_class(tx, self.cls, name, self.path(tx)) is not MISSING:
+        if (id(self.cls), name) in tx.effects.globals or stored_in_class(
+            tx, self.cls, name, self.path(tx)
+        ) is not MISSING:
             return True
         raw, _ = raw_attribute(tx, self.cls, name, self.path(tx))
         return raw is MISSING or not hasattr(type(raw), "__get__")
 
     def of_metaclass(self, tx: TraceContext, name: str) -> Value | None:
         """A special method that the class's own class defines in Python, bound."""
-        by_python = type(lookup(type(self.cls), name)[1]) is types.FunctionType and not isinstance(self.cls, enum.EnumMeta)
+        by_python = type(lookup(type(self.cls), name)[1]) is types.FunctionType and not isinstance(
+            self.cls, enum.EnumMeta
+        )
         return tx.calls.class_method(self, type(self.cls), name) if by_python else None
 
     def item(self, tx: TraceContext, key: Value) -> Value:
@@ -282,7 +361,9 @@ class ClassValue(Value):
             return fold(tx, lambda cls, name: cls[name], [self, key], {})
         if hasattr(self.cls, "__class_getitem__"):
             generic: Any = self.cls
-            return tx.wrap(generic[python_object(tx, key)], None)  # an annotation: list[int], Callable[[int], int]
+            return tx.wrap(
+                generic[python_object(tx, key)], None
+            )  # an annotation: list[int], Callable[[int], int]
         return super().item(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -308,7 +389,9 @@ class ClassValue(Value):
             if not accepts(model, len(args) + 1, kwargs):
                 raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
             return model(tx, *args, **kwargs)
-        if isinstance(self.cls, enum.EnumMeta) or (is_number_of_numpys(self.cls) and foldable(args, kwargs)):
+        if isinstance(self.cls, enum.EnumMeta) or (
+            is_number_of_numpys(self.cls) and foldable(args, kwargs)
+        ):
             return fold(tx, self.cls, args, kwargs)
         if is_named_tuple(self.cls):
             return self._named_tuple(tx, args, kwargs)
@@ -318,11 +401,16 @@ class ClassValue(Value):
         if of_metaclass is not None and not is_plain_metaclass(type(self.cls)):
             return of_metaclass.call(tx, args, kwargs)
         if not self.is_constructed(tx):
-            raise GraphBreak("unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)")
+            raise GraphBreak(
+                "unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)"
+            )
         return tx.calls.construct(self, args, kwargs)
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
-        if type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType or model_of(self.cls) is not None:
+        if (
+            type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType
+            or model_of(self.cls) is not None
+        ):
             return None
         found = None if is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
         return None if found is None else Call(found, args, kwargs)
@@ -347,7 +435,12 @@ class ClassValue(Value):
 
 def is_named_tuple(cls: type) -> bool:
     """Whether its instances are made as collections.namedtuple() says, and hold nothing else."""
-    if not issubclass(cls, tuple) or not hasattr(cls, "_make") or cls.__dictoffset__ or lookup(cls, "__init__")[1] is not object.__init__:
+    if (
+        not issubclass(cls, tuple)
+        or not hasattr(cls, "_make")
+        or cls.__dictoffset__
+        or lookup(cls, "__init__")[1] is not object.__init__
+    ):
         return False
     maker = next(base for base in cls.__mro__ if "__new__" in vars(base))
     return "_fields" in vars(maker)
@@ -370,4 +463,13 @@ def type_path(tx: TraceContext, value: Value) -> Source | None:
     return None if value.source is None else TypeOf(value.source)
 
 
-__all__ = ["ClassValue", "Identity", "MISSING", "bind", "class_source", "lookup", "raw_attribute", "type_path"]
+__all__ = [
+    "ClassValue",
+    "Identity",
+    "MISSING",
+    "bind",
+    "class_source",
+    "lookup",
+    "raw_attribute",
+    "type_path",
+]

@@ -1,4 +1,6 @@
-"""functools.cmp_to_key(compare), and the keys that it makes: ordered by what a function of two objects says."""
+"""functools.cmp_to_key(compare), and the keys that it makes: ordered by what a function of two
+objects says."""
+
 from __future__ import annotations
 
 import functools

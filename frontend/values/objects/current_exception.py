@@ -1,4 +1,5 @@
 """What CPython keeps on the stack for open exception handlers."""
+
 from __future__ import annotations
 
 import types
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class HandledException(Value):
-    """Pushed by PUSH_EXC_INFO: the exception handled before (None: none), under the one that is handled now."""
+    """Pushed by PUSH_EXC_INFO: the exception handled before (None: none), under the one that is
+    handled now."""
 
     __slots__ = ("previous", "current")
 

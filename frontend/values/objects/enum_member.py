@@ -1,4 +1,5 @@
 """Members of enumerations: objects that stay what they are, with attributes that may change."""
+
 from __future__ import annotations
 
 import enum
@@ -34,7 +35,9 @@ class EnumMember(Constant):
         own = None if hasattr(type(raw), "__set__") else self.own_attribute(tx, name)
         return super().attribute(tx, name) if own is None else own
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if hasattr(type(self.object)._member_type_, name):
             return super().method(tx, name, args, kwargs)
         found = self.attribute(tx, name)
@@ -74,5 +77,11 @@ class EnumMember(Constant):
         if self.source is not None:
             return InstanceDict(self.source)
         cls: Any = type(self.object)
-        path = class_path(tx, cls, None) if cls._member_map_.get(self.object._name_) is self.object else None
-        return path and InstanceDict(DictItem(ClassAttribute(path, "_member_map_"), self.object._name_))
+        path = (
+            class_path(tx, cls, None)
+            if cls._member_map_.get(self.object._name_) is self.object
+            else None
+        )
+        return path and InstanceDict(
+            DictItem(ClassAttribute(path, "_member_map_"), self.object._name_)
+        )

@@ -1,4 +1,5 @@
 """Exceptions of the traced program, as symbolic objects."""
+
 from __future__ import annotations
 
 import types
@@ -22,11 +23,19 @@ class ExceptionValue(UserObject):
 
     __slots__ = ("args", "born", "again")
 
-    def __init__(self, cls: type, args: list[Value], real: Any = None, source: Source | None = None) -> None:
+    def __init__(
+        self, cls: type, args: list[Value], real: Any = None, source: Source | None = None
+    ) -> None:
         super().__init__(cls, real, source)
         self.args = args
-        self.again = False  # raised by its name behind where it was caught, which its traceback shows
-        self.born: int | None = None  # the place that raised one made here: who keeps it finds a traceback, which is Python's to make
+        self.again = (
+            False  # raised by its name behind where it was caught, which its traceback shows
+        )
+        self.born: int | None = (
+            # the place that raised one made here: who keeps it finds a traceback, which is Python's
+            # to make
+            None
+        )
 
     def snapshot(self) -> Any:
         return super().snapshot(), list(self.args)
@@ -44,14 +53,25 @@ class ExceptionValue(UserObject):
             raise stop
         if name == "args" and self.real is None:
             return tx.make.tuple_of(self.args)
-        if self.real is None and issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
+        if (
+            self.real is None
+            and issubclass(self.cls, BaseExceptionGroup)
+            and name in ("message", "exceptions")
+        ):
             return self.args[0] if name == "message" else tx.make.tuple_of(self.members(tx))
-        if name == "value" and issubclass(self.cls, StopIteration) and self.real is None and name not in self.attrs:
+        if (
+            name == "value"
+            and issubclass(self.cls, StopIteration)
+            and self.real is None
+            and name not in self.attrs
+        ):
             return self.args[0] if self.args else Constant(None)
         if name == "__context__" and self.born is not None and name not in self.attrs:
             return tx.exceptions.handled_outside()
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
-            return self.attrs.get(name) or Constant(False if name == "__suppress_context__" else None)
+            return self.attrs.get(name) or Constant(
+                False if name == "__suppress_context__" else None
+            )
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -60,8 +80,14 @@ class ExceptionValue(UserObject):
             if self.source is None and (is_none or isinstance(value, Traceback)):
                 return
             raise GraphBreak("unsupported-mutation", "of a traceback")
-        if name in ("__cause__", "__context__") and not is_none and not issubclass(value.python_type(), BaseException):
-            raise tx.exceptions.new(TypeError, f"exception {name[2:-2]} must be None or derive from BaseException")
+        if (
+            name in ("__cause__", "__context__")
+            and not is_none
+            and not issubclass(value.python_type(), BaseException)
+        ):
+            raise tx.exceptions.new(
+                TypeError, f"exception {name[2:-2]} must be None or derive from BaseException"
+            )
         if self._laid_out(name):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         super().generic_set_attribute(tx, name, value)
@@ -69,17 +95,24 @@ class ExceptionValue(UserObject):
             self.store(tx, "__suppress_context__", Constant(True))
 
     def _laid_out(self, name: str) -> bool:
-        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows how to make and to show."""
+        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows
+        how to make and to show."""
         owner, raw = lookup(self.cls, name)
-        return owner not in (None, BaseException) and isinstance(raw, types.MemberDescriptorType | types.GetSetDescriptorType)
+        return owner not in (None, BaseException) and isinstance(
+            raw, types.MemberDescriptorType | types.GetSetDescriptorType
+        )
 
     def happens_during(self, tx: TraceContext, handled: Value | None) -> None:
-        """Being raised while another exception is handled: that is its context, and no chain of contexts leads back to it."""
+        """Being raised while another exception is handled: that is its context, and no chain of
+        contexts leads back to it."""
         if handled is None or handled is self:
             return
         self.store(tx, "__context__", handled)
         link: Any = handled
-        while isinstance(link, ExceptionValue) and (after := link.attrs.get("__context__")) is not None:
+        while (
+            isinstance(link, ExceptionValue)
+            and (after := link.attrs.get("__context__")) is not None
+        ):
             if after is self:
                 link.store(tx, "__context__", Constant(None))
             link = None if after is self else after
@@ -90,7 +123,9 @@ class ExceptionValue(UserObject):
             return self.attribute(tx, "exceptions").unpack(tx)
         return self.args[1].unpack(tx)
 
-    def split(self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]) -> tuple[Value | None, Value | None]:
+    def split(
+        self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]
+    ) -> tuple[Value | None, Value | None]:
         """What is wanted of it, and the rest."""
         if wanted(self):
             return self, None
@@ -98,19 +133,35 @@ class ExceptionValue(UserObject):
             return None, self
         if lookup(self.cls, "derive")[0] is not BaseExceptionGroup:
             raise self.unsupported("except* of a group that derives its parts itself")
-        parts = [member.split(tx, wanted) for member in self.members(tx) if isinstance(member, ExceptionValue)]
-        taken, left = [part[0] for part in parts if part[0] is not None], [part[1] for part in parts if part[1] is not None]
+        parts = [
+            member.split(tx, wanted)
+            for member in self.members(tx)
+            if isinstance(member, ExceptionValue)
+        ]
+        taken, left = (
+            [part[0] for part in parts if part[0] is not None],
+            [part[1] for part in parts if part[1] is not None],
+        )
         return self.derive(tx, taken) if taken else None, self.derive(tx, left) if left else None
 
     def leaves(self, tx: TraceContext) -> list[Value]:
         """The exceptions in a group, and in the groups in it, that are none."""
         if not issubclass(self.cls, BaseExceptionGroup):
             return [self]
-        return [leaf for member in self.members(tx) if isinstance(member, ExceptionValue) for leaf in member.leaves(tx)]
+        return [
+            leaf
+            for member in self.members(tx)
+            if isinstance(member, ExceptionValue)
+            for leaf in member.leaves(tx)
+        ]
 
     def derive(self, tx: TraceContext, members: list[Value]) -> Value:
         """A group like this one of some of its exceptions."""
-        cls = ExceptionGroup if all(issubclass(member.python_type(), Exception) for member in members) else BaseExceptionGroup
+        cls = (
+            ExceptionGroup
+            if all(issubclass(member.python_type(), Exception) for member in members)
+            else BaseExceptionGroup
+        )
         made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.make.list_of(members)])
         if self.real is not None:
             raise self.unsupported("except* of a group made elsewhere")
@@ -127,7 +178,9 @@ class ExceptionValue(UserObject):
 
     def add_note(self, tx: TraceContext, note: Value) -> None:
         if not issubclass(note.python_type(), str):
-            raise tx.exceptions.new(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+            raise tx.exceptions.new(
+                TypeError, f"note must be a str, not '{note.python_type().__name__}'"
+            )
         notes = self.own_attribute(tx, "__notes__")
         if notes is not None and not issubclass(notes.python_type(), list):
             raise tx.exceptions.new(TypeError, "Cannot add note: __notes__ is not a list")
@@ -136,7 +189,9 @@ class ExceptionValue(UserObject):
             self.store(tx, "__notes__", notes)
         notes.method(tx, "append", [note], {})
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         if name == "with_traceback" and self.source is None and args[0].is_constant():
             return self
         return super().method(tx, name, args, kwargs)
@@ -144,19 +199,24 @@ class ExceptionValue(UserObject):
     def text(self, tx: TraceContext) -> Value:
         """str(exception), where its class leaves that to the builtin ones."""
         owner = lookup(self.cls, "__str__")[0]
-        owner = BaseException if owner in (NameError, AttributeError) else owner  # they have it from BaseException
+        owner = (
+            BaseException if owner in (NameError, AttributeError) else owner
+        )  # they have it from BaseException
         if owner not in TEXTS:
             raise self.unsupported("text")
         args = tx.look(self.attribute(tx, "args"))
         return tx.wrap(TEXTS[owner](args.constant()), None)
-
 
     def representation(self, tx: TraceContext) -> Value:
         """repr(exception), where its class leaves that to the builtin ones."""
         if lookup(self.cls, "__repr__")[0] is not BaseException:
             raise self.unsupported("repr()")
         args = tx.look(self.attribute(tx, "args")).literal(tx)
-        return Constant(f"{self.cls.__name__}({args[0]!r})" if len(args) == 1 else f"{self.cls.__name__}{args!r}")
+        return Constant(
+            f"{self.cls.__name__}({args[0]!r})"
+            if len(args) == 1
+            else f"{self.cls.__name__}{args!r}"
+        )
 
 
 TEXTS: dict[type, Callable[[Any], str]] = {

@@ -1,4 +1,6 @@
-"""Read-only objects that a pure query made while tracing (an inspect.Signature, a dataclasses.Field)."""
+"""Read-only objects that a pure query made while tracing (an inspect.Signature, a
+dataclasses.Field)."""
+
 from __future__ import annotations
 
 import inspect
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class FrozenObject(Value):
-    """An immutable object of the standard library's; its attributes are literals, classes or further facts."""
+    """An immutable object of the standard library's; its attributes are literals, classes or
+    further facts."""
 
     __slots__ = ("real",)
 
@@ -44,12 +47,16 @@ class FrozenObject(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if not hasattr(self.real, name):
-            raise tx.exceptions.new(AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'"
+            )
         found = getattr(self.real, name)
         if isinstance(found, types.MappingProxyType):
             if not isinstance(self.real, inspect.Signature):  # what it shows may change
                 raise GraphBreak("unsupported-value", "a mappingproxy")
-            parameters: dict[Any, tuple[Value, Value]] = {key: (Constant(key), FrozenObject(item)) for key, item in found.items()}
+            parameters: dict[Any, tuple[Value, Value]] = {
+                key: (Constant(key), FrozenObject(item)) for key, item in found.items()
+            }
             return MappingProxyValue(DictValue(parameters, cls=type(mapping_behind(found))))
         if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
             return tx.wrap(found, None)
@@ -75,8 +82,15 @@ class FrozenObject(Value):
             found = self.real[key.literal(tx)]
         except Exception as error:
             raise GraphBreak("exception-leaves", type(error).__name__) from error
-        return tx.wrap(found, None) if type(found) in LITERAL_TYPES or isinstance(found, type) else FrozenObject(found)
+        return (
+            tx.wrap(found, None)
+            if type(found) in LITERAL_TYPES or isinstance(found, type)
+            else FrozenObject(found)
+        )
 
     def iterator(self, tx: TraceContext) -> Value:
-        items = [tx.wrap(item, None) if type(item) in LITERAL_TYPES else FrozenObject(item) for item in self.real]
+        items = [
+            tx.wrap(item, None) if type(item) in LITERAL_TYPES else FrozenObject(item)
+            for item in self.real
+        ]
         return tx.make.list_of(items).iterator(tx)

@@ -1,4 +1,5 @@
 """torch.nn.Module instances: their three tables, calls with and without hooks."""
+
 from __future__ import annotations
 
 import types
@@ -24,7 +25,12 @@ MODULE: Any = torch.nn.Module
 BETWEEN = (PassthroughFrame(MODULE._wrapped_call_impl, -1), PassthroughFrame(MODULE._call_impl, 0))
 TABLES = ("_parameters", "_buffers", "_modules")
 OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
+GLOBAL_HOOKS = (
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+)
 
 
 def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> bool:
@@ -33,13 +39,19 @@ def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -
 
 
 class ModuleValue(UserObject):
-    """A module that existed before the frame, or one made in it (then everything lives in its overlay)."""
+    """A module that existed before the frame, or one made in it (then everything lives in its
+    overlay)."""
 
     __slots__ = ()
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         own = instance_dict(self.real)
-        if own is None or name in own or name in self.attrs or has_attribute(tx, self.cls, name, self.source and TypeOf(self.source)):
+        if (
+            own is None
+            or name in own
+            or name in self.attrs
+            or has_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        ):
             return super().generic_attribute(tx, name)
         for table in TABLES:
             if name in own.get(table, ()):
@@ -61,7 +73,9 @@ class ModuleValue(UserObject):
         entries = self.table(tx, table)
         value = entries.get(tx, tx.wrap(name, None))
         if value is None:
-            raise tx.exceptions.new(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'"
+            )
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -75,7 +89,10 @@ class ModuleValue(UserObject):
         return super().attribute(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if lookup(self.cls, "__setattr__")[1] is not torch.nn.Module.__setattr__ or self.real is None:
+        if (
+            lookup(self.cls, "__setattr__")[1] is not torch.nn.Module.__setattr__
+            or self.real is None
+        ):
             super().set_attribute(tx, name, value)
             return
         own = instance_dict(self.real) or {}
@@ -83,7 +100,12 @@ class ModuleValue(UserObject):
             raise GraphBreak("unsupported-mutation", f"of {self.describe()}, which is being made,")
         is_module = issubclass(value.python_type(), torch.nn.Module)
         is_parameter = issubclass(value.python_type(), torch.nn.Parameter)
-        if is_module or is_parameter or self._holds(tx, "_parameters", name) or self._holds(tx, "_modules", name):
+        if (
+            is_module
+            or is_parameter
+            or self._holds(tx, "_parameters", name)
+            or self._holds(tx, "_modules", name)
+        ):
             raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
         if self._holds(tx, "_buffers", name):
             self.table(tx, "_buffers").put(tx, tx.wrap(name, None), value)
@@ -103,7 +125,9 @@ class ModuleValue(UserObject):
             return super().tail(tx, args, kwargs)
         own_call = lookup(self.cls, "_call_impl")[1] is not torch.nn.Module._call_impl
         if self.real is None or own_call or self._has_hooks(tx):
-            raw, source = raw_attribute(tx, self.cls, "_call_impl", self.source and TypeOf(self.source))
+            raw, source = raw_attribute(
+                tx, self.cls, "_call_impl", self.source and TypeOf(self.source)
+            )
             return Call(tx.wrap(raw, source), [self, *args], kwargs, BETWEEN[:1])
         return Call(self.attribute(tx, "forward"), args, kwargs, BETWEEN)
 
@@ -117,7 +141,9 @@ class ModuleValue(UserObject):
                 return True
         for name in OWN_HOOKS:
             path = self.source and DictItem(InstanceDict(self.source), name)
-            if name in self.attrs or (own.get(name) is not None and self._is_filled(tx, own[name], path)):
+            if name in self.attrs or (
+                own.get(name) is not None and self._is_filled(tx, own[name], path)
+            ):
                 return True
         return False
 

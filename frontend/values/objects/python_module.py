@@ -1,4 +1,5 @@
 """Python modules: their attributes are paths by name."""
+
 from __future__ import annotations
 
 import sys
@@ -52,10 +53,14 @@ class PythonModule(Value):
         if (id(own), name) in tx.effects.globals:
             value = tx.effects.globals[id(own), name][1]
             if value is None:
-                raise tx.exceptions.new(AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'")
+                raise tx.exceptions.new(
+                    AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'"
+                )
             return value
         if name in own:
-            return tx.objects.wrap_global(own[name], self.source and DictItem(InstanceDict(self.source), name))
+            return tx.objects.wrap_global(
+                own[name], self.source and DictItem(InstanceDict(self.source), name)
+            )
         if name == "__dict__":
             return tx.wrap(own, self.source and InstanceDict(self.source))
         tx.guards.add(self.source, Kind.TYPE, type(self.real))
@@ -65,11 +70,15 @@ class PythonModule(Value):
             tx.guards.add(self.source and InstanceDict(self.source), Kind.ABSENT, name)
             raise tx.exceptions.new(AttributeError, *error.args) from None
         if name in vars(self.real):
-            return tx.objects.wrap_global(found, self.source and DictItem(InstanceDict(self.source), name))
+            return tx.objects.wrap_global(
+                found, self.source and DictItem(InstanceDict(self.source), name)
+            )
         return tx.wrap(found, self.source and AttrSource(self.source, name))
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if type(self.real) is not types.ModuleType or hasattr(lookup_in_module_type(name), "__set__"):
+        if type(self.real) is not types.ModuleType or hasattr(
+            lookup_in_module_type(name), "__set__"
+        ):
             raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
         tx.effects.set_global(vars(self.real), name, value)
 

@@ -1,4 +1,6 @@
-"""Instances of user classes: attribute protocol, special methods, subclasses of builtin containers, super()."""
+"""Instances of user classes: attribute protocol, special methods, subclasses of builtin containers,
+super()."""
+
 from __future__ import annotations
 
 import functools
@@ -41,20 +43,28 @@ ITER_OF_DICT = vars(dict)["__iter__"]
 
 
 class UserObject(Mutable):
-    """An instance of a class written in Python. `real` is the object when it existed before the frame. `attrs` overlays
-    its instance dictionary: what the traced program stored (None: deleted). `base` holds the builtin container inside
-    an instance of a subclass of one."""
+    """An instance of a class written in Python. `real` is the object when it existed before the
+    frame. `attrs` overlays its instance dictionary: what the traced program stored (None: deleted).
+    `base` holds the builtin container inside an instance of a subclass of one."""
 
     __slots__ = ("cls", "real", "attrs", "renewed", "seen", "base", "namespace")
 
-    def __init__(self, cls: type, real: Any = None, source: Source | None = None, base: BuiltinContainer | None = None) -> None:
+    def __init__(
+        self,
+        cls: type,
+        real: Any = None,
+        source: Source | None = None,
+        base: BuiltinContainer | None = None,
+    ) -> None:
         super().__init__(source)
         self.cls, self.real, self.base = cls, real, base
         if base is not None:
             base.outer = self
         self.attrs: dict[str, Value | None] = {}
         self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
-        self.namespace: Value | None = None  # the instance dictionary as an object, once somebody asked for it
+        self.namespace: Value | None = (
+            None  # the instance dictionary as an object, once somebody asked for it
+        )
         self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
 
     def python_type(self) -> type:
@@ -109,15 +119,23 @@ class UserObject(Mutable):
             return self.dictionary(tx)
         getter = lookup(self.cls, "__getattribute__")[1]
         if type(getter) is types.FunctionType:
-            return self._guarded_by_getattr(tx, name, lambda: self.of_class(tx, "__getattribute__").call(tx, [self, Constant(name)], {}))
+            return self._guarded_by_getattr(
+                tx,
+                name,
+                lambda: self.of_class(tx, "__getattribute__").call(tx, [self, Constant(name)], {}),
+            )
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
-        """The call of a property's function that gives an attribute just as it returns; None where another way leads to it."""
+        """The call of a property's function that gives an attribute just as it returns; None where
+        another way leads to it."""
         if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
             return None
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
-        plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType and lookup(self.cls, "__getattr__")[0] is None
+        plain = (
+            type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType
+            and lookup(self.cls, "__getattr__")[0] is None
+        )
         if not plain or type(raw) is not property or raw.fget is None:
             return None
         return Call(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
@@ -133,7 +151,9 @@ class UserObject(Mutable):
         return Call(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
 
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
-        fallback, source = raw_attribute(tx, self.cls, "__getattr__", self.source and TypeOf(self.source))
+        fallback, source = raw_attribute(
+            tx, self.cls, "__getattr__", self.source and TypeOf(self.source)
+        )
         if fallback is MISSING:
             return get()
         try:
@@ -166,16 +186,25 @@ class UserObject(Mutable):
         if own is not None:
             return own
         if raw is MISSING:
-            raise tx.exceptions.new(AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'"
+            )
         if isinstance(raw, functools.cached_property):
             value = tx.wrap(raw.func, attribute_path(source, "func")).call(tx, [self], {})
             tx.effects.change(self)
             self.attrs[name] = value
             return value
-        if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
-            if issubclass(self.base.python_type(), raw.__objclass__) and raw.__objclass__ is not object:
+        if self.base is not None and isinstance(
+            raw, types.MethodDescriptorType | types.WrapperDescriptorType
+        ):
+            if (
+                issubclass(self.base.python_type(), raw.__objclass__)
+                and raw.__objclass__ is not object
+            ):
                 return BoundBuiltin(self.base, name)
-        return bind(tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source)
+        return bind(
+            tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source
+        )
 
     def _of_base(self, raw: types.MemberDescriptorType) -> bool:
         """Whether a slot is one of the builtin container inside."""
@@ -188,12 +217,16 @@ class UserObject(Mutable):
         elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
             value = self.seen.get(name)
             if value is None:
-                value = self.seen[name] = tx.wrap(held, self.source and AttrSource(self.source, name))
+                value = self.seen[name] = tx.wrap(
+                    held, self.source and AttrSource(self.source, name)
+                )
         else:
             value = None
             self._was_bound(tx, name)
         if value is None:
-            raise tx.exceptions.new(AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'"
+            )
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
@@ -202,14 +235,21 @@ class UserObject(Mutable):
         getter = lookup(type(raw), "__get__")[1]
         if type(getter) is not types.FunctionType:
             in_c = isinstance(getter, types.WrapperDescriptorType)
-            if in_c and self.real is not None and name not in self.attrs:  # it reads the object itself
-                return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+            if (
+                in_c and self.real is not None and name not in self.attrs
+            ):  # it reads the object itself
+                return tx.wrap(
+                    getattr(self.real, name), self.source and AttrSource(self.source, name)
+                )
             raise self.unsupported(f"attribute {name}")
         return tx.wrap(raw, source).method(tx, "__get__", [self, ClassValue(self.cls)], {})
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         setter = lookup(self.cls, "__setattr__")[1]
-        if type(setter) is types.FunctionType or getattr(setter, "__name__", "__setattr__") != "__setattr__":
+        if (
+            type(setter) is types.FunctionType
+            or getattr(setter, "__name__", "__setattr__") != "__setattr__"
+        ):
             self.of_class(tx, "__setattr__").call(tx, [self, Constant(name), value], {})
         else:
             self.generic_set_attribute(tx, name, value)
@@ -222,15 +262,25 @@ class UserObject(Mutable):
                 raise property_error(tx, raw, self.cls, lambda obj: raw.__set__(obj, None))
             property_function(tx, raw, source, "fset").call(tx, [self, value], {})
             return
-        if raw is not MISSING and hasattr(type(raw), "__set__") and not isinstance(raw, types.MemberDescriptorType):
+        if (
+            raw is not MISSING
+            and hasattr(type(raw), "__set__")
+            and not isinstance(raw, types.MemberDescriptorType)
+        ):
             if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
-                raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+                raise GraphBreak(
+                    "unsupported-mutation", f"of attribute '{name}' of {self.describe()}"
+                )
             tx.wrap(raw, source).method(tx, "__set__", [self, value], {})
             return
-        if name in ("__class__", "__dict__") or (isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)):
+        if name in ("__class__", "__dict__") or (
+            isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)
+        ):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
-            raise GraphBreak("exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'")
+            raise GraphBreak(
+                "exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'"
+            )
         self.store(tx, name, value)
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -257,13 +307,21 @@ class UserObject(Mutable):
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
-            tx.guards.add(self.source, Kind.PYTHON, (said if bound else said + " nothing", slot_is_bound(slot, bound)))
+            tx.guards.add(
+                self.source,
+                Kind.PYTHON,
+                (said if bound else said + " nothing", slot_is_bound(slot, bound)),
+            )
             return bound
         own = instance_dict(self.real)
         if own is None:
             return False
         if name not in self.seen:
-            tx.guards.add(self.source and InstanceDict(self.source), Kind.PRESENT if name in own else Kind.ABSENT, name)
+            tx.guards.add(
+                self.source and InstanceDict(self.source),
+                Kind.PRESENT if name in own else Kind.ABSENT,
+                name,
+            )
         return name in own
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
@@ -281,11 +339,20 @@ class UserObject(Mutable):
                 raise property_error(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
             property_function(tx, raw, source, "fdel").call(tx, [self], {})
             return
-        if raw is not MISSING and hasattr(type(raw), "__delete__") and not isinstance(raw, types.MemberDescriptorType):
-            raise GraphBreak("unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}")
+        if (
+            raw is not MISSING
+            and hasattr(type(raw), "__delete__")
+            and not isinstance(raw, types.MemberDescriptorType)
+        ):
+            raise GraphBreak(
+                "unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}"
+            )
         slot = isinstance(raw, types.MemberDescriptorType)
         if not self._is_bound(tx, name):
-            raise tx.exceptions.new(AttributeError, name if slot else f"'{name_in_c(self.cls)}' object has no attribute '{name}'")
+            raise tx.exceptions.new(
+                AttributeError,
+                name if slot else f"'{name_in_c(self.cls)}' object has no attribute '{name}'",
+            )
         self.remove(tx, name)
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
@@ -298,29 +365,42 @@ class UserObject(Mutable):
         own = instance_dict(self.real) or {}
         if instance_dict(self.real) is not None:
             tx.guards.add(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
-        kept = [name for name in own if self.attrs.get(name, MISSING) is not None and name not in self.renewed]
+        kept = [
+            name
+            for name in own
+            if self.attrs.get(name, MISSING) is not None and name not in self.renewed
+        ]
         set_ = [name for name, value in self.attrs.items() if value is not None]
-        stored = [name for name in set_ if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)]
+        stored = [
+            name
+            for name in set_
+            if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)
+        ]
         return kept + [name for name in stored if name not in kept]
 
     def dictionary(self, tx: TraceContext) -> Value:
         """object.__dict__."""
         if self.namespace is None:
             if self.real is not None and instance_dict(self.real) is None:
-                raise tx.exceptions.new(AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'")
+                raise tx.exceptions.new(
+                    AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'"
+                )
             self.namespace = tx.make.namespace(self)
         return self.namespace
 
     # special methods
 
     def special(self, tx: TraceContext, name: str) -> Value | None:
-        """The method that Python looks up on the class for an operation, bound; None if there is none."""
+        """The method that Python looks up on the class for an operation, bound; None if there is
+        none."""
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if raw is MISSING:
             return None
         if raw is None:  # so that the operation is refused
             raise GraphBreak("exception-leaves", f"TypeError: {self.describe()} has no {name}")
-        if self.base is not None and isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
+        if self.base is not None and isinstance(
+            raw, types.MethodDescriptorType | types.WrapperDescriptorType
+        ):
             if raw.__objclass__ is not object:
                 return BoundBuiltin(self.base, name)
         return bind(tx, raw, self, ClassValue(self.cls), source)
@@ -354,7 +434,9 @@ class UserObject(Mutable):
 
     def ask_length(self, tx: TraceContext) -> None:
         for name in ("__len__", "__length_hint__"):
-            in_python = type(self) is UserObject and not isinstance(lookup(self.cls, name)[1], MADE_IN_C)
+            in_python = type(self) is UserObject and not isinstance(
+                lookup(self.cls, name)[1], MADE_IN_C
+            )
             found = self.special(tx, name) if in_python else None
             if found is None:
                 continue
@@ -364,7 +446,9 @@ class UserObject(Mutable):
                 if error.cls is not TypeError:
                     raise
                 continue
-            known = answer.is_constant() and (answer.constant() is NotImplemented or type(answer.constant()) is int)
+            known = answer.is_constant() and (
+                answer.constant() is NotImplemented or type(answer.constant()) is int
+            )
             if not known or (type(answer.constant()) is int and answer.constant() < 0):
                 raise GraphBreak("exception-leaves", f"the error of {name}() of {self.describe()}")
             if answer.constant() is not NotImplemented:
@@ -372,19 +456,26 @@ class UserObject(Mutable):
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         if self.base is not None and lookup(self.cls, "__iter__")[1] is ITER_OF_DICT:
-            return self.base.mapping_pairs(tx)  # C takes its items, whatever the class has for keys() and __getitem__
+            return self.base.mapping_pairs(
+                tx
+            )  # C takes its items, whatever the class has for keys() and __getitem__
         if hasattr(self.cls, "keys"):
             return [(key, self.item(tx, key)) for key in self.method(tx, "keys", [], {}).unpack(tx)]
         return super().mapping_pairs(tx)
 
     def iterator(self, tx: TraceContext) -> Value:
-        if self.cls is types.GeneratorType or (self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")):
+        if self.cls is types.GeneratorType or (
+            self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")
+        ):
             return self  # made in C, it is its own iterator
         found = self.special(tx, "__iter__")
         if found is not None:
             made = found.call(tx, [], {})
             if lookup(made.python_type(), "__next__")[0] is None:
-                raise tx.exceptions.new(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
+                raise tx.exceptions.new(
+                    TypeError,
+                    f"iter() returned non-iterator of type '{made.python_type().__name__}'",
+                )
             return made
         if self.special(tx, "__getitem__") is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not iterable")
@@ -416,24 +507,35 @@ class UserObject(Mutable):
         if found is not None:
             return Constant(found.call(tx, [item], {}).truth(tx))
         if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
-            raise tx.exceptions.new(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
+            raise tx.exceptions.new(
+                TypeError, f"argument of type '{self.cls.__name__}' is not iterable"
+            )
         return Constant(any(tx.objects.equal(candidate, item) for candidate in self.unpack(tx)))
 
 
 def name_in_c(cls: type) -> str:
     """A class as C's sentences name it: one of C itself with its module."""
-    return cls.__name__ if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+    return (
+        cls.__name__
+        if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
+        else f"{cls.__module__}.{cls.__name__}"
+    )
 
 
 def name_for_slots(cls: type) -> str:
     """A class as the sentence about an empty slot names it."""
     if not SLOT_ERRORS_NAME_THE_MODULE:
         return cls.__name__
-    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__
+        if cls.__module__ in ("builtins", "__main__")
+        else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:
-    """The real instance dictionary, past any __dict__ of the class's own; None when the object has none."""
+    """The real instance dictionary, past any __dict__ of the class's own; None when the object has
+    none."""
     if obj is None:
         return None
     try:
@@ -467,11 +569,16 @@ class SuperValue(Value):
         return super
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        of_class = isinstance(self.receiver, ClassValue) and self.cls in (self.receiver.cls.__mro__ or ())
+        of_class = isinstance(self.receiver, ClassValue) and self.cls in (
+            self.receiver.cls.__mro__ or ()
+        )
         start = self.receiver.constant() if of_class else self.receiver.python_type()
         order = start.__mro__
         if order is None or self.cls not in order:
-            raise GraphBreak("exception-leaves", "TypeError: super(type, obj): obj must be an instance or subtype of type")
+            raise GraphBreak(
+                "exception-leaves",
+                "TypeError: super(type, obj): obj must be an instance or subtype of type",
+            )
         if name == "__class__":
             return tx.wrap(super, None)
         for owner in order[order.index(self.cls) + 1 :]:
@@ -479,12 +586,20 @@ class SuperValue(Value):
                 return self._bind_found(tx, owner, name, start, of_class)
         raise tx.exceptions.new(AttributeError, f"'super' object has no attribute '{name}'")
 
-    def _bind_found(self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool) -> Value:
+    def _bind_found(
+        self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool
+    ) -> Value:
         raw, source = raw_attribute(tx, owner, name, None)
         if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
         if name == "__new__":
             return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        if of_class and isinstance(raw, types.FunctionType | property | types.WrapperDescriptorType | types.MethodDescriptorType):
+        if of_class and isinstance(
+            raw,
+            types.FunctionType
+            | property
+            | types.WrapperDescriptorType
+            | types.MethodDescriptorType,
+        ):
             return tx.wrap(raw, source)
         return bind(tx, raw, self.receiver, tx.wrap(start, None), source)

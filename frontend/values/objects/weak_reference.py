@@ -1,4 +1,5 @@
 """Weak references that existed before the frame; a call gives the referent."""
+
 from __future__ import annotations
 
 import weakref

@@ -1,5 +1,6 @@
-"""torch.autograd.Function: forward and backward are interpreted where apply() is called, cut out of the graph, and stand in
-it as one node that is differentiated as the class says."""
+"""torch.autograd.Function: forward and backward are interpreted where apply() is called, cut out of
+the graph, and stand in it as one node that is differentiated as the class says."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
 
 
 class ContextValue(UserObject):
-    """The `ctx` of a custom function: attributes of its own, what was saved, which inputs want gradients."""
+    """The `ctx` of a custom function: attributes of its own, what was saved, which inputs want
+    gradients."""
 
     __slots__ = ("needs", "saved")
 
     def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)
-        self.needs = None if needs is None else tuple(needs)  # None: that may differ from call to call
+        self.needs = (
+            None if needs is None else tuple(needs)
+        )  # None: that may differ from call to call
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
@@ -44,7 +48,11 @@ class ContextValue(UserObject):
             return tx.wrap(self.needs, None)
         if name == "saved_tensors" and self.saved is not None:
             return TupleValue(self.saved)
-        if name not in self.attrs and hasattr(torch._C._FunctionBase, name) and not hasattr(FunctionCtx, name):
+        if (
+            name not in self.attrs
+            and hasattr(torch._C._FunctionBase, name)
+            and not hasattr(FunctionCtx, name)
+        ):
             raise self.unsupported(f"attribute {name}")
         return super().generic_attribute(tx, name)
 
@@ -54,7 +62,10 @@ class ContextValue(UserObject):
         return otherwise if value is None else value.unpack(tx)
 
 
-OTHER_BACKWARDS = ("boxed_grads_call", "clear_saved_tensors_on_access")  # attributes of a class whose backward is called in another way
+OTHER_BACKWARDS = (
+    "boxed_grads_call",
+    "clear_saved_tensors_on_access",
+)  # attributes of a class whose backward is called in another way
 ONCE = once_differentiable(print).__code__  # of every backward under that decorator
 
 
@@ -65,7 +76,10 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
         if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
             raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() with {name}")
     split = function.setup_context is not _SingleLevelFunction.setup_context
-    args = [tx.look(arg) for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)]
+    args = [
+        tx.look(arg)
+        for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)
+    ]
     tensors = [arg for arg in args if isinstance(arg, TensorValue)]
     if not tensors:
         raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors")
@@ -75,22 +89,38 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     differentiable = torch.is_grad_enabled() and any(ctx.needs or ())
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
-    forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, split))
+    forward = interpret_without_effects(
+        tx, args, False, lambda: run_forward(tx, cls, ctx, args, split)
+    )
     results = forward.results(tx, f"{function.__qualname__}.forward")
-    written = [tensor for tensor, before in zip(tensors, versions, strict=True) if version(tensor) != before]
-    if not declares_all_writes(written, ctx.declared_tensors(tx, "dirty_tensors", []), tensors, results):
+    written = [
+        tensor
+        for tensor, before in zip(tensors, versions, strict=True)
+        if version(tensor) != before
+    ]
+    if not declares_all_writes(
+        written, ctx.declared_tensors(tx, "dirty_tensors", []), tensors, results
+    ):
         raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
-    return forward.wrap(results, call_node(tx, function, ctx, tensors, forward, results, backward, start))
+    return forward.wrap(
+        results, call_node(tx, function, ctx, tensors, forward, results, backward, start)
+    )
 
 
 def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
-    """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it depends on the levels around it.
-    Its Python is interpreted for what it relies on, and to see that running it, when and as often as torch likes, does nothing else."""
+    """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it
+    depends on the levels around it. Its Python is interpreted for what it relies on, and to see
+    that running it, when and as often as torch likes, does nothing else."""
     function: Any = cls.cls
     where = f"{cls.cls.__qualname__}, inside a torch.func transform,"
-    levels = {interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()}
-    if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {TransformType.Grad, TransformType.Vmap}:
+    levels = {
+        interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()
+    }
+    if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {
+        TransformType.Grad,
+        TransformType.Vmap,
+    }:
         raise GraphBreak("unknown-call", f"{where} as torch refuses it, or with a jvp")
     if tx.effects.may_be_seen():
         raise GraphBreak("unknown-call", f"{where} after changes that it could see")
@@ -117,22 +147,37 @@ def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: st
         ctx = ContextValue(None)
         tensors = [arg for arg in args if isinstance(arg, TensorValue)]
         versions = [version(tensor) for tensor in tensors]
-        forward = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args, True))
-        if versions != [version(tensor) for tensor in tensors] or ctx.declared_tensors(tx, "dirty_tensors", []):
+        forward = interpret_without_effects(
+            tx, args, False, lambda: run_forward(tx, cls, ctx, args, True)
+        )
+        if versions != [version(tensor) for tensor in tensors] or ctx.declared_tensors(
+            tx, "dirty_tensors", []
+        ):
             raise GraphBreak("unsupported-mutation", f"of an input by {where}")
         trace_backward(tx, cls, ctx, args, forward.results(tx, where))
     except ObservedException as error:
         raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {where}") from None
 
 
-def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: VmapInterpreter, above: Sequence[Any]) -> None:
-    """Interprets the rule for vmap of the one level that maps, as it is called below that level; nothing, where it is not."""
+def follow_rule(
+    tx: TraceContext,
+    cls: ClassValue,
+    args: list[Value],
+    level: VmapInterpreter,
+    above: Sequence[Any],
+) -> None:
+    """Interprets the rule for vmap of the one level that maps, as it is called below that level;
+    nothing, where it is not."""
     inner: list[Value] = []
     dims: list[Value] = []
     for arg in args:
         fake, dim = arg.fake if isinstance(arg, TensorValue) else None, None
         for interpreter in reversed(above):
-            fake = fake if fake is None else torch._C._functorch._unwrap_for_grad(fake, interpreter.level())
+            fake = (
+                fake
+                if fake is None
+                else torch._C._functorch._unwrap_for_grad(fake, interpreter.level())
+            )
         if fake is not None:
             (fake,), (dim,) = unwrap_batched((fake,), level.level())
         inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
@@ -141,7 +186,9 @@ def follow_rule(tx: TraceContext, cls: ClassValue, args: list[Value], level: Vma
         return
     info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
     rule = cls.attribute(tx, "vmap")
-    interpret_without_effects(tx, args, True, lambda: rule.call(tx, [info, tx.make.tuple_of(dims), *inner], {}))
+    interpret_without_effects(
+        tx, args, True, lambda: rule.call(tx, [info, tx.make.tuple_of(dims), *inner], {})
+    )
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -156,17 +203,29 @@ def version(tensor: TensorValue) -> int:
     return -1 if tensor.fake.is_inference() else tensor.fake._version
 
 
-def declares_all_writes(written: list[TensorValue], dirty: list[Value], tensors: list[TensorValue], results: list[Value]) -> bool:
-    """Whether what forward writes into is what it marks as dirty, and torch takes that: tensors of their own, which are returned."""
+def declares_all_writes(
+    written: list[TensorValue], dirty: list[Value], tensors: list[TensorValue], results: list[Value]
+) -> bool:
+    """Whether what forward writes into is what it marks as dirty, and torch takes that: tensors of
+    their own, which are returned."""
     if not written and not dirty:
         return True
     nodes = [tensor.node for tensor in tensors]
     returned = {result.node for result in tensors_of(results)}
-    alone = all(tensor.fake._base is None and nodes.count(tensor.node) == 1 and tensor.node in returned for tensor in written)
-    return alone and len(set(nodes)) == len(nodes) and {tensor.node for tensor in tensors_of(dirty)} == {tensor.node for tensor in written}
+    alone = all(
+        tensor.fake._base is None and nodes.count(tensor.node) == 1 and tensor.node in returned
+        for tensor in written
+    )
+    return (
+        alone
+        and len(set(nodes)) == len(nodes)
+        and {tensor.node for tensor in tensors_of(dirty)} == {tensor.node for tensor in written}
+    )
 
 
-def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool) -> Value:
+def run_forward(
+    tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool
+) -> Value:
     if not split:
         return cls.attribute(tx, "forward").call(tx, [ctx, *args], {})
     result = tx.look(cls.attribute(tx, "forward").call(tx, args, {}))
@@ -176,7 +235,8 @@ def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list
 
 @dataclass
 class Backward:
-    """The backward pass: placeholders of the gradients, its nodes, a gradient (or None) for each tensor argument."""
+    """The backward pass: placeholders of the gradients, its nodes, a gradient (or None) for each
+    tensor argument."""
 
     incoming: list[torch.fx.Node]
     strides: list[tuple[int, ...]]
@@ -188,12 +248,17 @@ def incoming_gradient(position: int) -> None:
     """Stands for a gradient while backward is interpreted; cut() makes it an input."""
 
 
-def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]) -> Backward:
+def trace_backward(
+    tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]
+) -> Backward:
     function: Any = cls.cls
     name = "vjp" if function.vjp is not Function.vjp else "backward"
     materialize = ctx.attrs.get("materialize_grads")
     if materialize is not None and not materialize.truth(tx) and len(results) > 1:
-        raise GraphBreak("unsupported-value", f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)")
+        raise GraphBreak(
+            "unsupported-value",
+            f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)",
+        )
     ctx.saved = ctx.declared_tensors(tx, "to_save", [])
     incoming, strides = [], []
     grads: list[Value] = []
@@ -206,16 +271,27 @@ def trace_backward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: l
         else:
             grads.append(Constant(None))
     try:
-        traced = interpret_without_effects(tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {}))
+        traced = interpret_without_effects(
+            tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
+        )
     except ObservedException as error:
-        raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward") from None
+        raise GraphBreak(
+            "exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward"
+        ) from None
     returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
     extra = returned[len(args) :]
-    if len(returned) < len(args) or any(not value.is_constant() or value.constant() is not None for value in extra):
-        raise GraphBreak("exception-leaves", f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs")
+    if len(returned) < len(args) or any(
+        not value.is_constant() or value.constant() is not None for value in extra
+    ):
+        raise GraphBreak(
+            "exception-leaves",
+            f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs",
+        )
     gradients = []
     for arg, value in zip(args, returned, strict=False):
-        if not isinstance(value, TensorValue) and not (value.is_constant() and value.constant() is None):
+        if not isinstance(value, TensorValue) and not (
+            value.is_constant() and value.constant() is None
+        ):
             raise GraphBreak("unsupported-value", f"{value.describe()} as a gradient")
         if isinstance(arg, TensorValue):
             gradients.append(value.node if isinstance(value, TensorValue) else None)
@@ -241,7 +317,11 @@ def call_node(
     outside = [node for node in kept if node not in inside and node not in inputs]
     front = extract_subgraph(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
     everything = [*front.inputs, *outputs, *intermediates]
-    fixed = [value.node for value in ctx.declared_tensors(tx, "non_differentiable", []) if isinstance(value, TensorValue)]
+    fixed = [
+        value.node
+        for value in ctx.declared_tensors(tx, "non_differentiable", [])
+        if isinstance(value, TensorValue)
+    ]
     fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
     materialize = ctx.attrs.get("materialize_grads")
     run_backward = None if behind is None else behind.run
@@ -251,6 +331,9 @@ def call_node(
         getattr(function.backward, "__code__", None) is ONCE,
         [inputs.index(value.node) for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))],
     )  # fmt: skip
-    arguments: list[Value] = [*tensors, *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :])]
+    arguments: list[Value] = [
+        *tensors,
+        *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :]),
+    ]
     tx.graph.rollback(start)
     return tx.graph.call("call_function", target, arguments, {}).unpack(tx)

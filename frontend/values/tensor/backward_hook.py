@@ -1,4 +1,6 @@
-"""torch.utils.hooks.BackwardHook, which a module with full backward hooks makes for each of its calls: nodes around the module's."""
+"""torch.utils.hooks.BackwardHook, which a module with full backward hooks makes for each of its
+calls: nodes around the module's."""
+
 from __future__ import annotations
 
 import weakref
@@ -25,8 +27,9 @@ ENTERED = "input_tensors_index"  # the attribute that a BackwardHook gets when i
 
 
 class HookSetUp(Value):
-    """That the hook is set up for the module's arguments: known to the graph alone, so that a break behind is made before it instead.
-    `given`: a tensor that the module was given and that requires a gradient."""
+    """That the hook is set up for the module's arguments: known to the graph alone, so that a break
+    behind is made before it instead. `given`: a tensor that the module was given and that requires
+    a gradient."""
 
     __slots__ = ("arguments", "given", "hooks")
 
@@ -48,7 +51,12 @@ def break_here() -> GraphBreak:
 
 def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
     """hook.setup_input_hook(args)."""
-    if not isinstance(hook, UserObject) or hook.source is not None or not isinstance(args, TupleValue) or hooks_are_odd(tx):
+    if (
+        not isinstance(hook, UserObject)
+        or hook.source is not None
+        or not isinstance(args, TupleValue)
+        or hooks_are_odd(tx)
+    ):
         raise break_here()
     hooks, items = hooks_of(tx, hook), args.all(tx)
     entered = HookSetUp(hooks, None, len(items))
@@ -57,7 +65,9 @@ def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
         return args
     place, tensors = tensor_places(items)
     given = tx.graph.call("call_function", HookEntry(hooks, place), tensors, {}).unpack(tx)
-    entered.given = next(tensor for tensor in given if isinstance(tensor, TensorValue) and tensor.fake.requires_grad)
+    entered.given = next(
+        tensor for tensor in given if isinstance(tensor, TensorValue) and tensor.fake.requires_grad
+    )
     return TupleValue(replace_tensors(items, place, given))
 
 
@@ -74,21 +84,32 @@ def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
         raise break_here()
     place, tensors = tensor_places(items)
     link = Constant(None) if entered.given is None else entered.given
-    made = tx.graph.call("call_function", HookExit(entered.hooks, place, entered.arguments), [link, *tensors], {}).unpack(tx)
+    made = tx.graph.call(
+        "call_function", HookExit(entered.hooks, place, entered.arguments), [link, *tensors], {}
+    ).unpack(tx)
     new = replace_tensors(items, place, made)
     return TupleValue(new, None, kind) if isinstance(result, TupleValue) else new[0]
 
 
 def hooks_are_odd(tx: TraceContext) -> bool:
-    """Whether they are set up where a node for each would not do: under a transform, in a piece that is run again."""
-    return torch._C._functorch.maybe_current_level() is not None or isinstance(tx.effects, NoEffects)
+    """Whether they are set up where a node for each would not do: under a transform, in a piece
+    that is run again."""
+    return torch._C._functorch.maybe_current_level() is not None or isinstance(
+        tx.effects, NoEffects
+    )
 
 
 def wants_gradient(items: list[Value]) -> bool:
-    """Whether torch sets hooks up for these. Raises GraphBreak where one is a tensor that is more than its numbers."""
-    if any(issubclass(item.python_type(), torch.Tensor) and not isinstance(item, TensorValue) for item in items):
+    """Whether torch sets hooks up for these. Raises GraphBreak where one is a tensor that is more
+    than its numbers."""
+    if any(
+        issubclass(item.python_type(), torch.Tensor) and not isinstance(item, TensorValue)
+        for item in items
+    ):
         raise break_here()
-    return torch.is_grad_enabled() and any(isinstance(item, TensorValue) and item.fake.requires_grad for item in items)
+    return torch.is_grad_enabled() and any(
+        isinstance(item, TensorValue) and item.fake.requires_grad for item in items
+    )
 
 
 def tensor_places(items: list[Value]) -> tuple[TensorPositions, list[Value]]:
@@ -103,12 +124,16 @@ def replace_tensors(items: list[Value], place: TensorPositions, new: list[Value]
 
 def hooks_of(tx: TraceContext, hook: UserObject) -> BackwardHooks:
     """The module and the functions that existed before, relied on as they are."""
-    module, *lists = (tx.look(hook.attribute(tx, name)) for name in ("module", "user_hooks", "user_pre_hooks"))
+    module, *lists = (
+        tx.look(hook.attribute(tx, name)) for name in ("module", "user_hooks", "user_pre_hooks")
+    )
     tables = [functions for functions in lists if isinstance(functions, ListValue)]
     if len(tables) != len(lists):
         raise break_here()
     try:
-        hooks, pre_hooks = ([existing(tx, function) for function in functions.parts(tx)] for functions in tables)
+        hooks, pre_hooks = (
+            [existing(tx, function) for function in functions.parts(tx)] for functions in tables
+        )
         return BackwardHooks(existing(tx, module), hooks, pre_hooks, tx.frames.break_position())
     except TypeError:  # something without weak references
         raise break_here() from None

@@ -1,4 +1,6 @@
-"""Marks that users put on tensors: which dimensions vary, which never do. Kept on the tensor itself, under our own name."""
+"""Marks that users put on tensors: which dimensions vary, which never do. Kept on the tensor
+itself, under our own name."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,19 +19,29 @@ class Mark:
     max: int | None = None
 
 
-def mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int], *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
-    """Says that the size of a dimension varies between calls, between `min` and `max` inclusive when given.
+def mark_dynamic(
+    tensor: torch.Tensor,
+    dim: int | tuple[int, ...] | list[int],
+    *,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:  # noqa: A002
+    """Says that the size of a dimension varies between calls, between `min` and `max` inclusive
+    when given.
 
-    Raises TypeError for what is no tensor, IndexError for a dimension that it lacks, ValueError for an empty range or a size
-    outside of it. Where the code needs one certain size after all there is a warning with the line (under strict, torch's
-    ConstraintViolationError), and other sizes compile again.
+    Raises TypeError for what is no tensor, IndexError for a dimension that it lacks, ValueError for
+    an empty range or a size outside of it. Where the code needs one certain size after all there is
+    a warning with the line (under strict, torch's ConstraintViolationError), and other sizes
+    compile again.
     """
     if min is not None and max is not None and min > max:
         raise ValueError(f"mark_dynamic: min ({min}) is greater than max ({max})")
     for one in _dims("mark_dynamic", tensor, dim):
         size = tensor.shape[one]
         if (min is not None and size < min) or (max is not None and size > max):
-            raise ValueError(f"mark_dynamic: dimension {one} has size {size}, outside [{min}, {max}]")
+            raise ValueError(
+                f"mark_dynamic: dimension {one} has size {size}, outside [{min}, {max}]"
+            )
         _put(tensor, one, Mark("dynamic", min, max))
 
 
@@ -56,7 +68,9 @@ def _dims(function: str, tensor: torch.Tensor, dim: int | tuple[int, ...] | list
     dims = list(dim) if isinstance(dim, tuple | list) else [dim]
     for one in dims:
         if not -tensor.dim() <= one < tensor.dim():
-            raise IndexError(f"{function}: dimension {one} is out of range for a tensor of {tensor.dim()} dimensions")
+            raise IndexError(
+                f"{function}: dimension {one} is out of range for a tensor of {tensor.dim()} dimensions"
+            )
     return [one % tensor.dim() for one in dims]
 
 

@@ -1,4 +1,6 @@
-"""A call whose nodes are cut out of the graph and stand in it as one: interpreted without effects on what existed before."""
+"""A call whose nodes are cut out of the graph and stand in it as one: interpreted without effects
+on what existed before."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -27,9 +29,12 @@ class TracedCall:
     value: Value
 
     def results(self, tx: TraceContext, what: str) -> list[Value]:
-        """The items of a returned tuple, or the one thing returned. Raises GraphBreak unless they are tensors and literals."""
+        """The items of a returned tuple, or the one thing returned. Raises GraphBreak unless they
+        are tensors and literals."""
         items = self.value.all(tx) if isinstance(self.value, TupleValue) else [self.value]
-        if not all(isinstance(item, TensorValue) or item.is_constant() for item in items) or not tensors_of(items):
+        if not all(
+            isinstance(item, TensorValue) or item.is_constant() for item in items
+        ) or not tensors_of(items):
             raise GraphBreak("unsupported-value", f"what {what} returns")
         return items
 
@@ -37,11 +42,18 @@ class TracedCall:
         """The returned value with its tensors replaced by those that the one node makes."""
         new = iter(made)
         replaced = [next(new) if isinstance(item, TensorValue) else item for item in items]
-        return TupleValue(replaced, None, self.value.python_type()) if isinstance(self.value, TupleValue) else replaced[0]
+        return (
+            TupleValue(replaced, None, self.value.python_type())
+            if isinstance(self.value, TupleValue)
+            else replaced[0]
+        )
 
 
-def interpret_without_effects(tx: TraceContext, args: list[Value], grad: bool, run: Callable[[], Value]) -> TracedCall:
-    """Interprets a call with gradients on or off, and without effects: what it makes ends in one node."""
+def interpret_without_effects(
+    tx: TraceContext, args: list[Value], grad: bool, run: Callable[[], Value]
+) -> TracedCall:
+    """Interprets a call with gradients on or off, and without effects: what it makes ends in one
+    node."""
     mark, before, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
     tx.effects = cast("EffectLog", NoEffects(effects, args))
     torch._C._set_grad_enabled(grad)
@@ -62,12 +74,23 @@ class NoEffects:
     def __init__(self, real: Any, args: list[Value]) -> None:
         self.changed, self.globals = real.changed, real.globals
         self.outside = list(containers(args))
-        self.note_read, self.note_store, self.note_variable = real.note_read, real.note_store, real.note_variable
-        self.forbid_changes, self.may_be_seen, self.read = real.forbid_changes, real.may_be_seen, real.read
+        self.note_read, self.note_store, self.note_variable = (
+            real.note_read,
+            real.note_store,
+            real.note_variable,
+        )
+        self.forbid_changes, self.may_be_seen, self.read = (
+            real.forbid_changes,
+            real.may_be_seen,
+            real.read,
+        )
 
     def change(self, value: Any) -> None:
         if value.source is not None or value.epoch or any(value is other for other in self.outside):
-            raise GraphBreak("unsupported-mutation", f"of {value.describe()} in a call that is differentiated as one")
+            raise GraphBreak(
+                "unsupported-mutation",
+                f"of {value.describe()} in a call that is differentiated as one",
+            )
 
     @property
     def outputs(self) -> list[Any]:
@@ -76,11 +99,15 @@ class NoEffects:
     def output(self, output: Any) -> None:
         raise GraphBreak("output", "a call that is differentiated as one")
 
-    def expect(self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None) -> None:
+    def expect(
+        self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None
+    ) -> None:
         raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
 
     def set_global(self, where: Any, name: str, value: Value | None) -> None:
-        raise GraphBreak("unsupported-mutation", f"of global '{name}' in a call that is differentiated as one")
+        raise GraphBreak(
+            "unsupported-mutation", f"of global '{name}' in a call that is differentiated as one"
+        )
 
 
 def containers(values: list[Value]) -> Iterator[Value]:

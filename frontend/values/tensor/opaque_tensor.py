@@ -1,4 +1,6 @@
-"""Tensors that cannot be graph inputs: they are passed on as they are, and operations on them break."""
+"""Tensors that cannot be graph inputs: they are passed on as they are, and operations on them
+break."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,6 @@
-"""What the traced program does to torch's CPU generator besides drawing from it: seeds it, keeps its state, puts one back."""
+"""What the traced program does to torch's CPU generator besides drawing from it: seeds it, keeps
+its state, puts one back."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -10,8 +12,9 @@ from ..mutable import Mutable
 
 
 class RandomState(Mutable):
-    """`seed`: it was seeded before the graph draws from it. `kept`: somebody has the state that it had when the frame was entered.
-    `stored`: the state that it is given behind the graph, and the place of that (tracing/outcome.py)."""
+    """`seed`: it was seeded before the graph draws from it. `kept`: somebody has the state that it
+    had when the frame was entered. `stored`: the state that it is given behind the graph, and the
+    place of that (tracing/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "place")
 

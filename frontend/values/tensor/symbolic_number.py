@@ -1,7 +1,9 @@
 """Numbers that vary between calls: torch's symbol for the number, and how the program computed it.
 
-Where Python needs the number itself (a key, the length of a loop), it is specialised: compiled code is then for that number only.
+Where Python needs the number itself (a key, the length of a loop), it is specialised: compiled code
+is then for that number only.
 """
+
 from __future__ import annotations
 
 import math
@@ -41,8 +43,9 @@ class Owner(Protocol):
 
 
 class SymbolicNumber(Value):
-    """An int, float or bool. It has a source (the program was given it), or is `function(*operands)` of other numbers,
-    or follows from the sizes of tensors by its symbol's expression."""
+    """An int, float or bool. It has a source (the program was given it), or is
+    `function(*operands)` of other numbers, or follows from the sizes of tensors by its symbol's
+    expression."""
 
     __slots__ = ("owner", "sym", "function", "operands", "node")
 
@@ -51,7 +54,13 @@ class SymbolicNumber(Value):
         operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None,
     ) -> None:  # fmt: skip
         super().__init__(source)
-        self.owner, self.sym, self.function, self.operands, self.node = owner, sym, function, operands, node
+        self.owner, self.sym, self.function, self.operands, self.node = (
+            owner,
+            sym,
+            function,
+            operands,
+            node,
+        )
 
     def python_type(self) -> type:
         return CLASSES[type(self.sym)]
@@ -76,7 +85,9 @@ class SymbolicNumber(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         return Constant(self.constant()).attribute(tx, name)
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def same(self, other: Value) -> bool:
@@ -86,18 +97,27 @@ class SymbolicNumber(Value):
 
 
 def is_number(value: Value) -> bool:
-    return isinstance(value, SymbolicNumber) or (isinstance(value, Constant) and type(value.object) in (int, float, bool))
+    return isinstance(value, SymbolicNumber) or (
+        isinstance(value, Constant) and type(value.object) in (int, float, bool)
+    )
 
 
 def calculate(
-    tx: TraceContext, function: Callable[..., Any], *operands: Value, written: Callable[..., Any] | None = None
+    tx: TraceContext,
+    function: Callable[..., Any],
+    *operands: Value,
+    written: Callable[..., Any] | None = None,
 ) -> Value | None:
-    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has no symbol is specialised.
-    `written`: the operator that the program has, which an error names."""
+    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has
+    no symbol is specialised. `written`: the operator that the program has, which an error names."""
     if not all(map(is_number, operands)):
         return None
     allowed = ALLOWED.get(function)
-    if allowed is None or any(o.python_type() is bool for o in operands) or not allowed(tx, *operands):
+    if (
+        allowed is None
+        or any(o.python_type() is bool for o in operands)
+        or not allowed(tx, *operands)
+    ):
         return fold(tx, written or function, list(operands), {})
     result = SYMBOLIC.get(function, function)(*map(raw, operands))
     if function in (max, min) or not (type(result) in CLASSES and result.node.expr.free_symbols):
@@ -111,7 +131,8 @@ def raw(value: Value) -> Any:
     return value.sym if isinstance(value, SymbolicNumber) else value.constant()
 
 
-# When the symbol of a result says what Python's number would be, and making the number cannot raise.
+# When the symbol of a result says what Python's number would be, and making the number cannot
+# raise.
 
 
 def always(tx: TraceContext, *operands: Value) -> bool:
@@ -127,15 +148,21 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
 
 
 def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and neither is negative; or what makes
-    a number of at least one smaller."""
+    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and
+    neither is negative; or what makes a number of at least one smaller."""
     if base.python_type() is int:
-        return isinstance(exponent, Constant) and type(exponent.object) is int and 0 <= exponent.object <= 8
+        return (
+            isinstance(exponent, Constant)
+            and type(exponent.object) is int
+            and 0 <= exponent.object <= 8
+        )
     if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
         number: Any = getattr(base, "sym", None)
         return isinstance(base, SymbolicNumber) and base.owner.decide(number >= 1)
     positive = lies(tx, operator.ge, base) and lies(tx, operator.ge, exponent)
-    unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (isinstance(exponent, Constant) and 0 <= exponent.object <= 1)
+    unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (
+        isinstance(exponent, Constant) and 0 <= exponent.object <= 1
+    )
     return unit and positive
 
 
@@ -148,7 +175,8 @@ def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) ->
 
 
 def within(low: float, high: float) -> Callable[..., bool]:
-    """Where a function of one number is defined: what is outside, or no number at all, is specialised."""
+    """Where a function of one number is defined: what is outside, or no number at all, is
+    specialised."""
 
     def lies_within(tx: TraceContext, value: Value) -> bool:
         assert isinstance(value, SymbolicNumber)
@@ -167,7 +195,8 @@ def identity(number: Any) -> Any:
 
 
 FINITE = within(-sys.float_info.max, sys.float_info.max)
-# Functions of math's that cannot raise within some bounds, and torch's form of them, which takes symbols too.
+# Functions of math's that cannot raise within some bounds, and torch's form of them, which takes
+# symbols too.
 FUNCTIONS: dict[Callable[[float], float], tuple[Callable[..., bool], Callable[..., Any]]] = {
     math.sqrt: (within(0.0, sys.float_info.max), torch._sym_sqrt),  # type: ignore[attr-defined]
     math.cos: (FINITE, torch._sym_cos),  # type: ignore[attr-defined]
@@ -182,8 +211,13 @@ FUNCTIONS: dict[Callable[[float], float], tuple[Callable[..., bool], Callable[..
     math.log2: (within(sys.float_info.min, sys.float_info.max), torch._sym_log2),  # type: ignore[attr-defined]
 }
 ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
-    **dict.fromkeys((operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs), always),
-    **dict.fromkeys((operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge), always),
+    **dict.fromkeys(
+        (operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs),
+        always,
+    ),
+    **dict.fromkeys(
+        (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge), always
+    ),
     operator.floordiv: ints_by_nonzero,
     operator.mod: ints_by_nonzero,
     operator.truediv: by_nonzero,
@@ -192,7 +226,8 @@ ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
     int: is_int,
     **{function: allowed for function, (allowed, _) in FUNCTIONS.items()},
 }
-# What takes symbols in a function's place, in the capture and in a graph that a compiler runs on them.
+# What takes symbols in a function's place, in the capture and in a graph that a compiler runs on
+# them.
 SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
     float: torch.sym_float,
     int: identity,

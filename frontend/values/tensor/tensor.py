@@ -1,4 +1,5 @@
 """Tensors: a graph node with a fake tensor that knows everything but the values."""
+
 from __future__ import annotations
 
 import operator
@@ -42,7 +43,8 @@ class Identity:
 
 
 class TensorValue(Value):
-    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient`: what was stored as its .grad."""
+    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient`: what
+    was stored as its .grad."""
 
     __slots__ = ("node", "fake", "cls", "real", "gradient")
 
@@ -71,7 +73,9 @@ class TensorValue(Value):
         return Identity(self)
 
     def truth(self, tx: TraceContext) -> bool:
-        raise GraphBreak("data-dependent-branch", f" '{self.source.name}'" if self.source is not None else "")
+        raise GraphBreak(
+            "data-dependent-branch", f" '{self.source.name}'" if self.source is not None else ""
+        )
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         handler = ATTRIBUTES.get(name)
@@ -94,7 +98,9 @@ class TensorValue(Value):
         if name in own:
             return tx.wrap(own[name], path and DictItem(path, name))
         tx.guards.add(path, Kind.ABSENT, name)
-        raise tx.exceptions.new(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        raise tx.exceptions.new(
+            AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'"
+        )
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if name != "grad" or not self._takes_gradient(tx, value):
@@ -118,16 +124,23 @@ class TensorValue(Value):
         if not self._plain_gradient(tx):
             return False
         mine, its = ((fake.dtype, fake.device, *fake.shape) for fake in (self.fake, value.fake))
-        plain = not any(isinstance(size, torch.SymInt) for size in (*mine, *its)) and not is_functorch_wrapped_tensor(value.fake)
+        plain = not any(
+            isinstance(size, torch.SymInt) for size in (*mine, *its)
+        ) and not is_functorch_wrapped_tensor(value.fake)
         return plain and mine == its and not self.same(value)
 
     def _plain_gradient(self, tx: TraceContext) -> bool:
         """Whether the dtype of a gradient is to be the tensor's own; relied on."""
         asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
         real: Any = self.real
-        return not hasattr(real, "grad_dtype") or tx.wrap(real.grad_dtype, asked).constant() == self.fake.dtype
+        return (
+            not hasattr(real, "grad_dtype")
+            or tx.wrap(real.grad_dtype, asked).constant() == self.fake.dtype
+        )
 
-    def method(self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         handler = method_of(torch.Tensor, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -152,7 +165,8 @@ class TensorValue(Value):
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
 
     def _check_rows(self, tx: TraceContext, key: Value) -> None:
-        """A list of numbers as index: a fake does not look at what is in it, and a graph that raises may have changed inputs before."""
+        """A list of numbers as index: a fake does not look at what is in it, and a graph that
+        raises may have changed inputs before."""
         if key.python_type() is not list or self.fake.device.type != "cpu" or not self.fake.dim():
             return
         items = key.unpack(tx)
@@ -163,18 +177,22 @@ class TensorValue(Value):
             size = int(self.fake.shape[0])
             wrong = next(row for row in rows if not -size <= row < size)
             sentence = f"index {wrong} is out of bounds for dimension 0 with size {size}"
-            raise tx.exceptions.new(IndexError, sentence if size else "index is out of bounds for dimension with size 0")
+            raise tx.exceptions.new(
+                IndexError, sentence if size else "index is out of bounds for dimension with size 0"
+            )
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return tx.graph.call("call_method", "__contains__", [self, item], {})
 
     def same(self, other: Value) -> bool:
-        # Two values of one node are one object: in-place methods return the node they were called on.
+        # Two values of one node are one object: in-place methods return the node they were called
+        # on.
         return isinstance(other, TensorValue) and self.node is other.node
 
 
 class Gradient(Mutable):
-    """The .grad of a tensor that existed before the frame; `stored` is what the program put there, None while it is as it was."""
+    """The .grad of a tensor that existed before the frame; `stored` is what the program put there,
+    None while it is as it was."""
 
     __slots__ = ("of", "stored")
 
@@ -223,7 +241,9 @@ def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
     real = tensor.real
     assert real is not None
     if not (tensor.fake.is_leaf or real.retains_grad):
-        raise tensor.unsupported("attribute grad of a tensor that is no leaf, at which torch warns,")
+        raise tensor.unsupported(
+            "attribute grad of a tensor that is no leaf, at which torch warns,"
+        )
     return tx.wrap(real.grad, AttrSource(tensor.source, "grad"))
 
 

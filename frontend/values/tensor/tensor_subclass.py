@@ -1,8 +1,10 @@
-"""Instances of Tensor subclasses written in Python: a plain tensor in the graph, and the class's own __torch_function__, interpreted.
+"""Instances of Tensor subclasses written in Python: a plain tensor in the graph, and the class's
+own __torch_function__, interpreted.
 
-How an operation reaches __torch_function__ (by which function, with which arguments) is torch's to say: it is done once on
-stand-ins that note it down.
+How an operation reaches __torch_function__ (by which function, with which arguments) is torch's to
+say: it is done once on stand-ins that note it down.
 """
+
 from __future__ import annotations
 
 import types
@@ -32,11 +34,19 @@ DISABLED = torch._C._disabled_torch_function_impl
 
 
 def is_captured(cls: type) -> bool:
-    """Whether instances of a class are looked into: a plain tensor with Python around it, nothing below torch's dispatcher."""
-    ours = all(base in TORCHS or base.__module__.partition(".")[0] != "torch" for base in cls.__mro__)
+    """Whether instances of a class are looked into: a plain tensor with Python around it, nothing
+    below torch's dispatcher."""
+    ours = all(
+        base in TORCHS or base.__module__.partition(".")[0] != "torch" for base in cls.__mro__
+    )
     owner, function = lookup(cls, "__torch_function__")
     known = owner in (torch.Tensor, torch.nn.Parameter) or isinstance(function, classmethod)
-    return ours and known and lookup(cls, "__torch_dispatch__")[0] in TORCHS and lookup(cls, "__getattribute__")[0] in TORCHS
+    return (
+        ours
+        and known
+        and lookup(cls, "__torch_dispatch__")[0] in TORCHS
+        and lookup(cls, "__getattribute__")[0] in TORCHS
+    )
 
 
 def wrap_as_instance(tensor: torch.Tensor, cls: type) -> torch.Tensor:
@@ -54,7 +64,9 @@ class TensorObject(UserObject):
 
     __slots__ = ("plain",)
 
-    def __init__(self, cls: type, plain: TensorValue, real: Any = None, source: Source | None = None) -> None:
+    def __init__(
+        self, cls: type, plain: TensorValue, real: Any = None, source: Source | None = None
+    ) -> None:
         super().__init__(cls, real, source)
         self.plain = plain
 
@@ -79,7 +91,11 @@ class TensorObject(UserObject):
 
     def special(self, tx: TraceContext, name: str) -> Value | None:
         owner = lookup(self.cls, name)[0]
-        return SubclassMethod(self, name) if owner in TORCHS and owner is not object else super().special(tx, name)
+        return (
+            SubclassMethod(self, name)
+            if owner in TORCHS and owner is not object
+            else super().special(tx, name)
+        )
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if lookup(self.cls, name)[0] in TORCHS:
@@ -102,12 +118,23 @@ class SubclassMethod(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "as_subclass":  # the one that no __torch_function__ hears of
             return self.receiver.plain.method(tx, self.name, args, kwargs)
-        name, raw, given = self.name, lookup(self.receiver.cls, self.name)[1], [self.receiver, *args]
+        name, raw, given = (
+            self.name,
+            lookup(self.receiver.cls, self.name)[1],
+            [self.receiver, *args],
+        )
         if type(raw) is types.FunctionType:  # it asks itself, or only what it calls does
             return tx.wrap(raw, None).call(tx, given, kwargs)
         if tx.modes.subclasses_off:
-            return call_unwrapped(tx, lambda tx, first, *rest, **named: first.method(tx, name, list(rest), named), given, kwargs)
-        return dispatch_operation(tx, lambda first, *rest, **named: getattr(first, name)(*rest, **named), given, kwargs)
+            return call_unwrapped(
+                tx,
+                lambda tx, first, *rest, **named: first.method(tx, name, list(rest), named),
+                given,
+                kwargs,
+            )
+        return dispatch_operation(
+            tx, lambda first, *rest, **named: getattr(first, name)(*rest, **named), given, kwargs
+        )
 
 
 def wrap_subclass(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
@@ -183,37 +210,62 @@ class StandIns:
         if type(obj) is list:
             return ListValue(list(map(self.back, obj)))
         if type(obj) is dict:
-            return self.tx.make.dict_of([(Constant(name), self.back(value)) for name, value in obj.items()])
+            return self.tx.make.dict_of(
+                [(Constant(name), self.back(value)) for name, value in obj.items()]
+            )
         if type(obj) is slice:
             return SliceValue([self.back(part) for part in (obj.start, obj.stop, obj.step)])
         return self.tx.wrap(obj, None)
 
 
-def dispatch_operation(tx: TraceContext, operation: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
+def dispatch_operation(
+    tx: TraceContext, operation: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """An operation of torch's with instances among its arguments."""
     stand_ins = StandIns(tx)
-    given, named = [stand_ins.of(arg) for arg in args], {name: stand_ins.of(arg) for name, arg in kwargs.items()}
+    given, named = (
+        [stand_ins.of(arg) for arg in args],
+        {name: stand_ins.of(arg) for name, arg in kwargs.items()},
+    )
     try:
         operation(*given, **named)
     except StandInCalled as noted:
         function, _, *rest = noted.args
     except Exception as error:
-        raise GraphBreak("subclass", f"an operation that torch refuses ({type(error).__name__})") from error
+        raise GraphBreak(
+            "subclass", f"an operation that torch refuses ({type(error).__name__})"
+        ) from error
     else:
         raise GraphBreak("subclass", "an operation that does not ask its __torch_function__")
     return call_torch_function(
-        tx, tx.wrap(function, None), found_in(tx, args) + found_in(tx, kwargs.values()), [stand_ins.back(part) for part in rest]
+        tx,
+        tx.wrap(function, None),
+        found_in(tx, args) + found_in(tx, kwargs.values()),
+        [stand_ins.back(part) for part in rest],
     )
 
 
-def call_unwrapped(tx: TraceContext, operation: Callable[..., Value], args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """An operation on values, on plain tensors; an instance that it works on in place is what it gives."""
-    result = operation(tx, *(unwrap_instance(tx, arg) for arg in args), **{name: unwrap_instance(tx, arg) for name, arg in kwargs.items()})
-    same = [arg for arg in found_in(tx, args) if isinstance(result, TensorValue) and arg.plain.same(result)]
+def call_unwrapped(
+    tx: TraceContext, operation: Callable[..., Value], args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """An operation on values, on plain tensors; an instance that it works on in place is what it
+    gives."""
+    result = operation(
+        tx,
+        *(unwrap_instance(tx, arg) for arg in args),
+        **{name: unwrap_instance(tx, arg) for name, arg in kwargs.items()},
+    )
+    same = [
+        arg
+        for arg in found_in(tx, args)
+        if isinstance(result, TensorValue) and arg.plain.same(result)
+    ]
     return same[0] if same else result
 
 
-def call_torch_function(tx: TraceContext, function: Value, instances: list[TensorObject], rest: list[Value]) -> Value:
+def call_torch_function(
+    tx: TraceContext, function: Value, instances: list[TensorObject], rest: list[Value]
+) -> Value:
     """type(instance).__torch_function__(function, types, *rest), unless that is switched off."""
     classes = {instance.cls for instance in instances}
     if tx.modes.subclasses_off:
@@ -229,31 +281,46 @@ def call_torch_function(tx: TraceContext, function: Value, instances: list[Tenso
             if raw is not DISABLED and owner is torch.Tensor
             else call_on_plain_tensors(tx, function, rest)
         )
-    result = ClassValue(cls).attribute(tx, "__torch_function__").call(tx, [function, TupleValue([ClassValue(cls)]), *rest], {})
+    result = (
+        ClassValue(cls)
+        .attribute(tx, "__torch_function__")
+        .call(tx, [function, TupleValue([ClassValue(cls)]), *rest], {})
+    )
     if result.is_constant() and result.constant() is NotImplemented:
         raise GraphBreak("subclass", f"{cls.__name__}, which does not implement an operation")
     return result
 
 
 def by_default(tx: TraceContext, cls: type, function: Value, rest: list[Value]) -> Value:
-    """torch.Tensor.__torch_function__: the operation on plain tensors, and what it gives as instances of the class."""
+    """torch.Tensor.__torch_function__: the operation on plain tensors, and what it gives as
+    instances of the class."""
     result = call_on_plain_tensors(tx, function, rest)
     real = getattr(function, "real", None)
-    return result if real in torch.overrides.get_default_nowrap_functions() else convert_results(tx, result, cls)
+    return (
+        result
+        if real in torch.overrides.get_default_nowrap_functions()
+        else convert_results(tx, result, cls)
+    )
 
 
 def call_on_plain_tensors(tx: TraceContext, function: Value, rest: list[Value]) -> Value:
     """The operation on plain tensors."""
     args = rest[0].unpack(tx)
     kwargs = rest[1] if len(rest) > 1 else Constant(None)
-    named = {key.constant(): unwrap_instance(tx, value) for key, value in kwargs.pairs(tx)} if isinstance(kwargs, DictValue) else {}
+    named = (
+        {key.constant(): unwrap_instance(tx, value) for key, value in kwargs.pairs(tx)}
+        if isinstance(kwargs, DictValue)
+        else {}
+    )
     real = getattr(function, "real", None)
     if isinstance(real, types.MethodWrapperType):  # an attribute: Tensor.shape.__get__
         if real.__name__ != "__get__":
             raise GraphBreak("subclass", f"{real.__name__} of an attribute")
         descriptor: Any = real.__self__
         return tx.look(unwrap_instance(tx, args[0])).attribute(tx, descriptor.__name__)
-    return call_unwrapped(tx, lambda tx, *args, **kwargs: function.call(tx, list(args), kwargs), args, named)
+    return call_unwrapped(
+        tx, lambda tx, *args, **kwargs: function.call(tx, list(args), kwargs), args, named
+    )
 
 
 def unwrap_instance(tx: TraceContext, value: Value) -> Value:
@@ -271,5 +338,7 @@ def convert_results(tx: TraceContext, result: Value, cls: type) -> Value:
         return TensorObject(cls, result)
     if type(result) in (ListValue, TupleValue):
         assert isinstance(result, ListValue | TupleValue)
-        return type(result)([convert_results(tx, item, cls) for item in result.unpack(tx)], None, result.cls)
+        return type(result)(
+            [convert_results(tx, item, cls) for item in result.unpack(tx)], None, result.cls
+        )
     return result

@@ -9,7 +9,14 @@ import framejit
 import pytest
 import torch
 from framejit.__main__ import main
-from framejit.backends.autotune.minify import MAIN, Minifier, NoReproError, Repro, kind_of, reduce_list
+from framejit.backends.autotune.minify import (
+    MAIN,
+    Minifier,
+    NoReproError,
+    Repro,
+    kind_of,
+    reduce_list,
+)
 
 PLANTED = """
 import ctypes

@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 import torch
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import Hole, Index, Sym, atom, index
-from framejit.backends.native.ir.ir import Buffer, Kernel, Scalar, Store, cast, const, load, loops, position, reduce, scalar
+from framejit.backends.native.ir.ir import (
+    Buffer,
+    Kernel,
+    Scalar,
+    Store,
+    cast,
+    const,
+    load,
+    loops,
+    position,
+    reduce,
+    scalar,
+)
 from framejit.backends.native.ir.scalar_ops import REDUCTIONS, SCALAR_OPS
 from framejit.backends.native.printers.base import Plan
 from framejit.backends.native.printers.tiles import Tiles, choose_tiles

@@ -8,7 +8,18 @@ from framejit.backends.native.fuse.pick import pick
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.index import Hole, Index, atom, index
-from framejit.backends.native.ir.ir import LOAD, Kernel, Scalar, Store, load, loads, loops, position, reduce, scalar
+from framejit.backends.native.ir.ir import (
+    LOAD,
+    Kernel,
+    Scalar,
+    Store,
+    load,
+    loads,
+    loops,
+    position,
+    reduce,
+    scalar,
+)
 from framejit.backends.native.printers.triton import print_triton
 
 from .kernels import Case

@@ -9,7 +9,18 @@ import framejit
 import jsonschema
 import pytest
 import torch
-from framejit.events import Break, Captured, Change, Chosen, Kernel, Kernels, Miss, Recorded, Skipped, Specialised
+from framejit.events import (
+    Break,
+    Captured,
+    Change,
+    Chosen,
+    Kernel,
+    Kernels,
+    Miss,
+    Recorded,
+    Skipped,
+    Specialised,
+)
 from framejit.frontend.explain import json_report as document
 from framejit.frontend.explain.gather import make_report
 

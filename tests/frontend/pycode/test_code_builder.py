@@ -12,7 +12,18 @@ from framejit.frontend.pycode.code_builder import CodeBuilder, dummy_closure
 from framejit.frontend.pycode.decode import decode
 
 from .copying import Copier
-from .samples import SAMPLES, Base, Derived, closures, far, frames, many_locals, outcome, plain, raises
+from .samples import (
+    SAMPLES,
+    Base,
+    Derived,
+    closures,
+    far,
+    frames,
+    many_locals,
+    outcome,
+    plain,
+    raises,
+)
 from .test_resume import IDS, all_arguments
 
 

@@ -8,7 +8,17 @@ import weakref
 import pytest
 from framejit.frontend.runtime import _hook as hook
 
-from .handles import calls_inner, compiled, frame_sites, hooked, inner, inner_compiled, resident, site_of, stack_names
+from .handles import (
+    calls_inner,
+    compiled,
+    frame_sites,
+    hooked,
+    inner,
+    inner_compiled,
+    resident,
+    site_of,
+    stack_names,
+)
 
 pytestmark = pytest.mark.usefixtures("untraced_and_clean")
 

@@ -11,7 +11,16 @@ import types
 import pytest
 from framejit.frontend.runtime import _hook as hook
 
-from .handles import calls_inner, compiled, frame_sites, hooked, inner, inner_compiled, site_of, stack_names
+from .handles import (
+    calls_inner,
+    compiled,
+    frame_sites,
+    hooked,
+    inner,
+    inner_compiled,
+    site_of,
+    stack_names,
+)
 
 pytestmark = pytest.mark.usefixtures("untraced_and_clean")
 

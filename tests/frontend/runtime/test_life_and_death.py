@@ -9,7 +9,18 @@ import weakref
 import pytest
 from framejit.frontend.runtime import _hook as hook
 
-from .handles import calls_inner, compiled, everything, flat, frame_sites, hooked, inner, inner_compiled, resident, site_of
+from .handles import (
+    calls_inner,
+    compiled,
+    everything,
+    flat,
+    frame_sites,
+    hooked,
+    inner,
+    inner_compiled,
+    resident,
+    site_of,
+)
 
 pytestmark = pytest.mark.usefixtures("untraced_and_clean")
 

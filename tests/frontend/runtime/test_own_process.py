@@ -18,7 +18,18 @@ from pathlib import Path
 import pytest
 from framejit.frontend.runtime import _hook as hook
 
-from .handles import calls_inner, compiled, depth_reached, descend, frame_sites, hooked, inner, inner_compiled, many, site_of
+from .handles import (
+    calls_inner,
+    compiled,
+    depth_reached,
+    descend,
+    frame_sites,
+    hooked,
+    inner,
+    inner_compiled,
+    many,
+    site_of,
+)
 
 pytestmark = pytest.mark.usefixtures("untraced_and_clean")
 

@@ -4,7 +4,14 @@ import copy
 import framejit
 import pytest
 import torch
-from transformers import DynamicCache, EncoderDecoderCache, GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 TOKENS = 128
 
