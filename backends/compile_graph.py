@@ -113,12 +113,12 @@ def compile_graph(
         compiled = module.verify(compiled, gm, options.verify, options.backend, report)
     told = in_vain if expected else None
 
-    def wrapped(run: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
         outer = wrap_graph(run, len(results), told, seed)
         return outer if views is None else views.around(outer, inputs)
 
-    forward = wrapped(gm.forward)
-    compiled = forward if plain else wrapped(compiled)
+    forward = wrap(gm.forward)
+    compiled = forward if plain else wrap(compiled)
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and (
