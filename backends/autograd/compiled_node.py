@@ -134,6 +134,7 @@ def runs_as_captured(node: torch.fx.Node) -> bool:
         name_of(node) == ENTER_INFERENCE_MODE
         or decomposes_badly(node)
         or keeps_wider_statistics(node)
+        or refuses_integers(node)
     )
 
 
@@ -147,6 +148,15 @@ def keeps_wider_statistics(node: torch.fx.Node) -> bool:
     return given[0].device.type == "cpu" and any(
         other.dtype != given[0].dtype for other in given[1:]
     )
+
+
+def refuses_integers(node: torch.fx.Node) -> bool:
+    """Whether torch's operator has no kernel for its integers, and raises, where its decomposition
+    works."""
+    if name_of(node) not in ("lerp", "lerp_") or not node.all_input_nodes:
+        return False
+    fake = _fake(node.all_input_nodes[0])
+    return isinstance(fake, torch.Tensor) and not fake.is_floating_point() and not fake.is_complex()
 
 
 def pins_sizes(node: torch.fx.Node) -> bool:

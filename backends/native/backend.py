@@ -320,7 +320,10 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
         with torch.no_grad():
             results = compiled(*args)
             return tuple(
-                result.detach() if is_window(result, args) else result for result in results
+                result.detach()
+                if is_window(result, args) or is_view_of_none(result, args)
+                else result
+                for result in results
             )
 
     return call
@@ -333,6 +336,18 @@ def is_window(result: Any, args: Sequence[Any]) -> bool:
         isinstance(result, torch.Tensor)
         and result.requires_grad
         and all(result is not arg for arg in args)
+    )
+
+
+def is_view_of_none(result: Any, args: Sequence[Any]) -> bool:
+    """Whether a result is to autograd a view, but of none of the arguments: as it was made without
+    gradients, nobody might write to it."""
+    if not isinstance(result, torch.Tensor) or not result._is_view():
+        return False
+    return all(
+        result._base is not arg and result._base is not arg._base
+        for arg in args
+        if isinstance(arg, torch.Tensor)
     )
 
 

@@ -103,3 +103,18 @@ def test_an_input_that_a_function_returns_while_no_history_is_kept(grad, backend
 
     with torch.no_grad():
         check(f, vec(4, 3, grad=grad), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_results_of_a_graph_without_gradients_may_get_a_history(backend):
+    def f(a, b, p):
+        part = a.chunk(2)[1]
+        y = torch.stack([b, b])
+        print(end="")
+        y.add_(p)
+        return y, part
+
+    p = torch.ones(3, requires_grad=True)
+    y, _ = framejit.compile(f, backend=backend)(torch.ones(4, requires_grad=True) * 1, torch.ones(3), p)
+    y.sum().backward()
+    assert p.grad.tolist() == [2, 2, 2]

@@ -123,3 +123,26 @@ def test_grad_mode_after_a_trace_that_was_given_up(backend):
         result, same = compiled(torch.ones(3, requires_grad=True), x)
         adds_out_of_place(torch.ones(3), y)
         assert result.requires_grad and same is x and torch.is_grad_enabled() and torch.equal(x, y)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+def test_integers_that_an_operator_refuses(backend):
+    def f(x, y):
+        return x.lerp_(y, 0.5) + 1
+
+    for fn in (f, framejit.compile(f, backend=backend)):
+        with pytest.raises(NotImplementedError):
+            fn(torch.arange(4), torch.arange(4))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_windows_of_varying_sizes_that_are_written_without_gradients(backend):
+    def f(x):
+        torch.relu_(x.unfold(-1, 2, 1))
+        return x * 2
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f, backend=backend, dynamic=True)
+    for rows in (2, 3, 4):
+        x, y = torch.arange(-3.0, 2 * rows - 3).view(rows, 2), torch.arange(-3.0, 2 * rows - 3).view(rows, 2)
+        assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)
