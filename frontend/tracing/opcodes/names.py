@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # Literals that a load only moves: what uses them looks at them, and a break before that leaves them
 # unguarded.
-MOVED_UNSEEN = frozenset({int, float, str, bytes, complex})
+# By the ids of their types: a class may have no hash.
+MOVED_UNSEEN = frozenset(map(id, (int, float, str, bytes, complex)))
 
 
 @handles(Op.LOAD_FAST)
@@ -29,7 +30,7 @@ def load_fast(frame: Interpreter, instr: Instr) -> None:
     value = frame.slots[instr.arg]
     if value is None:
         raise _unbound(frame, instr.arg)
-    if type(value) is not Lazy or type(value.object) not in MOVED_UNSEEN:
+    if type(value) is not Lazy or id(type(value.object)) not in MOVED_UNSEEN:
         value = frame.slots[instr.arg] = frame.tx.look(value)
     frame.stack.append(value)
 

@@ -230,7 +230,8 @@ def test_loop_with_a_mode_and_a_break():
             out.append(x * p)
         return out
 
-    check(f, vec(2), vec(2, grad=True), graphs=4, breaks=3)
+    # the number is only printed, so the code behind the break serves each turn but the last
+    check(f, vec(2), vec(2, grad=True), graphs=3, breaks=2)
 
 
 def test_mode_of_the_caller():

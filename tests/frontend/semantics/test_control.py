@@ -215,7 +215,7 @@ def test_generator_throw():
     def f(x):
         g = guarded()
         next(g)
-        return g.throw(ValueError("inside")), x + 1
+        return g.throw(ValueError("inside")), list(g), x + 1
 
     check(f, vec(2))
 
