@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...backends.compile_graph import PASSED_ON
+from ...backends.graph.eager_fallback import PASSED_ON
 from ...errors import Rerun
 from ...guards.source import SlotSource, Source
 from ..pycode.code_builder import CodeBuilder

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...backends.compile_graph import PASSED_ON, compile_graph
+from ...backends.compile_graph import compile_graph
+from ...backends.graph.eager_fallback import PASSED_ON
 from ...backends.registry import name_of
 from ...collector import no_collections
 from ...errors import GraphBreak, GraphBreakError, SkipFrame, warn_user

@@ -1,0 +1,148 @@
+"""A graph that, when it raises, leaves torch's modes, the generators and its inputs as they were."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from traceback import clear_frames
+from typing import Any
+
+import torch
+from torch._C._functorch import TransformType
+
+from ..errors import Rerun
+from .graph.eager_fallback import PASSED_ON, warn_of_fallback
+
+LEAVE = {
+    TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
+    TransformType.Grad: torch._C._functorch._grad_decrement_nesting,
+    TransformType.Jvp: torch._C._functorch._jvp_decrement_nesting,
+}
+
+
+class Autocasts:
+    """What autocast does on some devices."""
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self.on = [
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in devices
+        ]
+        self.cached, self.depth = torch.is_autocast_cache_enabled(), self.depth_now()
+
+    @staticmethod
+    def depth_now() -> int:
+        torch.autocast_increment_nesting()
+        return torch.autocast_decrement_nesting()
+
+    def restore(self) -> None:
+        for device, enabled, dtype in self.on:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cached)
+        for _ in range(self.depth_now() - self.depth):
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+
+
+def leave_transforms(level: int) -> None:
+    """Leaves the levels of torch.func above one; forward derivatives, too, where the graph has
+    switched them on."""
+    while (torch._C._functorch.maybe_current_level() or 0) > level:
+        kind = torch._C._functorch.peek_interpreter_stack().key()
+        if kind == TransformType.Jvp:
+            torch._C._set_fwd_grad_enabled(not torch.is_inference_mode_enabled())
+            with contextlib.suppress(
+                RuntimeError
+            ):  # only the outermost of such levels has one of these open
+                torch._C._exit_dual_level(level=0)
+        LEAVE[kind]()
+
+
+class RestoringGraph:
+    """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs
+    that it writes into are put back. Then the captured graph runs, from now on, or, where it raises
+    too, Rerun says that the frame can start over. Inputs are kept where an operator behind a write
+    may raise; for failures that nobody can foresee (no memory) it raises what it got when something
+    was written already."""
+
+    def __init__(
+        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool,
+        devices: Iterable[str],
+    ) -> None:  # fmt: skip
+        self.compiled, self.forward, self.backend = compiled, forward, backend
+        self.random, self.mutated, self.keeps, self.devices = (
+            random,
+            tuple(mutated),
+            keeps,
+            tuple(devices),
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
+        autocasts = Autocasts(self.devices) if self.devices else None
+        state = torch.get_rng_state() if self.random else None
+        cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
+        written = [args[position] for position in self.mutated]
+        versions = [version(tensor) for tensor in written]
+        kept = [tensor.detach().clone() for tensor in written] if self.keeps else None
+        try:
+            return self.compiled(*args)
+        except PASSED_ON:
+            raise
+        except Exception as error:
+            clear_frames(
+                error.__traceback__
+            )  # inference mode ends with the object that entered it, which may not live on there
+            torch._C._set_grad_enabled(grad)
+            if autocasts is not None:
+                autocasts.restore()
+            leave_transforms(level)
+            if state is not None:
+                torch.set_rng_state(state)
+            if cuda is not None:
+                torch.cuda.set_rng_state(cuda)
+            if kept is not None:  # not all writes are counted
+                with torch.no_grad():
+                    for tensor, before in zip(written, kept, strict=True):
+                        if not torch.equal(tensor, before):
+                            first_of_repeats(tensor.detach()).copy_(
+                                first_of_repeats(before, tensor)
+                            )
+            elif versions != [version(tensor) for tensor in written]:
+                raise
+            return self.instead(error, args)
+
+    def instead(self, error: Exception, args: tuple[Any, ...]) -> Any:
+        """What the captured graph returns, everything being as it was before the compiled one
+        raised."""
+        if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
+            raise Rerun from error
+        result = RestoringGraph(
+            self.forward,
+            self.forward,
+            self.backend,
+            self.random,
+            self.mutated,
+            self.keeps,
+            self.devices,
+        )(*args)
+        self.compiled = self.forward
+        warn_of_fallback(self.backend, error)
+        return result
+
+
+def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
+    """The first of the elements along dimensions that `like`, or the tensor itself, is expanded
+    along: torch copies into no others."""
+    strides = (tensor if like is None else like).stride() if tensor.layout is torch.strided else ()
+    return (
+        tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
+        if 0 in strides
+        else tensor
+    )
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; a new object, equal to none, where torch does not count."""
+    return object() if tensor.is_inference() else tensor._version  # type: ignore[return-value]
