@@ -21,6 +21,8 @@ from .graph.backward_hooks import between_hooks
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
 from .graph.grad_mode import grad_mode_kept
+from .graph.hidden_writes import writes_detached
+from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
 from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
@@ -31,6 +33,11 @@ from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
 from .restoring_graph import RestoringGraph
 
+REACHES = (
+    "as_strided",
+    "as_strided_",
+    "set_",
+)  # their results may lie outside of what they are given
 REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
 
 
@@ -115,8 +122,10 @@ def compile_graph(
     mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
     if modes or random or mutated:
         keeps = bool(mutated) and (
-            bool(shared) or raises_after_writing(captured.nodes)
-        )  # operators refuse what overlaps in part
+            bool(shared)  # operators refuse what overlaps in part
+            or raises_after_writing(captured.nodes)
+            or writes_detached(captured.nodes)
+        )
         devices = sorted(
             {
                 str(node.args[0])
@@ -124,7 +133,10 @@ def compile_graph(
                 if node.target is autocast_mode._enter_autocast
             }
         )
-        return RestoringGraph(compiled, forward, backend.described, random, mutated, keeps, devices)
+        reaches = any(name_of_node(node) in REACHES for node in captured.nodes)
+        return RestoringGraph(
+            compiled, forward, backend.described, random, mutated, keeps, devices, reaches
+        )
     return compiled if plain else fall_back_to_eager(compiled, forward, backend.described)
 
 

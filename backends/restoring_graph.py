@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from traceback import clear_frames
 from typing import Any
 
@@ -61,14 +62,14 @@ def leave_transforms(level: int) -> None:
 
 class RestoringGraph:
     """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs
-    that it writes into are put back. Then the captured graph runs, from now on, or, where it raises
-    too, Rerun says that the frame can start over. Inputs are kept where an operator behind a write
-    may raise; for failures that nobody can foresee (no memory) it raises what it got when something
-    was written already."""
+    that it writes into are put back, with their whole storages if the graph `reaches` beyond them.
+    Then the captured graph runs, from now on, or, where it raises too, Rerun says that the frame
+    can start over. Inputs are kept where an operator behind a write may raise; for failures that
+    nobody can foresee (no memory) it raises what it got when something was written already."""
 
     def __init__(
         self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool,
-        devices: Iterable[str],
+        devices: Iterable[str], reaches: bool,
     ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
         self.random, self.mutated, self.keeps, self.devices = (
@@ -77,6 +78,7 @@ class RestoringGraph:
             keeps,
             tuple(devices),
         )
+        self.reaches = reaches
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
@@ -85,7 +87,7 @@ class RestoringGraph:
         cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
         written = [args[position] for position in self.mutated]
         versions = [version(tensor) for tensor in written]
-        kept = [tensor.detach().clone() for tensor in written] if self.keeps else None
+        kept = [KeptTensor(tensor, self.reaches) for tensor in written] if self.keeps else []
         try:
             return self.compiled(*args)
         except PASSED_ON:
@@ -102,14 +104,9 @@ class RestoringGraph:
                 torch.set_rng_state(state)
             if cuda is not None:
                 torch.cuda.set_rng_state(cuda)
-            if kept is not None:  # not all writes are counted
-                with torch.no_grad():
-                    for tensor, before in zip(written, kept, strict=True):
-                        if not torch.equal(tensor, before):
-                            first_of_repeats(tensor.detach()).copy_(
-                                first_of_repeats(before, tensor)
-                            )
-            elif versions != [version(tensor) for tensor in written]:
+            for item in kept:  # not all writes are counted
+                item.restore()
+            if not self.keeps and versions != [version(tensor) for tensor in written]:
                 raise
             return self.instead(error, args)
 
@@ -118,18 +115,29 @@ class RestoringGraph:
         raised."""
         if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
             raise Rerun from error
-        result = RestoringGraph(
-            self.forward,
-            self.forward,
-            self.backend,
-            self.random,
-            self.mutated,
-            self.keeps,
-            self.devices,
-        )(*args)
+        eager = copy(self)
+        eager.compiled = self.forward
+        result = eager(*args)
         self.compiled = self.forward
         warn_of_fallback(self.backend, error)
         return result
+
+
+class KeptTensor:
+    """What an input held before a graph wrote into it; its whole storage if `reaches`."""
+
+    def __init__(self, tensor: torch.Tensor, reaches: bool) -> None:
+        if reaches and tensor.layout is torch.strided and tensor.device.type != "meta":
+            storage = tensor.untyped_storage()
+            tensor = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+        self.tensor, self.before = tensor, tensor.detach().clone()
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            if not torch.equal(self.tensor, self.before):
+                first_of_repeats(self.tensor.detach()).copy_(
+                    first_of_repeats(self.before, self.tensor)
+                )
 
 
 def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:

@@ -232,11 +232,14 @@ def like_eager(
         for number, node in enumerate(outputs)
         if isinstance(node, torch.fx.Node) and node.op != "placeholder"
     ]
-    windows = [
-        number for number, node in made if not needs_gradient(node) and memory_at(node) in memory
+    gains = any(map(gains_history, placeholders))
+    without = [
+        number
+        for number, node in made
+        if not needs_gradient(node) and (gains or memory_at(node) in memory)
     ]
-    if windows:
-        compiled = detaching(compiled, windows)
+    if without:
+        compiled = detaching(compiled, without)
     if not wanted or not wants_gradients(gm):
         return compiled
     starts = GradientStarts({index: placeholders[index] for index in wanted})
@@ -328,12 +331,12 @@ def _fake(node: Any) -> Any:
 
 def detaching(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:
     """A compiled graph, some of its results without a history: a view made while none was kept,
-    say, which aot_autograd makes anew."""
+    which aot_autograd makes anew, or a result of an input that gained a history afterwards."""
 
     def call(*args: Any) -> Any:
         results = list(compiled(*args))
         for number in numbers:
-            if results[number].requires_grad:
+            if getattr(results[number], "requires_grad", False):
                 results[number] = results[number].detach()
         return tuple(results)
 

@@ -7,10 +7,12 @@ writes has a history or has none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.fx
 
-from .mutations import is_norm, may_write, written_nodes
+from .mutations import is_data, is_norm, may_write, written_nodes
 from .node_targets import name_of
 from .passes.memory import plain_memory_at
 from .runtime_errors import GRAD_MODE
@@ -24,14 +26,40 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
     }
     if not made:
         return False
-    grad = True
+    grad, detached = True, set[torch.fx.Node]()
     for node in gm.graph.nodes:
+        if shows_detached(node, detached):
+            detached.add(node)
         if name_of(node) == GRAD_MODE:
             grad = bool(node.args[0])
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
             for written in written_nodes(node):
-                if plain_memory_at(written) in made and not (
-                    grad and written.meta["example_value"].requires_grad
-                ):
+                recorded = grad and written.meta["example_value"].requires_grad
+                if plain_memory_at(written) in made and (written in detached or not recorded):
                     return True
     return False
+
+
+def writes_detached(nodes: Sequence[torch.fx.Node]) -> bool:
+    """Whether a graph writes through `.data` or detach(): `.data` has a version counter of its own,
+    so that the versions of the inputs do not tell."""
+    detached = set[torch.fx.Node]()
+    for node in nodes:
+        if shows_detached(node, detached):
+            detached.add(node)
+        if node.op.startswith("call_") and may_write(node):
+            if not detached.isdisjoint(written_nodes(node)):
+                return True
+    return False
+
+
+def shows_detached(node: torch.fx.Node, detached: set[torch.fx.Node]) -> bool:
+    """Whether a node is `.data` or detach() of a tensor, or a view of such a node. Writing to it
+    gives it a history of its own, which the tensor that it was taken of does not share."""
+    if is_data(node) or name_of(node) == "detach":
+        return True
+    sources = node.all_input_nodes[:1]
+    return any(
+        source in detached and plain_memory_at(node) == plain_memory_at(source)
+        for source in sources
+    )

@@ -148,7 +148,7 @@ def item_overlaps(node: torch.fx.Node) -> bool:
     if indices:
         return True
     with x.fake_mode:
-        part = operator.getitem(x, key)
+        part = operator.getitem(x.detach(), key)
     return clash(part, given, True)
 
 

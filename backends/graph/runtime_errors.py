@@ -23,7 +23,7 @@ INDEX = (
 ALWAYS = (
     "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv", "solve", "svd", "eig", "qr", "lstsq", "det",
     "matrix_rank", "pinv", "grid_sampler", "histc", "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile",
-    "histogram", "fake_quantize", "istft", "cov", "gaussian_nll",
+    "histogram", "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
 )  # fmt: skip
 
 INTEGERS = (

@@ -559,3 +559,78 @@ def test_gradients_through_a_view_of_what_the_piece_before_wrote(backend):
         assert [grad if grad is None else grad.tolist() for grad in found[0]] == [
             grad if grad is None else grad.tolist() for grad in found[1]
         ], places
+
+
+def written_through_data(a, b):
+    seen = a.data
+    seen.add_(a, alpha=2)
+    return a * seen, seen
+
+
+def written_through_detach(a, b):
+    seen, zero = b.detach(), b - b
+    seen.addcmul_(zero, zero)
+    return seen, zero
+
+
+def read_before_it_gained_a_history(a, b):
+    b = b.detach().clone()
+    print(end="")
+    total = b.sum(0)
+    b.add_(a, alpha=2)
+    return total, b
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("program", [written_through_data, written_through_detach, read_before_it_gained_a_history])
+def test_what_has_a_history_behind_a_write(program, backend):
+    def outcome(fn):
+        leaf = torch.ones(3, requires_grad=True)
+        results = fn(leaf * 1, leaf * 2)
+        total = sum(item.sum() for item in results if item.requires_grad)
+        return [item.requires_grad for item in results], results, torch.autograd.grad(total, leaf)
+
+    handle, expected = compiled(program, backend), outcome(program)
+    for _ in range(2):
+        found = outcome(handle)
+        assert found[0] == expected[0]
+        torch.testing.assert_close(found[1:], expected[1:])
+
+
+def through_data_before_a_refusal(a):
+    a.data.add_(-1)
+    a.lerp_(a, 0.5)  # has no kernel for integers
+    return a
+
+
+def beyond_its_input_before_a_refusal(a):
+    a.as_strided((2, 2), (1, 1)).sub_(1)
+    a.index_add_(0, torch.tensor([0]), torch.ones(1, 1, 1, dtype=torch.int64))
+    return a
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+@pytest.mark.parametrize("program", [through_data_before_a_refusal, beyond_its_input_before_a_refusal])
+def test_what_was_written_before_an_operator_refused_is_written_once(program, backend):
+    def outcome(fn):
+        base = torch.arange(12)
+        with pytest.raises(RuntimeError):
+            fn(base.as_strided((4, 2), (3, 1)))
+        return base
+
+    handle, expected = compiled(program, backend), outcome(program)
+    for _ in range(2):
+        assert torch.equal(outcome(handle), expected)
+
+
+def test_an_item_set_to_a_view_of_which_autograd_says_nothing():
+    def program(x):
+        first = x.expand(2, *x.shape).unbind(0)[0]
+        with torch.no_grad():
+            first[...] = first
+        print(end="")
+        return x.movedim(0, -1)
+
+    handle = compiled(program, "eager")
+    x = torch.ones((), requires_grad=True) * 1
+    assert torch.equal(handle(x), x)
