@@ -290,9 +290,12 @@ class Reporter:
     """How a backend tells what became of a graph: called with a sentence, or by one of its methods."""
 
     def __init__(
-        self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0
-    ) -> None:
+        self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0,
+        promote: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """promote: asks for one more compile of the function, for good; None where this is it."""
         self.function, self.where, self.number = function, where, number
+        self.promote = promote
         self.clock = clock or Clock()
         self.send = sink
 

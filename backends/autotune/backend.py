@@ -14,8 +14,9 @@ from ...events import UNREPORTED, Reporter
 from ..graph.supported import reason_not_to_try
 from ..registry import register_backend
 from .background import in_background, may_wait
-from .candidates import EAGER, choice, records, tiny
+from .candidates import EAGER, Choice, choice, records, tiny
 from .identity import scale
+from .patience import Waiting, forecast
 from .plan import Plan, option_names
 from .tuning import Tuning
 
@@ -55,6 +56,14 @@ def autotune(
             0.0,
         )
         return gm.forward
+    if plan.waits and report.promote is not None:
+        expected = forecast(gm)
+        due_s = expected.due_s(plan.patience)
+        if due_s > 0 and not remembers(gm, example_inputs, plan, picked, report):
+            report.chosen(
+                EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
+            )
+            return Waiting(gm.forward, due_s, expected.share, report.promote)
     inputs = gm.meta.pop(
         "inputs", example_inputs
     )  # of these, compilers see some on memory of their own
@@ -64,6 +73,18 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+def remembers(
+    gm: torch.fx.GraphModule,
+    examples: Sequence[Any],
+    plan: Plan,
+    picked: Choice,
+    report: Reporter,
+) -> bool:
+    """Whether a decision on this graph is on disk: then nothing has to be tried."""
+    tuning = Tuning(gm, examples, plan, picked, report)
+    return plan.remember and not tuning.varies and tuning.find_decision(examples, None) is not None
 
 
 class ByShape:

@@ -29,6 +29,11 @@ class Plan:
     )
     trial_limit_s: float = 20.0  # an isolated first run that takes longer is taken for hanging
     remember: bool = True  # decisions are read from and written to the cache directory
+    patience: float = (
+        # a graph runs as captured until that has taken so many times the seconds that trying is
+        # likely to take (patience.py); 0: tried at its first call
+        0.15
+    )
 
     @classmethod
     def from_arguments(cls, mode: str, options: dict[str, Any] | None) -> Plan:
@@ -40,9 +45,22 @@ class Plan:
             raise ValueError(
                 f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not {asked['cudagraphs']!r}"
             )
+        patience = asked.get("patience", 0.0)
+        if not isinstance(patience, int | float) or patience < 0:
+            raise ValueError(f"option patience must be a number of at least 0, not {patience!r}")
         if mode.startswith("max-autotune"):
             asked.setdefault("tune_budget_s", PATIENT)
         return cls(mode, **asked)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a graph may run as captured first; who names a mode or candidates wants them."""
+        return (
+            self.patience > 0
+            and self.mode == "default"
+            and not self.graphs_forced
+            and self.candidates is None
+        )
 
     @property
     def graphs_forced(self) -> bool:

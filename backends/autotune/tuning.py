@@ -167,17 +167,19 @@ class Tuning:
             if not self.varies:
                 self.gm.meta.pop("shared", None)  # nobody will ask for it any more
 
+    def who(self, args: Sequence[Any], scale: int | None) -> Identity:
+        """What a decision on inputs like these is filed under."""
+        names = [EAGER, *(backend.name for backend in self.picked.backends)]
+        like = args if scale is None else self.examples
+        return identity(self.gm, like, self.plan.mode, names, self.device, scale)
+
+    def find_decision(self, args: Sequence[Any], scale: int | None) -> Decision | None:
+        """The decision on disk for inputs like these."""
+        return Decisions(config.cache_dir).find(self.who(args, scale).key)
+
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
-        names = [EAGER, *(backend.name for backend in self.picked.backends)]
-        who = identity(
-            self.gm,
-            args if scale is None else self.examples,
-            self.plan.mode,
-            names,
-            self.device,
-            scale,
-        )
+        who = self.who(args, scale)
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
         known = decisions.find(who.key) if decisions is not None else None
         if known is not None:

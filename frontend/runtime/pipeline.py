@@ -52,6 +52,23 @@ from .surroundings import (
 from .unrolled_turns import UnrolledTurns
 
 
+class Tier:
+    """How much is spent on compiling something: its graphs run as captured first where a backend
+    says so, and are compiled for good when it has asked for that."""
+
+    def __init__(self) -> None:
+        self.hot = False
+
+    def promotion(self, outdated: Callable[[], None]) -> Callable[[], None] | None:
+        """What a backend calls to have it compiled for good; None where it is being so."""
+
+        def promote() -> None:
+            self.hot = True
+            outdated()
+
+        return None if self.hot else promote
+
+
 @dataclass(frozen=True)
 class CompileUnit:
     """What a site compiles: a whole code object, or what follows a break in it and the frames that
@@ -62,6 +79,7 @@ class CompileUnit:
     loops: Loops  # those left to Python, shared by all pieces of a handle
     variation: Variation = field(default_factory=Variation)
     turns: UnrolledTurns = field(default_factory=UnrolledTurns)  # of the loops that it lies in
+    tier: Tier = field(default_factory=Tier)
     forbidden: GraphBreak | None = (
         # under fullgraph: the break before it, made for an exception that was to leave the frame
         None
@@ -141,7 +159,7 @@ def compile_capture(
                 rebuilt.inputs,
                 rebuilt.outputs,
                 options,
-                observer.reporter(),
+                observer.reporter(piece.tier.promotion(outdated)),
                 expected_facts(capture),
                 FailedExpectation(piece.loops, expected_branches(capture), outdated),
                 capture.trace.random.seed,

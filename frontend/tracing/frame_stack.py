@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,13 @@ class FrameStack(list["Interpreter"]):
         """The latest position so far at which a break can be made, in instructions from the start
         (outcome.py)."""
         return next(frame.place for frame in reversed(self) if frame.resumable)
+
+    def caller_position(self) -> int | None:
+        """The position at which the innermost frame was called; None in the root frame, in a
+        generator, and where no break can be made there."""
+        generates = self[-1].decoded.code.co_flags & inspect.CO_GENERATOR
+        called = len(self) > 1 and self[-2].resumable and not generates
+        return self[-2].place if called else None
 
     def root_break_position(self) -> int:
         """The same in the root frame alone."""

@@ -42,6 +42,7 @@ from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
 from .mixed_dtypes import has_mixed_dtypes
 from .refused_writes import refuses_operation
+from .size_fixing import dispatcher_for
 from .torch_log import without_torch_log
 
 if TYPE_CHECKING:
@@ -353,11 +354,12 @@ class GraphBuilder:
                     or lacks_dimension(target, args)
                 ):
                     raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
-                try:
+                if not self.tx.symbols.exist:
                     return apply(kind, target, args, kwargs)
+                try:
+                    with dispatcher_for(target):
+                        return apply(kind, target, args, kwargs)
                 except RuntimeError:
-                    if not self.tx.symbols.exist:
-                        raise
                     with (
                         enable_python_dispatcher()
                     ):  # torch's C++ cannot do this with symbols, its Python can

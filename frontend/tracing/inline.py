@@ -57,8 +57,9 @@ def inline(
     if flags & inspect.CO_GENERATOR:
         names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
         return GeneratorValue(
-            frame, tx.frames.break_position(), (names[0], names[1]), tx.frames[-1].resumable
-        )
+            frame, tx.frames.break_position(), (names[0], names[1]), tx.frames[-1].resumable,
+            tx.frames.caller_position(),
+        )  # fmt: skip
     frame.through, frame.completion = through or (), completion
     frame.resumable = (
         through is not None

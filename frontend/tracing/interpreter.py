@@ -17,6 +17,7 @@ from ..values.objects.exception import ExceptionValue
 from .opcodes import HANDLERS
 from .opcodes.generators import throw
 from .outcome import BreakReached, Restart, Returned, Yielded
+from .suspended_generators import BY_EXCEPTION
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -139,7 +140,7 @@ class Interpreter:
                 left = [
                     [*other.stack, *other.slots] for other in self.tx.frames if other is not self
                 ]
-                self.tx.generators.require_reachable([[error.value], *left], "by an exception")
+                self.tx.generators.require_reachable([[error.value], *left], BY_EXCEPTION)
             raise
         except RecursionError:
             if not self.resumable:

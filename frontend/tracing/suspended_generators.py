@@ -3,7 +3,7 @@
 Python closes such a generator when the last reference to it goes, and that runs the rest of those
 blocks. A capture counts no references. It checks where it ends (a return, a break, an exception
 that leaves a frame) that every such generator can still be reached; where one cannot, Python runs
-the frame.
+the function that made it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...errors import SkipFrame
+from ...errors import GraphBreak, SkipFrame
 from ..pycode.instr import Op
+from ..pycode.unwinding import passes_handlers
 from ..values.base import Value
 from ..values.iterators.generator import GeneratorValue
 from ..values.objects.user_object import UserObject
 from .effect_log import was_there
+from .outcome import Restart
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
     from .trace import Trace
 
-PASSED_ON = (
-    Op.STOPITERATION_ERROR,
-    Op.CLEANUP_THROW,
-)  # handlers that a generator has without any in its source
 OUTSIDE = frozenset(
     {"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"}
 )  # fields without values
+
+
+BY_EXCEPTION = "by an exception"
 
 
 class SuspendedGenerators:
@@ -76,10 +77,9 @@ class SuspendedGenerators:
             reachable = find_reachable(
                 (*self._held_outside(), *itertools.chain.from_iterable(held))
             )
-            if any(id(generator) not in reachable for generator in suspended):
-                raise SkipFrame(
-                    f"a generator is dropped inside `try` or `with` {when}; Python closes it"
-                )
+            for generator in suspended:
+                if id(generator) not in reachable:
+                    raise left_to_python(generator, when)
 
     def _held_outside(self) -> Iterator[Value | None]:
         tx = self._tx
@@ -88,15 +88,25 @@ class SuspendedGenerators:
         yield from (value for _, value in tx.effects.globals.values())
 
 
+def left_to_python(generator: GeneratorValue, when: str) -> Exception:
+    """Has Python run the function that made a generator; the whole frame, where it is that or an
+    exception's traceback may keep the generator for a while."""
+    if generator.maker_called is None or when == BY_EXCEPTION:
+        return SkipFrame(f"a generator is dropped inside `try` or `with` {when}; Python closes it")
+    return Restart(
+        generator.maker_called,
+        GraphBreak("generator", "Python closes it, as it is dropped inside `try` or `with`"),
+    )
+
+
 def runs_code_when_closed(generator: GeneratorValue) -> bool:
     """Whether closing a generator runs anything of its program."""
     if generator.finished or not generator.started:
         return False
     frame = generator.frame
-    instrs, handler = frame.decoded.instrs, frame.decoded.handlers[frame.pc - 1]
-    if handler is not None and instrs[handler.target].op not in PASSED_ON:
+    if not passes_handlers(frame.decoded, frame.pc - 1, GeneratorExit, frame.globals):
         return True
-    if instrs[frame.pc - 2].op is not Op.SEND:
+    if frame.decoded.instrs[frame.pc - 2].op is not Op.SEND:
         return False
     inner = frame.stack[-1]
     return (

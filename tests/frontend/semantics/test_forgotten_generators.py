@@ -2,9 +2,11 @@
 frame is left to Python. Where no such generator is dropped, the frame is captured."""
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 import itertools
 
+import framejit
 import pytest
 
 from .harness import check, vec
@@ -225,3 +227,42 @@ def test_a_traceback_keeps_it():
         return y
 
     check(f, vec(2), [], graphs=None, breaks=None, skipped=True)
+
+
+class Items(collections.abc.Sequence):
+    """Iterated by Sequence.__iter__, a generator that waits inside of `try ... except IndexError`."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
+def test_one_whose_handlers_catch_other_exceptions_has_nothing_to_run():
+    def f(x, items):
+        for y, factor in zip([x], items):
+            x = y * factor
+        return x
+
+    check(f, vec(2), Items([2, 3]), graphs=1, breaks=())
+
+
+def test_python_runs_the_function_that_made_it():
+    def first(made, x, log):
+        it = made(x, log)
+        return next(it)
+
+    def f(x, log):
+        y = x * 2
+        y = y + first(tried, x, log)
+        log.append("after")
+        return y + 1
+
+    check(f, vec(2), [], graphs=None, breaks=None, skipped=True)
+    handle = framejit.compile(f, backend="eager")
+    handle(vec(2), [])
+    assert [capture.ops for capture in handle.framejit.explain().captures if capture.function.endswith(".f")] == [1, 2]

@@ -1,0 +1,110 @@
+"""One program under one system in a process of its own: `python -m benchmarks.programs.child NAME SYSTEM STEPS FILE`.
+
+The system has compiled something else before, so that what it imports is paid; what the process itself compiles for the program is timed
+with its steps.
+"""
+from __future__ import annotations
+
+import random
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from . import PROGRAMS
+from .program import Compile
+
+
+@dataclass
+class Measured:
+    """What one run showed. `compiles`: how many had begun when each step ended; report: lines of explain()'s text."""
+
+    seconds: list[float] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
+    compiles: list[int] = field(default_factory=list)
+    report: int = 0
+    error: str = ""
+
+
+def eager() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
+    return lambda target: target, lambda: 0, lambda: 0
+
+
+def torch_compile() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
+    import torch._dynamo  # noqa: PLC0415 - one system a process
+
+    count = torch._dynamo.utils.counters["stats"]
+    return lambda target: torch.compile(target, backend="aot_eager"), lambda: count["unique_graphs"], lambda: 0
+
+
+def framejit_with(backend: str) -> Callable[[], tuple[Compile, Callable[[], int], Callable[[], int]]]:
+    def system() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
+        import framejit  # noqa: PLC0415 - one system a process
+        from framejit.events import Seen  # noqa: PLC0415 - one system a process
+
+        made: list[Any] = []
+        begun: list[Any] = []
+        framejit.config.sinks = (*framejit.config.sinks, lambda event: begun.append(event) if isinstance(event, Seen) else None)
+
+        def compile(target: Any) -> Any:
+            made.append(framejit.compile(target, backend=backend))
+            return made[-1]
+
+        def lines() -> int:
+            return max((len(str(one.framejit.explain()).splitlines()) for one in made), default=0)
+
+        return compile, lambda: len(begun), lines
+
+    return system
+
+
+SYSTEMS = {
+    "eager": eager,
+    "torch.compile (aot_eager)": torch_compile,
+    "framejit (eager)": framejit_with("eager"),
+    "framejit": framejit_with("autotune"),
+}
+
+
+def warm_up(compile: Compile) -> None:
+    """Compiles something, forwards and backwards, with sizes that vary."""
+    layer = torch.nn.Linear(4, 4)
+    compiled = compile(layer)
+    for size in (2, 3):
+        compiled(torch.ones(size, 4)).sum().backward()
+
+
+def measure(name: str, system: str, steps: int) -> Measured:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    compile, compiles, lines = SYSTEMS[system]()
+    warm_up(compile)
+    random.seed(0)
+    torch.manual_seed(0)
+    measured = Measured()
+    before = compiles()
+    try:
+        step = PROGRAMS[name].make(compile)
+        torch.manual_seed(0)
+        for number in range(steps):
+            start = time.perf_counter()
+            results = step(number)
+            measured.seconds.append(time.perf_counter() - start)
+            measured.results.append([item.tolist() if isinstance(item, torch.Tensor) else item for item in tree_leaves(results)])
+            measured.compiles.append(compiles() - before)
+        measured.report = lines()
+    except Exception:
+        measured.error = traceback.format_exc()[-2000:]
+    return measured
+
+
+if __name__ == "__main__":
+    _, name, system, steps, file = sys.argv
+    torch.save(vars(measure(name, system, int(steps))), Path(file))

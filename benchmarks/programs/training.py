@@ -1,0 +1,197 @@
+"""Training steps: written as one function, in Lightning, with adapters, adversarially, meta-learning."""
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .program import Compile, Step, program
+
+
+def batch(seed: int, size: int = 32, features: int = 16, classes: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, features, generator=generator), torch.randint(0, classes, (size,), generator=generator)
+
+
+class Encoder(nn.Module):
+    """A small transformer over token ids."""
+
+    def __init__(self, vocabulary: int = 64, width: int = 64, layers: int = 2) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(64, width)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        return self.head(self.layers(x))
+
+
+@program("whole training step of a transformer, AdamW and clipping in one function")
+def whole_step(compile: Compile) -> Step:
+    model = Encoder()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    @compile
+    def train_step(ids: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    def step(number: int) -> Any:
+        return train_step(torch.randint(0, 64, (8, 32), generator=torch.Generator().manual_seed(number)))
+
+    return step
+
+
+@program("Lightning module with self.log and a metric", "lightning", "torchmetrics")
+def lightning_module(compile: Compile) -> Step:
+    import lightning  # noqa: PLC0415 - may not be installed
+    import torchmetrics  # noqa: PLC0415 - may not be installed
+
+    class Classifier(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
+            self.accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=4)
+            self.losses: list[float] = []
+
+        def training_step(self, item: Any, index: int) -> torch.Tensor:
+            x, y = item
+            logits = self.net(x)
+            loss = F.cross_entropy(logits, y)
+            self.accuracy(logits, y)
+            self.log("loss", loss)
+            self.log("accuracy", self.accuracy, on_step=True, on_epoch=False)
+            return loss
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+
+    module = Classifier()
+    module.training_step = compile(module.training_step)  # type: ignore[method-assign]
+    batches = torch.utils.data.DataLoader([batch(number) for number in range(10)], batch_size=None)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+
+    def step(number: int) -> Any:
+        """An epoch of ten batches."""
+        lightning.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(module, batches)
+        return module.net[0].weight.detach().clone()
+
+    return step
+
+
+@program("LoRA adapters on a small Llama", "peft", "transformers")
+def lora(compile: Compile) -> Step:
+    import peft  # noqa: PLC0415 - may not be installed
+    from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415 - may not be installed
+
+    config = LlamaConfig(vocab_size=128, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+    model = peft.get_peft_model(LlamaForCausalLM(config), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.0))
+    model = compile(model)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+
+    def step(number: int) -> Any:
+        ids = torch.randint(0, 128, (4, 12 + 2 * (number % 5)), generator=torch.Generator().manual_seed(number))
+        loss = model(input_ids=ids, labels=ids).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+@program("GAN with a gradient penalty")
+def gan(compile: Compile) -> Step:
+    generator = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
+    critic = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
+    of_generator = torch.optim.Adam(generator.parameters(), 1e-3, betas=(0.5, 0.9))
+    of_critic = torch.optim.Adam(critic.parameters(), 1e-3, betas=(0.5, 0.9))
+    generator, critic = compile(generator), compile(critic)
+
+    def step(number: int) -> Any:
+        torch.manual_seed(number)
+        real, fake = torch.randn(32, 2) + 2, generator(torch.randn(32, 8))
+        mixed = torch.lerp(real, fake.detach(), torch.rand(32, 1)).requires_grad_()
+        slopes = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)[0]
+        penalty = (slopes.norm(dim=1) - 1).square().mean()
+        loss = critic(fake.detach()).mean() - critic(real).mean() + 10 * penalty
+        of_critic.zero_grad()
+        loss.backward()
+        of_critic.step()
+        of_generator.zero_grad()
+        (-critic(fake).mean()).backward()
+        of_generator.step()
+        return loss.detach()
+
+    return step
+
+
+@program("MAML over sine waves with torch.func")
+def maml(compile: Compile) -> Step:
+    model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+
+    @compile
+    def adapted_loss(parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def loss(now: dict[str, torch.Tensor]) -> torch.Tensor:
+            return F.mse_loss(torch.func.functional_call(model, now, (x,)), y)
+
+        for _ in range(3):
+            slopes = torch.func.grad(loss)(parameters)
+            parameters = {name: value - 0.01 * slopes[name] for name, value in parameters.items()}
+        return loss(parameters)
+
+    def step(number: int) -> Any:
+        torch.manual_seed(number)
+        total = torch.zeros(())
+        for _ in range(2):
+            x, shift = torch.rand(10, 1) * 10 - 5, torch.rand(()) * 3
+            total = total + adapted_loss(dict(model.named_parameters()), x, torch.sin(x + shift))
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        return total.detach()
+
+    return step
+
+
+@program("teacher with an exponential moving average and a schedule")
+def teacher(compile: Compile) -> Step:
+    student = nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 4))
+    ema = copy.deepcopy(student).requires_grad_(False)
+    optimizer = torch.optim.SGD(student.parameters(), 0.05, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)
+
+    @compile
+    def losses(x: torch.Tensor, y: torch.Tensor, weight: float) -> torch.Tensor:
+        logits = student(x)
+        with torch.no_grad():
+            target = ema(x).softmax(-1)
+        return F.cross_entropy(logits, y) + weight * F.kl_div(logits.log_softmax(-1), target, reduction="batchmean")
+
+    @compile
+    @torch.no_grad()
+    def update(decay: float) -> None:
+        for one, other in zip(ema.parameters(), student.parameters(), strict=True):
+            one.mul_(decay).add_(other, alpha=1 - decay)
+
+    def step(number: int) -> Any:
+        x, y = batch(number)
+        loss = losses(x, y, min(1.0, number / 20))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        update(min(0.99, (1 + number) / (10 + number)))
+        return loss.detach(), next(ema.parameters()).detach().clone()
+
+    return step

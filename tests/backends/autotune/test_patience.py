@@ -1,0 +1,98 @@
+"""A graph runs as captured until that has taken a share of what trying other backends is likely to take; then it is compiled for good."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends.autotune import patience
+from framejit.backends.autotune.patience import Forecast, Waiting, forecast
+from framejit.events import Chosen, Seen
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(6)))
+
+    def forward(self, x):
+        return self.layers(x).relu() * 2
+
+
+def compiled(events, **options):
+    with framejit.config.patch(sinks=(events.append,), strict=True):
+        return framejit.compile(Network(), backend="autotune", options={"remember": False, "tune_budget_s": 0.3, **options})
+
+
+def of(kind, events):
+    return [event for event in events if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize("sizes", [(4,), (4, 5, 6)], ids=["one size", "sizes that vary"])
+def test_it_waits_and_is_compiled_once_more(sizes):
+    events = []
+    model = compiled(events, patience=0.002)  # due after some milliseconds
+    for number in range(400):
+        x = torch.randn(sizes[number % len(sizes)], 16)
+        torch.testing.assert_close(model(x), model.forward(x))
+    choices = of(Chosen, events)
+    assert choices[0].backend == "eager" and choices[0].why.startswith("for now")
+    assert any(not one.why.startswith("for now") for one in choices[1:])
+    settled = len(of(Seen, events))
+    for number in range(20):
+        model(torch.randn(sizes[number % len(sizes)], 16))
+    assert len(of(Seen, events)) == settled
+
+
+def test_a_short_program_compiles_nothing():
+    events = []
+    model = compiled(events)
+    for _ in range(20):
+        model(torch.randn(4, 16))
+    assert len(of(Seen, events)) == 1
+    assert [one.backend for one in of(Chosen, events)] == ["eager"]
+
+
+@pytest.mark.parametrize("how", [{"options": {"patience": 0}}, {"mode": "max-autotune-no-cudagraphs"}, {"options": {"candidates": ("native",)}}])
+def test_who_asks_gets_it_at_the_first_call(how):
+    events = []
+    how = {**how, "options": {**how.get("options", {}), "remember": False, "tune_budget_s": 0.3}}
+    with framejit.config.patch(sinks=(events.append,)):
+        model = framejit.compile(Network(), backend="autotune", **how)
+    model(torch.randn(4, 16))
+    assert not any(one.why.startswith("for now") for one in of(Chosen, events))
+
+
+def test_large_graphs_do_not_wait():
+    assert Forecast(compile_s=1.0, call_s=0.02).due_s(0.15) == 0
+    assert Forecast(compile_s=1.0, call_s=0.001).due_s(0.15) == pytest.approx(0.15)
+
+
+def test_a_forecast_counts_products():
+    def graph(size):
+        gm = torch.fx.symbolic_trace(lambda x, weight: torch.nn.functional.linear(x, weight))
+        nodes = list(gm.graph.nodes)
+        fakes = [torch.empty(size, size, device="meta")] * 4
+        for node, fake in zip(nodes, fakes, strict=False):
+            node.meta["example_value"] = fake
+        return gm
+
+    small, large = forecast(graph(8)), forecast(graph(4096))
+    assert small.call_s < 1e-4 < 0.1 < large.call_s and small.compile_s == large.compile_s
+
+
+def test_slow_first_calls_are_not_taken_for_all(monkeypatch):
+    clock = iter([0.0, 5.0, 5.0, 5.001, 6.0, 6.001, 7.0, 7.001, 8.0, 8.001])
+    monkeypatch.setattr(patience.time, "perf_counter", lambda: next(clock))
+    asked = []
+    waiting = Waiting(lambda: None, due_s=0.0045, share=1.0, promote=lambda: asked.append(True))
+    counts = []
+    for _ in range(5):
+        waiting()
+        counts.append(len(asked))
+    assert counts == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("wrong", [-1, "long"])
+def test_patience_is_a_number(wrong):
+    with pytest.raises((ValueError, framejit.FramejitError), match="patience"):
+        framejit.compile(Network(), backend="autotune", options={"patience": wrong})(torch.randn(4, 16))
