@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from .phases import Clock, Lap, Span
+from .tier import Tier
 
 Position = tuple[
     int | None, int | None, int | None, int | None
@@ -291,11 +292,12 @@ class Reporter:
 
     def __init__(
         self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0,
-        promote: Callable[[], None] | None = None,
+        tier: Tier | None = None,
     ) -> None:  # fmt: skip
-        """promote: asks for one more compile of the function, for good; None where this is it."""
+        """tier: of the code being compiled, which a backend may ask to be compiled again; None
+        where it cannot be."""
         self.function, self.where, self.number = function, where, number
-        self.promote = promote
+        self.tier = tier
         self.clock = clock or Clock()
         self.send = sink
 

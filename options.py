@@ -120,6 +120,10 @@ class Options:
     unroll_budget: int = 250_000
     # threads that meet a compile in progress wait (a minute at most) instead of running eager
     wait_for_compile: bool = False
+    # with the default backend some whole calls run in eager, to see whether compiled ones are faster
+    compare_calls: bool = True
+    # of the program's time, for compiling code again and again (frontend/runtime/economy.py)
+    compile_share: float = 0.05
     verify: int = 0  # so many first calls of each graph are compared with eager
     sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
@@ -167,6 +171,8 @@ class Config:
     unroll_turns: int = 256
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
+    compile_share: float = 0.05
+    compare_calls: bool = field(default_factory=lambda: _flag("FRAMEJIT_COMPARE_CALLS", True))
     verify: int = field(
         default_factory=lambda: verified_calls(
             os.environ.get("FRAMEJIT_VERIFY") or 0, "FRAMEJIT_VERIFY"

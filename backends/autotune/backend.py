@@ -56,14 +56,16 @@ def autotune(
             0.0,
         )
         return gm.forward
-    if plan.waits and report.promote is not None:
+    tier = report.tier
+    if plan.waits and tier is not None and not tier.hot:
         expected = forecast(gm)
         due_s = expected.due_s(plan.patience)
         if due_s > 0 and not remembers(gm, example_inputs, plan, picked, report):
             report.chosen(
                 EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
             )
-            return Waiting(gm.forward, due_s, expected.share, report.promote)
+            tier.wait(due_s)
+            return Waiting(gm.forward, due_s, expected.share, tier.promote)
     inputs = gm.meta.pop(
         "inputs", example_inputs
     )  # of these, compilers see some on memory of their own

@@ -82,6 +82,8 @@ class Handle:
     function: Any
     root: Site
     on_frame: Callable[[Handle, CodeType, FunctionType], Site | None] | None
+    contest: Any
+    unmeasured: int
     def __init__(
         self,
         function: FunctionType,

@@ -17,10 +17,11 @@ from concurrent import futures
 from typing import Any
 
 from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame, warn_user
-from ...events import Event, Full, Miss, Seen, Sink, Skipped, Working
+from ...events import Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
 from ...options import Options
+from ...tier import Tier
 from ..codegen.build import Continuations, start_slots
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
@@ -31,6 +32,7 @@ from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
+from .economy import Account, Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .pipeline import CompileUnit, convert, start
@@ -70,6 +72,9 @@ class Cache:
         self.root.skip = runs_itself(function)
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
+        self.account = Account(options.compile_share)
+        self._compiled_gradients = False
+        self._start_contest()
 
     def _site(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         decoded = decode(code)
@@ -104,6 +109,8 @@ class Cache:
         ):
             return None
         piece: CompileUnit = site.data
+        if not piece.frames and site is not self.root and not piece.idle.may_capture():
+            return None
         seen_by = onlooker()
         if seen_by is not None:
             self._tell_of(seen_by, piece)
@@ -155,6 +162,11 @@ class Cache:
                 return entry
             misses = self._report_miss(site, piece, frame)
             decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
+            compiles = decision is Decision.COMPILE
+            if decision is Decision.LATER or (
+                compiles and not self.account.may_compile(misses.entries)
+            ):
+                return Entry(once=True)
             if decision is not Decision.COMPILE:
                 site.full = True
                 site.gave_up = decision is Decision.LIMIT
@@ -167,10 +179,12 @@ class Cache:
                         stacklevel=2,
                     )
                 return None
+        started = time.monotonic()
         try:
             entry = self._compile(site, piece, function, slots, observer)
         finally:
             observer.over()
+            self.account.charge(misses.entries, time.monotonic() - started)
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
         return entry
@@ -185,6 +199,8 @@ class Cache:
     ) -> Entry | None:
         try:
             self.compiles += 1
+            if self.handle.contest is None:
+                self._start_contest()
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
             entry = convert(
@@ -196,6 +212,8 @@ class Cache:
                 rest,
                 functools.partial(weak_method(self, "forget"), piece),
             )
+            if entry.function is None and entry.code is None:
+                piece.idle.found_nothing()
             with observer.clock.phase("guards"):
                 self._expect_to_hold(entry, function, slots)
             if observer.probe is not None:
@@ -247,7 +265,46 @@ class Cache:
         if failure is not None:
             raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
+    # whether it is worth it (economy.py)
+
+    def _start_contest(self) -> None:
+        """Compares whole calls with eager's, once nothing is compiled any more."""
+        asked = self.options.compare_calls and self.options.backend == "autotune"
+        if asked and not self.options.fullgraph and self.options.mode == "default":
+            self.handle.contest = Contest(weakref.ref(self))
+        self.handle.unmeasured = 0
+
+    def end_contest(self) -> None:
+        """Calls are compiled from now on."""
+        self.handle.contest = None
+
+    def rest(self, calls: int) -> None:
+        """So many calls run in eager, without being measured."""
+        self.handle.unmeasured = calls
+
+    def tiers(self) -> list[Tier]:
+        return [site.data.tier for site in self.sites() if isinstance(site.data, CompileUnit)]
+
+    def has_compiled_gradients(self) -> bool:
+        """Whether a backward pass may have been compiled."""
+        return self._compiled_gradients
+
+    def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None:
+        piece: CompileUnit = self.root.data
+        text = (
+            f"a call takes {compiled_s * 1e3:.3g} ms compiled and {eager_s * 1e3:.3g} ms in eager"
+        )
+        self.send(
+            Skipped(
+                piece.name,
+                where(piece),
+                f"{text}; calls run in eager, compared again after {calls}",
+            )
+        )
+
     def send(self, event: Event) -> None:
+        if isinstance(event, Chosen) and event.backend != "eager":
+            self._compiled_gradients = True
         if isinstance(event, Working):
             self._work = [*(done for done in self._work if not done.done()), event.done]
         for sink in self.sinks:
@@ -322,7 +379,14 @@ class Cache:
             )
             self.misses.append(miss)
             self.send(miss)
-        return Misses(len(found), failures, not own, left if own is found else 0)
+        turn = not own
+        return Misses(
+            len(found),
+            failures,
+            turn,
+            left if own is found else 0,
+            not turn or has_room(site.entries),
+        )
 
     # what comes after a break
 
@@ -392,6 +456,8 @@ class Cache:
         and come back."""
         kept = [(site, site.entries, site.full, site.gave_up) for site in self.sites()]
         outer, self.probe = self.probe, probe
+        contest, unmeasured = self.handle.contest, self.handle.unmeasured
+        self.handle.contest = None
         for site in self.sites():
             site.clear()
             site.full = site.gave_up = False
@@ -399,6 +465,7 @@ class Cache:
             yield
         finally:
             self.probe = outer
+            self.handle.contest, self.handle.unmeasured = contest, unmeasured
             for site in self.sites():
                 site.clear()
             for site, entries, full, gave_up in kept:
@@ -418,6 +485,8 @@ class Cache:
             site.clear()
             site.skip = site.full = site.gave_up = False
         self.root.skip = runs_itself(self.handle.function)
+        self.account = Account(self.options.compile_share)
+        self._start_contest()
 
 
 def drop_entries(continuations: dict[Any, Site]) -> None:

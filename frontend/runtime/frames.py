@@ -25,6 +25,7 @@ FILES = (
     "options",
     "overlap",
     "phases",
+    "tier",
     "torch_compat",
 )
 OURS = (

@@ -145,6 +145,16 @@ bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObje
 
 /* ---- calling ---- */
 
+static PyObject *
+call_method_quietly(PyObject *object, const char *name)
+{
+    PyObject *method = PyObject_GetAttrString(object, name);
+    PyObject *args[] = {NULL};
+    PyObject *result = method != NULL ? call_quietly(method, args, 0, NULL) : NULL;
+    Py_XDECREF(method);
+    return result;
+}
+
 /* A call as it came, for running the user's own function. */
 typedef struct {
     PyObject *const *args;
@@ -200,19 +210,55 @@ steps_aside(PyThreadState *tstate, Handle *self)
 }
 
 static PyObject *
+run_compiled(Handle *self, const Call *call)
+{
+    if (self->root->skip) {
+        return run_eager(self, self, call);
+    }
+    if (call->kwnames == NULL && PyVectorcall_NARGS(call->nargsf) == self->simple_nargs) {
+        return run_slots(self, call->args, call->nargsf, call);
+    }
+    return run_bound(self, call);
+}
+
+/* A call while it is not known whether compiled code is faster than the whole call in eager. contest.begin() says whether to run
+ * this one in eager, contest.end() hears that it returned. */
+static PyObject *
+run_measured(Handle *self, const Call *call)
+{
+    if (self->unmeasured > 0) {
+        self->unmeasured--;
+        return run_eager(self, NULL, call);
+    }
+    PyObject *contest = Py_NewRef(self->contest);
+    PyObject *in_eager = call_method_quietly(contest, "begin");
+    PyObject *result = NULL;
+    if (in_eager != NULL) {
+        result = in_eager == Py_True ? run_eager(self, NULL, call) : run_compiled(self, call);
+        Py_DECREF(in_eager);
+    }
+    if (result != NULL) {
+        PyObject *told = call_method_quietly(contest, "end");
+        if (told == NULL) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(told);
+    }
+    Py_DECREF(contest);
+    return result;
+}
+
+static PyObject *
 handle_call(Handle *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Call call = {args, nargsf, kwnames, PyThreadState_Get()};
     if (steps_aside(call.tstate, self)) {
         return call_vector((PyObject *)self->function, args, nargsf, kwnames);
     }
-    if (self->root->skip) {
-        return run_eager(self, self, &call);
+    if (self->contest != NULL && self->contest != Py_None) {
+        return run_measured(self, &call);
     }
-    if (kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->simple_nargs) {
-        return run_slots(self, args, nargsf, &call);
-    }
-    return run_bound(self, &call);
+    return run_compiled(self, &call);
 }
 
 /* ---- the type ---- */
@@ -253,6 +299,7 @@ handle_traverse(Handle *self, visitproc visit, void *arg)
     Py_VISIT(self->code);
     Py_VISIT(self->root);
     Py_VISIT(self->on_frame);
+    Py_VISIT(self->contest);
     Py_VISIT(self->dict);
     return links_traverse(self, visit, arg);
 }
@@ -262,6 +309,7 @@ handle_clear(Handle *self)
 {
     /* `function` and `root` stay, so that a call never finds them missing; both have a tp_clear of their own. */
     Py_CLEAR(self->on_frame);
+    Py_CLEAR(self->contest);
     Py_CLEAR(self->dict);
     links_drop(self);
     return 0;
@@ -317,6 +365,8 @@ static PyMemberDef handle_members[] = {
     {"function", T_OBJECT, offsetof(Handle, function), READONLY, "the user's function"},
     {"root", T_OBJECT, offsetof(Handle, root), READONLY, "the site of the function itself"},
     {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0, "on_frame(handle, code, function) -> Site | None"},
+    {"contest", T_OBJECT, offsetof(Handle, contest), 0, "whose begin() and end() are called around each call, or None"},
+    {"unmeasured", T_PYSSIZET, offsetof(Handle, unmeasured), 0, "calls in eager before they are measured again"},
     {NULL},
 };
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...events import Reporter, Sink, Spent, new_number
 from ...phases import Clock
+from ...tier import Tier
 from .probe import Marked, Probe
 
 
@@ -25,8 +25,8 @@ class Observer:
     def __post_init__(self) -> None:
         self.clock = Clock(self._late)
 
-    def reporter(self, promote: Callable[[], None] | None) -> Reporter:
-        return Reporter(self.function, self.where, self.send, self.clock, self.number, promote)
+    def reporter(self, tier: Tier) -> Reporter:
+        return Reporter(self.function, self.where, self.send, self.clock, self.number, tier)
 
     def marks(self) -> Marked | None:
         return None if self.probe is None else self.probe.piece(self.number, self.continues)

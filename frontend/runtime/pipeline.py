@@ -27,6 +27,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...options import Options
 from ...phases import Clock
+from ...tier import Tier
 from ..codegen.build import Continuations, Rebuilt, rebuild
 from ..codegen.reconstruct import CannotReconstruct
 from ..codegen.stack_effect import UnsupportedInstruction
@@ -41,6 +42,7 @@ from ..tracing.root import capture_call, capture_rest
 from ..tracing.variation import Variation
 from ..tracing.work_budget import Loops
 from ._hook import Entry, Quiet
+from .economy import IdleFrame
 from .observer import Observer
 from .probe import Marked
 from .surroundings import (
@@ -50,23 +52,6 @@ from .surroundings import (
     program_of_surroundings,
 )
 from .unrolled_turns import UnrolledTurns
-
-
-class Tier:
-    """How much is spent on compiling something: its graphs run as captured first where a backend
-    says so, and are compiled for good when it has asked for that."""
-
-    def __init__(self) -> None:
-        self.hot = False
-
-    def promotion(self, outdated: Callable[[], None]) -> Callable[[], None] | None:
-        """What a backend calls to have it compiled for good; None where it is being so."""
-
-        def promote() -> None:
-            self.hot = True
-            outdated()
-
-        return None if self.hot else promote
 
 
 @dataclass(frozen=True)
@@ -80,6 +65,7 @@ class CompileUnit:
     variation: Variation = field(default_factory=Variation)
     turns: UnrolledTurns = field(default_factory=UnrolledTurns)  # of the loops that it lies in
     tier: Tier = field(default_factory=Tier)
+    idle: IdleFrame = field(default_factory=IdleFrame)
     forbidden: GraphBreak | None = (
         # under fullgraph: the break before it, made for an exception that was to leave the frame
         None
@@ -153,13 +139,14 @@ def compile_capture(
     memory = input_memory(capture.trace.graph, rebuilt.inputs)
     if rebuilt.outputs or capture.trace.graph.nodes:
         capture.trace.graph.fake_mode.open_to_backends()
+        piece.tier.begin(outdated)
         with clock.phase("backend"), backend_at_work(capture):
             compiled = compile_graph(
                 capture.trace.graph,
                 rebuilt.inputs,
                 rebuilt.outputs,
                 options,
-                observer.reporter(piece.tier.promotion(outdated)),
+                observer.reporter(piece.tier),
                 expected_facts(capture),
                 FailedExpectation(piece.loops, expected_branches(capture), outdated),
                 capture.trace.random.seed,

@@ -22,11 +22,13 @@ from ..tracing.variation import VARIES, Variation
 
 
 class Decision(Enum):
-    """What becomes of the call; where that is eager, from now on, because of which limit."""
+    """What becomes of the call; where that is eager, from now on, because of which limit. LATER:
+    this call is eager, with all that it calls."""
 
     COMPILE = ""
     LIMIT = "recompile_limit"
     TURNS = "unroll_turns"
+    LATER = "later"
 
     @property
     def knob(self) -> str:
@@ -38,12 +40,13 @@ class Misses:
     """Why the entries of a site do not serve a call. `failures`: of those that were not made for
     another turn of a loop than this call's; where all were (`turn`), of the one used last. `left`:
     how many turns there are still, if these are too many for an entry each, so that all entries
-    count."""
+    count. `room`: whether the entries so far have earned another turn's."""
 
     entries: int
     failures: Sequence[Failure]
     turn: bool = False
     left: int = 0
+    room: bool = True
 
 
 def decide(
@@ -64,6 +67,8 @@ def decide(
         limit, most = Decision.TURNS, max(options.recompile_limit, options.unroll_turns)
     else:
         limit, most = Decision.LIMIT, options.recompile_limit
+    if misses.turn and not misses.room:
+        return Decision.LATER
     if misses.entries < most or generalise(misses.failures, variation, options, frame):
         return Decision.COMPILE
     if options.fail_on_recompile_limit_hit or options.fullgraph:

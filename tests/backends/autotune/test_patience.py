@@ -52,7 +52,9 @@ def test_a_short_program_compiles_nothing():
     assert [one.backend for one in of(Chosen, events)] == ["eager"]
 
 
-@pytest.mark.parametrize("how", [{"options": {"patience": 0}}, {"mode": "max-autotune-no-cudagraphs"}, {"options": {"candidates": ("native",)}}])
+@pytest.mark.parametrize("how", [
+    {"options": {"patience": 0}}, {"mode": "max-autotune-no-cudagraphs"}, {"options": {"candidates": ("native",)}},
+])  # fmt: skip
 def test_who_asks_gets_it_at_the_first_call(how):
     events = []
     how = {**how, "options": {**how.get("options", {}), "remember": False, "tune_budget_s": 0.3}}

@@ -1,0 +1,166 @@
+"""What compiling is worth: whole calls compiled against whole calls in eager, iterations of a loop
+that get code of their own, frames without tensor work.
+
+A handle with the default backend promises not to be slower than eager. Graphs are measured by the
+autotuner; what lies around them (guards, breaks, effects) by running some calls in eager.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import torch
+
+from ...tier import Tier
+
+SETTLED = 4  # calls in a row that compile nothing, before calls are compared
+PAIRS = 6  # calls compared on each side
+MARGIN = 0.95  # of the compiled call's time; eager has to be faster than that
+WINS = 5  # of the pairs, which may have inputs of different sizes, in which eager has to be faster
+REST = 64  # calls in eager until calls are compared again, and twice as many each time
+MOST_RESTS = 10  # doublings
+USUAL_ENTRIES = 2  # of a place: with static sizes, and with those that vary
+FREE_ENTRIES = 12  # beyond these, of a handle, before time decides
+EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
+
+
+class Measured(Protocol):
+    """What a contest asks of a handle's cache."""
+
+    compiles: int
+
+    def tiers(self) -> Iterable[Tier]: ...
+    def has_compiled_gradients(self) -> bool: ...
+    def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
+    def end_contest(self) -> None: ...
+    def rest(self, calls: int) -> None: ...
+
+
+class Contest:
+    """Compares calls of a handle, compiled and in eager, once nothing is compiled any more. `begin`
+    and `end` are called around each measured call (handle.c)."""
+
+    def __init__(self, measured: Callable[[], Measured | None]) -> None:
+        self._measured = measured  # weakly: the handle holds the contest
+        self._settled = self._rests = 0
+        self._samples: dict[bool, list[float]] = {False: [], True: []}
+        self._spent_s = 0.0  # in eager, all calls
+        self._compiles = -1
+        self._thread, self._start = 0, 0.0
+        self._eager = False
+
+    @property
+    def _comparing(self) -> bool:
+        return self._settled >= SETTLED
+
+    def begin(self) -> bool:
+        """Whether the call that begins is to run in eager."""
+        cache = self._measured()
+        if cache is None:
+            return False
+        self._eager = self._comparing and len(self._samples[True]) < len(self._samples[False])
+        self._compiles, self._thread = cache.compiles, threading.get_ident()
+        self._start = self._now()
+        return self._eager
+
+    def end(self) -> None:
+        """The call has returned."""
+        cache = self._measured()
+        if cache is None or self._thread != threading.get_ident():
+            return
+        took, self._thread = self._now() - self._start, 0
+        if cache.compiles != self._compiles:
+            self._restart()
+        elif not self._comparing:
+            self._settled += 1
+        else:
+            if cache.has_compiled_gradients() and torch.is_grad_enabled():
+                cache.end_contest()  # a backward pass, which lies outside of the call, decides too
+                return
+            self._samples[self._eager].append(took)
+            if len(self._samples[True]) == PAIRS:
+                self._conclude(cache)
+
+    def _now(self) -> float:
+        if self._comparing and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def _restart(self) -> None:
+        self._settled = 0
+        self._samples = {False: [], True: []}
+
+    def _conclude(self, cache: Measured) -> None:
+        compiled, eager = self._samples[False], self._samples[True]
+        fast, slow = statistics.median(eager), statistics.median(compiled)
+        wins = sum(one < other for one, other in zip(eager, compiled, strict=True))
+        self._restart()
+        self._settled = SETTLED
+        self._spent_s += sum(eager)
+        if fast >= MARGIN * slow or wins < WINS:
+            cache.end_contest()
+            return
+        waiting = [tier for tier in cache.tiers() if tier.due_s > 0]
+        if waiting and self._spent_s >= sum(tier.due_s for tier in waiting):
+            for tier in waiting:
+                tier.promote()
+            self._restart()
+            return
+        calls = REST << min(self._rests, MOST_RESTS)
+        self._rests += 1
+        self._spent_s += calls * fast
+        if self._rests == 1:
+            cache.say_eager(slow, fast, calls)
+        cache.rest(calls)
+
+
+class Account:
+    """What a handle may spend on compiling code again: entries of a place beyond the second, which
+    is the one for sizes and numbers that vary."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._free = FREE_ENTRIES
+        self._start = time.monotonic()
+        self._spent_s = 0.0
+
+    def may_compile(self, entries: int) -> bool:
+        """Whether a place that has so many entries gets another one now."""
+        if entries < USUAL_ENTRIES or self._free > 0:
+            return True
+        return self._spent_s <= self._share * (time.monotonic() - self._start - self._spent_s)
+
+    def charge(self, entries: int, seconds: float) -> None:
+        """A compile at such a place has taken so long."""
+        if entries >= USUAL_ENTRIES:
+            self._free -= 1
+            self._spent_s += seconds if self._free < 0 else 0.0
+
+
+def has_room(entries: Iterable[Any]) -> bool:
+    """Whether a place in a loop, where each iteration may need an entry of its own, gets one more:
+    a few at once, and as many as have served calls again. A loop over a list of layers has them all
+    after a few calls; one whose iterations are never the same stops."""
+    found = list(entries)
+    return len(found) < EARLY_ENTRIES + sum(entry.hits > 1 for entry in found) * 2
+
+
+class IdleFrame:
+    """Counts captures of a called frame that found no tensor work: the next one comes after four
+    times as many calls that no entry serves."""
+
+    def __init__(self) -> None:
+        self._captures = self._passed = 0
+
+    def found_nothing(self) -> None:
+        self._captures += 1
+        self._passed = 0
+
+    def may_capture(self) -> bool:
+        """Whether a call that no entry serves is captured now."""
+        self._passed += 1
+        return self._passed >= 4**self._captures

@@ -1,0 +1,208 @@
+"""What compiling is worth: whole calls against eager's, entries against the program's time, frames without tensor work."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.events import Seen, Skipped
+from framejit.frontend.runtime import economy
+from framejit.frontend.runtime.economy import Account, Contest, IdleFrame, has_room
+from framejit.tier import Tier
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    monotonic = perf_counter
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(economy, "time", clock)
+    return clock
+
+
+class Measured:
+    """Stands for a cache."""
+
+    def __init__(self, *tiers):
+        self.compiles, self.rests, self.ended, self.said = 0, [], False, []
+        self._tiers, self.compiled_gradients = tiers, False
+
+    def tiers(self):
+        return self._tiers
+
+    def has_compiled_gradients(self):
+        return self.compiled_gradients
+
+    def say_eager(self, *said):
+        self.said.append(said)
+
+    def end_contest(self):
+        self.ended = True
+
+    def rest(self, calls):
+        self.rests.append(calls)
+
+
+def calls(contest, clock, number, compiled, eager):
+    """So many calls, which take so long; returns which ran in eager."""
+    sides = []
+    for _ in range(number):
+        sides.append(contest.begin())
+        clock.now += eager if sides[-1] else compiled
+        contest.end()
+    return sides
+
+
+WHOLE = economy.SETTLED + 2 * economy.PAIRS
+
+
+def test_compiled_calls_that_are_faster_stay(clock):
+    cache = Measured()
+    sides = calls(Contest(lambda: cache), clock, WHOLE, 1.0, 2.0)
+    assert sides == [False] * economy.SETTLED + [False, True] * economy.PAIRS
+    assert cache.ended and not cache.rests
+
+
+def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_more_rarely(clock):
+    cache = Measured()
+    contest = Contest(lambda: cache)
+    calls(contest, clock, WHOLE, 2.0, 1.0)
+    calls(contest, clock, 2 * economy.PAIRS, 2.0, 1.0)
+    assert cache.rests == [economy.REST, 2 * economy.REST] and len(cache.said) == 1 and not cache.ended
+
+
+def test_a_call_that_compiles_begins_anew(clock):
+    cache = Measured()
+    contest = Contest(lambda: cache)
+    calls(contest, clock, WHOLE - 1, 2.0, 1.0)
+    contest.begin()
+    cache.compiles += 1
+    contest.end()
+    assert not any(calls(contest, clock, economy.SETTLED, 2.0, 1.0)) and not cache.rests
+
+
+def test_a_tie_is_the_compiled_calls(clock):
+    cache = Measured()
+    calls(Contest(lambda: cache), clock, WHOLE, 1.0, 0.97)
+    assert cache.ended
+
+
+def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
+    asked = []
+    tier = Tier()
+    tier.begin(lambda: asked.append(True))
+    tier.wait(50.0)
+    cache = Measured(tier)
+    contest = Contest(lambda: cache)
+    calls(contest, clock, WHOLE, 2.0, 1.0)  # 6 s in eager, and 64 s of rest
+    assert cache.rests == [economy.REST] and not asked
+    calls(contest, clock, 2 * economy.PAIRS, 2.0, 1.0)
+    assert asked and tier.hot and len(cache.rests) == 1
+
+
+def test_forward_passes_alone_decide_nothing(clock):
+    cache = Measured()
+    cache.compiled_gradients = True
+    calls(Contest(lambda: cache), clock, economy.SETTLED + 1, 2.0, 1.0)
+    assert cache.ended and not cache.rests
+
+
+def with_breaks(x):
+    for number in range(10):
+        print(end="")
+        x = x + number
+    return x
+
+
+def test_a_function_of_breaks_ends_in_eager_and_says_so():
+    events = []
+    with framejit.config.patch(sinks=(events.append,)):
+        handle = framejit.compile(with_breaks, backend="autotune")
+    x = torch.ones(4)
+    for _ in range(WHOLE + 30):
+        assert torch.equal(handle(x), with_breaks(x))
+    if handle.unmeasured:  # else compiled calls were as fast on this machine
+        assert any("calls run in eager" in event.reason for event in events if isinstance(event, Skipped))
+
+
+@pytest.mark.parametrize("how", [
+    {"backend": "eager"}, {"backend": "autotune", "fullgraph": True}, {"backend": "autotune", "mode": "reduce-overhead"},
+])  # fmt: skip
+def test_only_the_default_compares(how):
+    assert framejit.compile(lambda x: x + 1, **how).contest is None
+
+
+def test_comparing_can_be_switched_off():
+    with framejit.config.patch(compare_calls=False):
+        assert framejit.compile(with_breaks, backend="autotune").contest is None
+
+
+def test_exceptions_of_a_compared_call_are_the_programs():
+    def f(x):
+        if x.shape[0] == 3:
+            raise KeyError("three")
+        return x + 1
+
+    handle = framejit.compile(f, backend="autotune")
+    for _ in range(WHOLE):
+        with pytest.raises(KeyError, match="three"):
+            handle(torch.ones(3))
+        assert torch.equal(handle(torch.ones(2)), torch.full((2,), 2.0))
+
+
+class Entry:
+    def __init__(self, hits):
+        self.hits = hits
+
+
+def test_iterations_get_code_as_long_as_that_serves_again():
+    assert has_room([Entry(1)] * (economy.EARLY_ENTRIES - 1))
+    assert not has_room([Entry(1)] * economy.EARLY_ENTRIES)
+    assert has_room([Entry(5)] * economy.EARLY_ENTRIES)
+
+
+def test_a_stack_of_layers_around_breaks_settles():
+    layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(20))
+
+    def f(x):
+        for layer in layers:
+            print(end="")
+            x = layer(x)
+        return x
+
+    events = []
+    with framejit.config.patch(sinks=(events.append,), compile_share=float("inf")):
+        handle = framejit.compile(f, backend="eager")
+    x = torch.ones(2, 4)
+    for _ in range(6):
+        torch.testing.assert_close(handle(x), f(x))
+    settled = sum(isinstance(event, Seen) for event in events)
+    handle(x)
+    assert sum(isinstance(event, Seen) for event in events) == settled
+
+
+def test_further_entries_take_a_share_of_the_time(clock):
+    account = Account(0.05)
+    for _ in range(economy.FREE_ENTRIES):
+        assert account.may_compile(5)
+        account.charge(5, 1.0)
+    account.charge(5, 1.0)  # the first that is not free
+    assert not account.may_compile(5) and account.may_compile(1)
+    clock.now += 22
+    assert account.may_compile(5)
+
+
+def test_frames_without_tensor_work_are_captured_ever_more_rarely():
+    frame = IdleFrame()
+    captured = []
+    for call in range(100):
+        if frame.may_capture():
+            captured.append(call)
+            frame.found_nothing()
+    assert captured == [0, 4, 20, 84]

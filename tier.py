@@ -1,0 +1,32 @@
+"""Tier: how much has been spent on compiling one piece of code, and what more would be.
+
+A graph may run as it was captured at first. Its backend says after how much running a compile is
+likely to be earned back; who notices that it has run so long asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Tier:
+    """`hot`: compiled for good, not as captured. `due_s`: seconds of running after which that is
+    worth it; 0 where nothing waits."""
+
+    def __init__(self) -> None:
+        self.hot, self.due_s = False, 0.0
+        self._outdate: Callable[[], None] | None = None
+
+    def begin(self, outdate: Callable[[], None]) -> None:
+        """A compile begins; `outdate` drops what it makes."""
+        self.due_s, self._outdate = 0.0, outdate
+
+    def wait(self, due_s: float) -> None:
+        """A backend leaves a graph as captured until it has run for so many seconds."""
+        self.due_s += due_s
+
+    def promote(self) -> None:
+        """Has the next call compile for good."""
+        if not self.hot and self._outdate is not None:
+            self.hot, self.due_s = True, 0.0
+            self._outdate()
