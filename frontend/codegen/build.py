@@ -25,7 +25,7 @@ from ..values.modes.mode_manager import GRAD_MODES, Modes, enter_for_real, leave
 from ..values.tensor.tensor import TensorValue
 from .reconstruct import Reconstructor
 from .resume_stub import TimingMarks, emit_break
-from .side_effects import emit_side_effects, replay_random
+from .side_effects import emit_side_effects
 
 
 class GraphSlot:
@@ -107,11 +107,11 @@ class Emission:
         inputs = self._graph()
         before = self.b.size
         emit_side_effects(self.r, trace.effects)
-        replay_random(self.r, trace.random, by_graph=bool(trace.graph.nodes))
+        trace.random.emit_state(self.r, seeded_by_graph=bool(trace.graph.nodes))
         self._modes(trace.modes)
         only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
         if isinstance(exit_, Return):
-            self.r.reload(exit_.value)
+            self.r.push(exit_.value)
             if self.marks is not None:
                 self.b.notify(self.marks.end)
             self.b.return_value()
@@ -157,14 +157,11 @@ class Emission:
         """The modes that the program leaves behind, those that it has open included."""
         for manager in modes.left:
             if manager.cls not in GRAD_MODES:
-                self.r.call(leave_for_real, [self.r.push(manager)])
-                self.b.pop_top()
+                self.r.run(leave_for_real, [manager])
         for manager in modes.open:
-            self.r.call(enter_for_real, [self.r.push(manager), self.r.const(manager.saved[1])])
-            self.b.pop_top()
+            self.r.run(enter_for_real, [manager, self.r.const(manager.saved[1])])
         if modes.lasting_grad is not None:
-            self.r.call(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
-            self.b.pop_top()
+            self.r.run(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:
         """Calls the graph, if it has anything to do; its results go into temporaries."""

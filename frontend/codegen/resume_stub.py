@@ -22,26 +22,15 @@ from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..tracing.capture import Break, BrokenFrame
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant
-from ..values.containers.range import RangeValue
 from ..values.containers.sequence import TupleValue
-from ..values.functions.function import BuiltinValue, CellValue
-from ..values.objects.class_value import ClassValue
+from ..values.functions.function import CellValue
 from ..values.objects.current_exception import HandledException, LastInstruction
-from ..values.objects.frozen_object import FrozenObject
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod
 from .reconstruct import Reconstructor
 from .stack_effect import awaited_effect, group_effect
 
 Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
-CONSTANTS = (
-    Constant,
-    ClassValue,
-    BuiltinValue,
-    LastInstruction,
-    RangeValue,
-    FrozenObject,
-)  # a stub holds them itself
 
 
 class TimingMarks(Protocol):
@@ -122,7 +111,7 @@ class StubInputs:
         self._places: dict[Value, Lazy] = {}
 
     def take(self, value: Value) -> Value:
-        if isinstance(value, (Null, *CONSTANTS)):
+        if value.is_code_constant:  # the stub holds it itself
             return value
         if isinstance(value, HandledException):
             return HandledException(None, self.take(value.current))
@@ -267,7 +256,7 @@ class BreakEmission:
         if not isinstance(value, Null) and (
             isinstance(value, SymbolicNumber) or not value.is_constant()
         ):
-            self.r.reload(value)
+            self.r.push(value)
             self.b.pop_top()
 
     def _slots(self) -> None:
@@ -276,7 +265,7 @@ class BreakEmission:
             value = self.frame.slots[slot]
             assert value is not None
             if not self._in_place(slot, value):
-                self.r.reload(value)
+                self.r.push(value)
                 b.store_slot(slot)
         if self.r.entry == "args":
             for slot in range(self.decoded.nargs):
@@ -288,7 +277,7 @@ class BreakEmission:
         last item first."""
         b = self.b
         for handled in self.handled:
-            self.r.reload(handled.current)
+            self.r.push(handled.current)
             b.push_exc_info()
             b.pop_top()
         if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
@@ -301,14 +290,14 @@ class BreakEmission:
         method = self._method()
         for value in self.operands:
             if method is not None and value is method:
-                self.r.method(method)
+                self.r.push_method(method)
             elif method is None or not isinstance(value, Null):
-                self.r.reload(value)
+                self.r.push(value)
         if self.inner is not None:
             b.push_null_before_callee()
             b.load_const(self.inner.stub)
             b.push_null_after_callee()
-            self.r.reload(self.inner.state)
+            self.r.push(self.inner.state)
         elif self.instr.op is Op.WITH_EXCEPT_START:
             self._exit_call()
 
@@ -337,9 +326,9 @@ class BreakEmission:
     def _carry(self, position: int) -> None:
         value = self.kept[position]
         if isinstance(value, HandledException):
-            self.r.reload(value.current if position in self.open else Constant(None))
+            self.r.push(value.current if position in self.open else Constant(None))
         elif not isinstance(value, Null):
-            self.r.reload(value)
+            self.r.push(value)
 
     def _exit_call(self) -> None:
         """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START
@@ -347,11 +336,11 @@ class BreakEmission:
         b, r = self.b, self.r
         leave, error = self.frame.stack[-4], self.frame.stack[-1]
         b.push_null_before_callee()
-        r.reload(leave)
+        r.push(leave)
         b.push_null_after_callee()
-        r.call(type, [r.push(error)])
-        r.reload(error)
-        r.reload(error)
+        r.call(type, [error])
+        r.push(error)
+        r.push(error)
         b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:

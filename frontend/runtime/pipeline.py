@@ -27,7 +27,6 @@ from ...guards.program import GuardProgram
 from ...options import Options
 from ...phases import Clock
 from ..codegen.build import Continuations, Rebuilt, rebuild
-from ..codegen.reconstruct import CannotReconstruct
 from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.decode import position_of_group
 from ..pycode.instr import DecodedCode
@@ -39,6 +38,7 @@ from ..tracing.outcome import Restart
 from ..tracing.root import capture_call, capture_rest
 from ..tracing.variation import Variation
 from ..tracing.work_budget import Loops
+from ..values.base import CannotReconstruct
 from ._hook import Entry, Quiet
 from .observer import Observer
 from .probe import Marked

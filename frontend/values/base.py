@@ -16,6 +16,7 @@ from ..pycode.passthrough import PassthroughFrame
 
 if TYPE_CHECKING:
     from .context import TraceContext
+    from .emitter import Emitter
 
 
 class ObservedException(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
@@ -36,6 +37,8 @@ class Value:
     None."""
 
     __slots__ = ("source",)
+    is_code_constant = False  # whether generated code holds the object among its constants
+    break_reason = "generator"  # id of the break before an object that code cannot make
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -112,6 +115,10 @@ class Value:
         """iter(object)."""
         raise self.unsupported("iteration")
 
+    def iterates_in_python(self) -> bool:
+        """Whether iter(object) calls a method that is written in Python."""
+        return False
+
     def next(self, tx: TraceContext) -> Value | None:
         """next(object), None when it is exhausted."""
         raise self.unsupported("next()")
@@ -167,6 +174,21 @@ class Value:
             return self.python_type() is other.python_type() and self.constant() is other.constant()
         return False
 
+    def reconstruct(self, emit: Emitter) -> None:
+        """Emits code that pushes the object, for one that the traced program made: an object with
+        a source is loaded from there. Raises CannotReconstruct where code cannot make it."""
+        raise CannotReconstruct(self)
+
+
+class CannotReconstruct(Exception):
+    """Generated code cannot make the object of a value. `born` is the step of the root frame that
+    made it, None if unknown; `reason` the id of the break that is made there."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value.describe())
+        self.born: int | None = getattr(value, "born", None)
+        self.reason = value.break_reason
+
 
 def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
     """What a next() in C makes of a function that may raise StopIteration."""
@@ -210,9 +232,13 @@ class Null(Value):
     """CPython's NULL on the stack or in a slot."""
 
     __slots__ = ()
+    is_code_constant = True
 
     def describe(self) -> str:
         return "NULL"
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.builder.push_null()
 
 
 NULL = Null()

@@ -14,6 +14,7 @@ from .registry import accepts, method_of
 
 if TYPE_CHECKING:
     from .context import TraceContext
+    from .emitter import Emitter
 
 LITERAL_TYPES = (
     int, float, complex, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented),
@@ -33,6 +34,7 @@ class Constant(Value):
     """A literal. Its methods and attributes are evaluated at once."""
 
     __slots__ = ("object",)
+    is_code_constant = True
 
     def __init__(self, obj: Any, source: Source | None = None) -> None:
         super().__init__(source)
@@ -94,6 +96,9 @@ class Constant(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.object)
+
 
 class ConstantMethod(Value):
     """A method of a literal, not called yet."""
@@ -109,6 +114,10 @@ class ConstantMethod(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.receiver)
+        emit.builder.load_attr(self.name)
 
 
 def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:

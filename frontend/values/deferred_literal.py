@@ -18,6 +18,7 @@ from .tensor.symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
     from .context import TraceContext
+    from .emitter import Emitter
 
 
 class DeferredLiteral(Value):
@@ -72,6 +73,9 @@ class DeferredLiteral(Value):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(self.constant()).contains(tx, item)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(self.function, self.operands)
 
 
 SAMPLES: dict[type, Any] = {int: 1, float: 1.5, str: ""}

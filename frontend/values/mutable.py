@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...guards.source import Source
 from .base import Value
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
 
 
 class Mutable(Value):
@@ -24,3 +27,12 @@ class Mutable(Value):
 
     def restore(self, state: Any) -> None:
         raise NotImplementedError
+
+    def is_real(self) -> bool:
+        """Whether there is a real object, to which changes have to be applied: it existed before
+        the frame, or is the frame's own."""
+        return self.source is not None
+
+    def emit_changes(self, emit: Emitter) -> None:
+        """Emits code that applies the changes to the real object. Nothing for those whose parts
+        apply them."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import functools
 from typing import TYPE_CHECKING, Any
 
-from ....guards.source import Source
-from ..base import Lazy, Value
+from ....guards.iterators import advance
+from ....guards.source import IteratorItem, Source
+from ..base import CannotReconstruct, Lazy, Value
 from ..constant import Constant
 from ..iterators.iterator import SequenceIterator
 from ..registry import method
@@ -27,6 +29,7 @@ from .sequence import (
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class DequeValue(ListValue):
@@ -99,6 +102,42 @@ class DequeValue(ListValue):
                 self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
             )
 
+    def reconstruct(self, emit: Emitter) -> None:
+        items = super().reconstruct
+        emit.call(collections.deque, [lambda: items(emit), emit.const(self.maxlen)])
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.moves:
+            self._emit_refill(emit)
+        else:  # its iterators survive an item set at its place
+            self._emit_set_items(emit)
+
+    def _emit_refill(self, emit: Emitter) -> None:
+        """Emits code that takes all items out and puts those of now in."""
+        items = emit.builder.temp()  # made before the old ones are gone
+        super().reconstruct(emit)
+        emit.builder.store_slot(items)
+        emit.run(collections.deque.clear, [self])
+        emit.run(collections.deque.extend, [self, lambda: emit.builder.load_slot(items)])
+        emit.builder.delete_slot(items)
+
+    def _emit_set_items(self, emit: Emitter) -> None:
+        """Emits code that sets the items which are others now."""
+        b = emit.builder
+        changed = [
+            index
+            for index, item in enumerate(self.items)
+            if item.source != IteratorItem(self.known_source, index)
+        ]
+        items = {index: b.temp() for index in changed}  # all read before any is set
+        for index in changed:
+            emit.push(self.items[index])
+            b.store_slot(items[index])
+        for index in changed:
+            load = functools.partial(b.load_slot, items[index])
+            emit.run(collections.deque.__setitem__, [self, emit.const(index), load])
+            b.delete_slot(items[index])
+
 
 class DequeIterator(SequenceIterator):
     """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item
@@ -134,6 +173,13 @@ class DequeIterator(SequenceIterator):
         if not self.is_current:
             raise self.unsupported("next() after items were exchanged")
         return super().next(tx)
+
+    def move_to_index(self, emit: Emitter) -> None:
+        if not self.is_current:
+            raise CannotReconstruct(self)
+        length = len(self.sequence.items)
+        taken = self.index if self.step == 1 else length - 1 - self.index
+        emit.run_on_top(advance, taken, False)  # one of a deque cannot be set
 
 
 for _name, _handler in {

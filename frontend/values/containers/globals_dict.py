@@ -14,6 +14,7 @@ from .mapping import DictValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 def holds_globals(obj: dict[Any, Any]) -> bool:
@@ -96,3 +97,6 @@ class GlobalsDict(DictValue):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(self.get(tx, item) is not None)
+
+    def emit_changes(self, emit: Emitter) -> None:
+        """Nothing: its stores are in the log as those of global variables."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
+from ....guards.iterators import advance
 from ....guards.kinds.containers import keys_of
 from ....guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
-from ..base import Lazy, Value
+from ..base import CannotReconstruct, Lazy, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..iterators.iterator import Iterator
 from ..registry import method
@@ -21,6 +22,7 @@ from .set import SetValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 PLAIN_METHODS = frozenset(
@@ -352,6 +354,84 @@ class DictValue(BuiltinContainer):
             return Constant(present)
         return Constant(hashed in self.whole(tx))
 
+    def reconstruct(self, emit: Emitter) -> None:
+        def new_dict() -> None:
+            emit.push_dict((self.entries or {}).values())
+
+        if self.cls is dict:
+            new_dict()
+        elif self.cls is defaultdict:
+            emit.call(self.cls, [self.default_factory or Constant(None), new_dict])
+        else:
+            emit.call(self.cls, [new_dict])
+        if self.attributes:
+            emit.give_attributes(self, self.attributes)
+
+    def emit_fill(self, emit: Emitter, obj: Value) -> None:
+        if self.default_factory is not None:
+            emit.run(defaultdict.__init__, [obj, self.default_factory])
+        for key, item in (self.entries or {}).values():
+            emit.run(self.cls.__setitem__, [obj, key, item])
+
+    def emit_changes(self, emit: Emitter) -> None:
+        """Sets and deletes what differs; where the order of keys would come out wrong, fills the
+        dictionary anew."""
+        if self.compared is not None:
+            self._emit_compared(emit, self.compared)
+            return
+        try:
+            self._emit_difference(emit, self.real_items(), self.entries or {})
+        except GraphBreak as error:  # keys are compared in Python where they meet others
+            raise CannotReconstruct(self) from error
+
+    def _emit_difference(
+        self, emit: Emitter, real: dict[Any, Any], entries: dict[Any, tuple[Value, Value]]
+    ) -> None:
+        kept = [key for key in real if key in entries and key not in self.dropped]
+        new = [key for key in entries if key not in real or key in self.dropped]
+        if [*kept, *new] != list(entries):
+            emit.run(self.cls.clear, [self])
+            changed = list(entries.values())
+        else:
+            for key in real:
+                if key not in entries or key in self.dropped:
+                    emit.run(self.cls.__delitem__, [self, emit.const(key)])
+            changed = [
+                entry
+                for key, entry in entries.items()
+                if key in self.dropped or not self._is_unchanged(real, key, entry[1])
+            ]
+        for key, item in changed:
+            emit.run(self.cls.__setitem__, [self, key, item])
+
+    def _is_unchanged(self, real: dict[Any, Any], key: Any, item: Value) -> bool:
+        """Whether an item is the one that the real dictionary holds under the key."""
+        if key not in real:
+            return False
+        if type(item) is Lazy:
+            return item.object is real[key]
+        return item is self.seen.get(key) or (
+            item.source is not None and item.source == DictItem(self.known_source, key)
+        )
+
+    def _emit_compared(self, emit: Emitter, before: dict[Any, tuple[Value, Value]]) -> None:
+        """The same where keys are compared in Python: here keys are told apart by identity."""
+        entries = self.entries or {}
+        there, stay = set(map(id, before)), set(map(id, entries))
+        kept = [key for key in before if id(key) in stay]
+        new = [id(key) for key in entries if id(key) not in there]
+        if [*map(id, kept), *new] != list(map(id, entries)):
+            emit.run(self.cls.clear, [self])
+            kept = []
+        else:
+            for key, (named, _) in before.items():
+                if id(key) not in stay:
+                    emit.run(self.cls.__delitem__, [self, named])
+        was = {id(key): before[key][1].source for key in kept}
+        for key, (named, item) in entries.items():
+            if id(key) not in was or item.source is None or item.source != was[id(key)]:
+                emit.run(self.cls.__setitem__, [self, named, item])
+
 
 DICTS_OWN = vars(defaultdict)["__missing__"]
 COUNTERS_OWN = frozenset(
@@ -417,6 +497,17 @@ class DictIterator(Iterator):
         self.index += 1
         return self._item(tx, self.keys[self.index - 1])
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if (
+            self.index > len(self.keys)
+            or list(self.start(self.of.entries or {})) != self.keys
+            or self.deletions != self.of.deletions
+        ):
+            raise CannotReconstruct(self)
+        view = getattr(self.of.cls, self.what)
+        emit.call(self.start, [lambda: emit.call(view, [self.of])])
+        emit.run_on_top(advance, self.index, False)
+
 
 class OtherDict(dict):
     """A class below dict: what C does for a dict alone it does not do for this one."""
@@ -475,6 +566,9 @@ class ViewValue(Value):
 
     def as_set(self, tx: TraceContext) -> SetValue:
         return SetValue({value.key(tx): value for value in self.list(tx)})
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(getattr(self.of.cls, self.what), [self.of])
 
 
 @method(dict, "get")

@@ -12,6 +12,7 @@ from .mapping import DictValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 READS = frozenset(
     "get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split()
@@ -75,3 +76,6 @@ class MappingProxyValue(Value):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return self.shown.contains(tx, item)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(types.MappingProxyType, [self.shown])

@@ -11,12 +11,14 @@ from ..iterators.iterator import RangeIterator
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class RangeValue(Value):
     """A range of known numbers."""
 
     __slots__ = ("range",)
+    is_code_constant = True
 
     def __init__(self, of: range, source: Source | None = None) -> None:
         super().__init__(source)
@@ -63,3 +65,6 @@ class RangeValue(Value):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.range)

@@ -12,7 +12,7 @@ import torch
 
 from ....errors import GraphBreak
 from ....guards.source import Source
-from ..base import Lazy, ObservedException, Value, check_result_type
+from ..base import CannotReconstruct, Lazy, ObservedException, Value, check_result_type
 from ..constant import Constant
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
@@ -21,6 +21,7 @@ from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 FIELD: type = type(
     vars(collections.namedtuple("Named", "field"))["field"]
@@ -51,6 +52,15 @@ class BoundBuiltin(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        outer = self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
+        if outer is None:
+            emit.push(self.receiver)
+            emit.builder.load_attr(self.name)
+        else:  # the container's own method, past one of that name in the object's class
+            method = getattr(self.receiver.python_type(), self.name)
+            emit.call(method.__get__, [outer, emit.const(outer.python_type())])
 
 
 class BuiltinContainer(Mutable):
@@ -101,6 +111,13 @@ class BuiltinContainer(Mutable):
 
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.length(tx).constant())
+
+    def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
+        """What __new__ takes besides the class, to make the object that this container is in."""
+        return []
+
+    def emit_fill(self, emit: Emitter, obj: Value) -> None:
+        """Emits code that puts the items into a new object, of a class below the container's."""
 
 
 class Sequence(BuiltinContainer):
@@ -269,6 +286,17 @@ class TupleValue(Sequence):
             and not other.items
         )
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.cls is tuple:
+            emit.push_tuple(self.items)
+        elif hasattr(self.cls, "_make"):
+            emit.call(tuple.__new__, [emit.const(self.cls), lambda: emit.push_tuple(self.items)])
+        else:  # torch.Size and torch.return_types
+            emit.call(self.cls, [lambda: emit.push_tuple(self.items)])
+
+    def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
+        return [lambda: self.reconstruct(emit)]
+
 
 def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
     """What an operation gives that would make a sequence: of an operand's items alone, all of them,
@@ -354,6 +382,22 @@ class ListValue(Sequence):
         except (IndexError, TypeError) as error:
             raise tx.exceptions.new(type(error), *error.args) from None
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if any(item is self for item in self.items):
+            raise CannotReconstruct(self)
+        emit.push_list(self.items)
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.unread is not None:
+            added = ListValue(self.added)
+            emit.run(list.extend, [self, lambda: added.reconstruct(emit)])
+        else:
+            everything = emit.const(slice(None))
+            emit.run(list.__setitem__, [self, everything, lambda: self.reconstruct(emit)])
+
+    def emit_fill(self, emit: Emitter, obj: Value) -> None:
+        emit.run(list.extend, [obj, lambda: self.reconstruct(emit)])
+
 
 class SliceValue(Value):
     """slice(start, stop, step)."""
@@ -390,6 +434,10 @@ class SliceValue(Value):
                 raise tx.exceptions.new(type(error), *error.args) from None
             return tx.wrap(found, None)
         return super().method(tx, name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_all(self.parts)
+        emit.builder.build_slice(3)
 
 
 @method(list, "append")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
+from ....guards.iterators import advance
 from ....guards.source import Source
-from ..base import Value
+from ..base import CannotReconstruct, Value
 from ..constant import Constant
 from ..iterators.iterator import ListedIterator
 from ..registry import method
@@ -16,6 +18,7 @@ from .sequence import BuiltinContainer
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class SetValue(BuiltinContainer):
@@ -112,6 +115,39 @@ class SetValue(BuiltinContainer):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(item.key(tx) in self.members)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if not self.is_known():
+            if self.cls is set:
+                self._push_members(emit)
+            else:
+                emit.call(frozenset, [lambda: self._push_members(emit)])
+        elif self.cls is set:  # a copy iterates in the same order
+            emit.call(set.copy, [emit.const(set(self.order))])
+        else:
+            emit.builder.load_const(self.order)
+
+    def _push_members(self, emit: Emitter) -> None:
+        """Emits code that makes a set of the members, in an order that gives the one they have."""
+        try:
+            order = self.making() if self.has_order() else list(self.members)
+        except GraphBreak:  # comparing them once more, in Python, cannot be captured any more
+            order = None
+        if order is None:
+            raise CannotReconstruct(self)
+        emit.push_all(self.members[key] for key in order)
+        emit.builder.build_set(len(order))
+
+    def emit_changes(self, emit: Emitter) -> None:
+        stay = set(map(id, self.members.values()))
+        there = set(map(id, self.before.values()))  # by identity: others may be equal to them
+        for key, member in self.before.items():
+            if id(member) not in stay:
+                dropped = emit.const(key) if member.source is None else member
+                emit.run(set.discard, [self, dropped])
+        for member in self.members.values():
+            if id(member) not in there:
+                emit.run(set.add, [self, member])
+
 
 class SetIterator(ListedIterator):
     """An iterator over a set: a change of its size is an error."""
@@ -143,6 +179,16 @@ class SetIterator(ListedIterator):
         tx.effects.change(self)
         self.over = not self.rest
         return None if self.over else self.rest.pop(0)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.over or not self.of.is_known():
+            super().reconstruct(emit)
+            return
+        if not self.is_current:
+            raise CannotReconstruct(self)
+        emit.push(self.of)
+        emit.builder.get_iter()
+        emit.run_on_top(advance, len(self.members) - len(self.rest), False)
 
 
 def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:

@@ -11,6 +11,7 @@ from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class GetterValue(Value):
@@ -49,6 +50,9 @@ class GetterValue(Value):
         get = item if self.cls is operator.itemgetter else attribute
         found = [get(tx, args[0], key) for key in self.args]
         return found[0] if len(found) == 1 else tx.make.tuple_of(found)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(self.cls, [*self.args, *self.kwargs.values()], tuple(self.kwargs))
 
 
 def item(tx: TraceContext, obj: Value, key: Value) -> Value:

@@ -11,7 +11,7 @@ from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
 from ....guards.source import CachedResult, Source, attribute_path
-from ..base import ObservedException, Value
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import foldable, is_literal
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
@@ -23,6 +23,7 @@ from .function import MethodValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class CachedFunction(Value):
@@ -163,6 +164,9 @@ class CachedContainer(Value):
         if isinstance(other, CachedContainer) and other is not self:
             raise self.unsupported("that a cache keeps, and another: whether they are one")
         return super().same(other)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)  # the program would hold a copy of what the cache keeps
 
 
 class CachedList(CachedContainer, ListValue):

@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, CellContents, DictItem, SequenceItem, Source
-from ..base import Call, Lazy, Value
+from ..base import Call, CannotReconstruct, Lazy, Value
 from ..constant import Constant, fold
+from ..containers.sequence import TupleValue
 from ..models.torch_policy import goes_into_graph, is_pure
 from ..mutable import Mutable
 from ..registry import accepts, method_of, model_of
@@ -22,6 +23,7 @@ from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class CellValue(Mutable):
@@ -56,6 +58,36 @@ class CellValue(Mutable):
     def set(self, tx: TraceContext, value: Value | None) -> None:
         tx.effects.change(self)
         self.contents = value
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.slot is not None:
+            emit.builder.load_cell(self.slot)
+            return
+        emit.call(types.CellType, [])
+        emit.keep(self)  # before its contents, which may be a function that closes over it
+        if self.contents is not None:
+            emit.store_on_top("cell_contents", self.contents)
+
+    def is_real(self) -> bool:
+        return self.source is not None or self.slot is not None
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.slot is None:
+            self._emit_contents(emit)
+        elif self.contents is None:  # storing first: deleting does not take a cell that is unbound
+            emit.builder.load_const(None)
+            emit.builder.store_deref(self.slot)
+            emit.builder.delete_deref(self.slot)
+        else:
+            emit.push(self.contents)
+            emit.builder.store_deref(self.slot)
+
+    def _emit_contents(self, emit: Emitter) -> None:
+        if self.contents is None:
+            raise CannotReconstruct(Constant(None))
+        emit.push(self.contents)
+        emit.push(self)
+        emit.builder.store_attr("cell_contents")
 
 
 class FunctionValue(Mutable):
@@ -234,6 +266,61 @@ class FunctionValue(Mutable):
             return False
         return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.real is not None:
+            emit.builder.load_const(self.real)
+            return
+        if self.globals is emit.globals:
+            self._make_function(emit)
+        else:
+            self._call_function_type(emit)
+        emit.give_attributes(self, self.attributes)
+
+    def _make_function(self, emit: Emitter) -> None:
+        """With the globals of the code that is generated: by the instruction MAKE_FUNCTION."""
+        parts = []
+        if self.defaults:
+            emit.push_tuple(self.defaults)
+            parts.append("defaults")
+        if self.kwdefaults:
+            emit.push_keywords(self.kwdefaults)
+            parts.append("kwdefaults")
+        if self.annotations is not None:
+            emit.push(self.annotations)
+            parts.append("annotations")
+        if self.closure:
+            emit.push_tuple(list(self.closure))
+            parts.append("closure")
+        emit.builder.load_const(self.code)
+        emit.builder.make_function(parts)
+
+    def _call_function_type(self, emit: Emitter) -> None:
+        """With other globals: by a call of the type of functions."""
+
+        def tuple_or_none(values: list[Value]) -> Callable[[], None]:
+            return (lambda: emit.push_tuple(values)) if values else emit.const(None)
+
+        known = map(emit.const, (self.code, self.globals, self.code.co_name))
+        parts = [tuple_or_none(self.defaults), tuple_or_none(list(self.closure))]
+        emit.call(types.FunctionType, [*known, *parts])
+        if self.kwdefaults:
+            emit.builder.copy(1)
+            emit.push_keywords(self.kwdefaults)
+            emit.builder.swap(2)
+            emit.builder.store_attr("__kwdefaults__")
+        if isinstance(self.annotations, TupleValue) and "__annotations__" not in self.attributes:
+            items = self.annotations.items  # a name, its annotation, the next name
+            emit.builder.copy(1)
+            emit.push_dict(zip(items[::2], items[1::2], strict=True))
+            emit.builder.swap(2)
+            emit.builder.store_attr("__annotations__")
+
+    def emit_changes(self, emit: Emitter) -> None:
+        for name, item in self.attributes.items():
+            emit.push(item)
+            emit.push(self)
+            emit.builder.store_attr(name)
+
 
 def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
     """A copy of code with another name, always the same one, so that functions made in each call
@@ -365,6 +452,16 @@ class MethodValue(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, [self.receiver, *args], kwargs)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if not isinstance(self.function, BuiltinValue):
+            emit.call(types.MethodType, [self.function, self.receiver])
+            return
+        real = self.function.real  # bound by itself: a class below may have another of that name
+        if isinstance(real, types.ClassMethodDescriptorType):
+            emit.call(real.__get__, [emit.const(None), self.receiver])
+        else:  # without the type 3.11 may crash
+            emit.call(real.__get__, [self.receiver, emit.const(self.receiver.python_type())])
+
 
 WRAPPING = (property, classmethod, staticmethod)
 OF_WHAT_IS_WRAPPED = (
@@ -383,6 +480,7 @@ class BuiltinValue(Value):
     or a break."""
 
     __slots__ = ("real",)
+    is_code_constant = True
 
     def __init__(self, real: Any, source: Source | None = None) -> None:
         super().__init__(source)
@@ -462,6 +560,9 @@ class BuiltinValue(Value):
             )
         raise GraphBreak("unknown-call", self.describe())
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.real)
+
 
 class PartialValue(Mutable):
     """functools.partial."""
@@ -518,3 +619,8 @@ class PartialValue(Mutable):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         function, args, kwargs, _ = self.tail(tx, args, kwargs)
         return function.call(tx, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        arguments = [self.function, *self.args, *self.kwargs.values()]
+        emit.call(functools.partial, arguments, tuple(self.kwargs))
+        emit.give_attributes(self, self.attributes)

@@ -16,13 +16,14 @@ from ....guards.iterators import (
     ITERATORS,
     LARGEST,
     MADE_OF_PARTS,
+    advance,
     iterated_container,
     parts,
     peek,
     remaining,
     shape,
 )
-from ....guards.native import slice_state
+from ....guards.native import move_index, move_slice, set_open, slice_state
 from ....guards.source import IteratorItem, IteratorPart, SequenceItem, Source
 from ..base import Lazy, Value
 from ..constant import Constant
@@ -33,8 +34,10 @@ from .iterator import Filter, Iterator, ListedIterator, Map, SequenceIterator, Z
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 KEYS, _, ITEMS = FORWARD_DICT
+FEW = 4  # items up to which an iterator is moved by calls of next(), which is faster than a loop
 
 
 class ExistingIterator(Iterator):
@@ -76,6 +79,13 @@ class ExistingIterator(Iterator):
         """The container that the trace took something from; None if it took nothing."""
         return iterated_container(self.real) if self.taken or self.exhausted else None
 
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.taken <= FEW and not self.exhausted:
+            for _ in range(self.taken):
+                emit.run(next, [self])
+        else:
+            emit.run(advance, [self, emit.const(self.taken), emit.const(self.exhausted)])
+
 
 class ExistingEnumerate(Iterator):
     """An enumerate that existed before the frame: its inner iterator moves for itself, so only its
@@ -98,6 +108,9 @@ class ExistingEnumerate(Iterator):
         self.given += 1
         return tx.make.tuple_of([number, item])
 
+    def emit_changes(self, emit: Emitter) -> None:
+        emit.run(move_index, [self, emit.const(self.given)])
+
 
 class ExistingCount(Iterator):
     """A count of ints that existed before the frame: its numbers are read off it, the real one
@@ -116,6 +129,9 @@ class ExistingCount(Iterator):
         ahead = self.taken * self.step
         self.taken += 1
         return Lazy(self.value + ahead, IteratorPart(self.known_source, 0, ahead))
+
+    def emit_changes(self, emit: Emitter) -> None:
+        emit.run(advance, [self, emit.const(self.taken), emit.const(False)])
 
 
 class ExistingSlice(Iterator):
@@ -181,6 +197,9 @@ class ExistingSlice(Iterator):
         self.read += item is not None
         return item
 
+    def emit_changes(self, emit: Emitter) -> None:
+        emit.run(move_slice, [self, *map(emit.const, (self.read, self.given, self.ended))])
+
 
 class ExistingChain(Flat):
     """A chain that existed before the frame, with the iterator of iterables and the open one, if
@@ -192,6 +211,12 @@ class ExistingChain(Flat):
         super().__init__(held[0] if held else SequenceIterator(TupleValue([])))
         self.source = source
         self.current = self.opened = held[1] if len(held) > 1 else None
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.outer is None:
+            emit.run(set_open, [self, self])
+        elif self.current is not self.opened:
+            emit.run(set_open, [self, self.current or Constant(None)])
 
 
 @wraps(*ITERATORS)

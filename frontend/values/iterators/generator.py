@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
-from ..base import ObservedException, Value, unless_stopped
+from ...pycode.resume import ResumePoint, Unresumable, generator_code
+from ..base import CannotReconstruct, Null, ObservedException, Value, unless_stopped
 from ..constant import Constant
+from ..containers.sequence import TupleValue
 from ..objects.current_exception import HandledException
 from .iterator import Iterator
 
 if TYPE_CHECKING:
     from ...tracing.interpreter import Interpreter
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
@@ -152,3 +157,56 @@ class GeneratorValue(Iterator):
                 raise tx.exceptions.new(RuntimeError, "generator ignored GeneratorExit")
         self.finished = True
         return Constant(None)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        frame = self.frame
+        if self.finished:
+            emit.call(finished_generator, [])
+            return
+        if any(isinstance(item, HandledException) for item in frame.stack):
+            raise CannotReconstruct(self)
+        live = frame.decoded.live_in[self._resume_index() - 1]
+        slots = [slot for slot, held in enumerate(frame.slots) if held is not None and slot in live]
+        function = self._continuation(frozenset(slots))
+        bound = [held for slot in slots if (held := frame.slots[slot]) is not None]
+        state = TupleValue([held for held in (*bound, *frame.stack) if not isinstance(held, Null)])
+        if self.started:
+            emit.call(start_generator, [emit.const(function), state])
+        else:
+            emit.call(function, [state])
+
+    def _resume_index(self) -> int:
+        """The instruction that it goes on at: one that was not started begins behind
+        RETURN_GENERATOR and its POP_TOP."""
+        return self.frame.pc if self.started else self.frame.decoded.start + 2
+
+    def _continuation(self, slots: frozenset[int]) -> types.FunctionType:
+        """A generator function that takes what these slots and the stack hold, and goes on here."""
+        frame = self.frame
+        kinds = tuple("null" if isinstance(item, Null) else "value" for item in frame.stack)
+        point = ResumePoint(self._resume_index(), kinds, slots)
+        try:
+            code = generator_code(frame.decoded, point, self.started)
+        except Unresumable as error:
+            raise CannotReconstruct(self) from error
+        function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+        function.__name__, function.__qualname__ = self.names
+        return function
+
+
+def start_generator(function: types.FunctionType, state: tuple[Any, ...]) -> types.GeneratorType:
+    """A generator that waits where the one with this state did."""
+    generator = function(state)
+    next(generator)
+    return generator
+
+
+def empty_generator() -> Generator[None, None, None]:
+    yield from ()
+
+
+def finished_generator() -> Generator[None, None, None]:
+    """A generator that gives nothing."""
+    generator = empty_generator()
+    generator.close()
+    return generator

@@ -3,10 +3,12 @@ chained."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....guards.source import Source
-from ..base import ObservedException, Value, take, unless_stopped
+from ..base import CannotReconstruct, ObservedException, Value, take, unless_stopped
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import method, method_of
@@ -14,6 +16,7 @@ from ..registry import method, method_of
 if TYPE_CHECKING:
     from ..containers.sequence import Sequence
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class Iterator(Mutable):
@@ -68,6 +71,19 @@ class Iterator(Mutable):
         return super().method(tx, name, args, kwargs)
 
 
+def inner_iterator(emit: Emitter, inner: Value) -> Callable[[], None]:
+    """An argument for an iterator over `inner`, which is an iterator already: the __iter__ of a
+    class in Python is not called again."""
+    if inner.iterates_in_python():
+        return lambda: emit.call(iterate, [inner])
+    return lambda: emit.push(inner)
+
+
+def iterate(obj: Any) -> Any:
+    """An iterator of what next(obj) gives."""
+    return map(next, itertools.repeat(obj))
+
+
 class SequenceIterator(Iterator):
     """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython
     does."""
@@ -96,6 +112,28 @@ class SequenceIterator(Iterator):
         self.index += self.step
         return item
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.step != 1:
+            emit.call(reversed, [self.sequence])
+        else:
+            if self.index >= 0:
+                emit.push(self.sequence)
+            elif self.sequence.cls is tuple:
+                emit.builder.load_const(())
+            else:
+                emit.builder.build_list(0)
+            emit.builder.get_iter()
+        self.move_to_index(emit)
+
+    def move_to_index(self, emit: Emitter) -> None:
+        """Emits code that moves the new iterator on top of the stack to where this one is."""
+        emit.run_on_top(set_index, self.index)
+
+
+def set_index(iterator: Any, index: int) -> None:
+    """Moves an iterator that counts items to an index."""
+    iterator.__setstate__(index)
+
 
 class RangeIterator(Iterator):
     """iter(range): the range of what is still to come."""
@@ -115,6 +153,10 @@ class RangeIterator(Iterator):
         first, self.rest = self.rest[0], self.rest[1:]
         return Constant(first)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.builder.load_const(self.rest)
+        emit.builder.get_iter()
+
 
 class ListedIterator(Iterator):
     """An iterator whose remaining items are all known (dictionary views, sets)."""
@@ -131,6 +173,10 @@ class ListedIterator(Iterator):
             return None
         tx.effects.change(self)
         return tx.look(self.rest.pop(0))
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_list(self.rest)
+        emit.builder.get_iter()
 
 
 class Enumerate(Iterator):
@@ -151,6 +197,9 @@ class Enumerate(Iterator):
         tx.effects.change(self)
         self.index += 1
         return tx.make.tuple_of([Constant(self.index - 1), item])
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(enumerate, [inner_iterator(emit, self.inner), emit.const(self.index)])
 
 
 class Zip(Iterator):
@@ -191,6 +240,10 @@ class Zip(Iterator):
                     f"zip() argument {number + 1} is longer than argument{those_before(number)}",
                 )
 
+    def reconstruct(self, emit: Emitter) -> None:
+        inners = [inner_iterator(emit, inner) for inner in self.inners]
+        emit.call(zip, [*inners, emit.const(self.strict)], ("strict",))
+
 
 def those_before(number: int) -> str:
     return " 1" if number == 1 else f"s 1-{number}"
@@ -213,6 +266,9 @@ class Map(Iterator):
         items = [tx.look(inner.advance(tx)) for inner in self.inners]
         return self.function.call(tx, items, {})
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(map, [self.function, *(inner_iterator(emit, inner) for inner in self.inners)])
+
 
 class Filter(Iterator):
     """filter(function or None, inner)."""
@@ -232,6 +288,9 @@ class Filter(Iterator):
             if kept.truth(tx):
                 return item
         return None
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(filter, [self.function, inner_iterator(emit, self.inner)])
 
 
 class CallIterator(Iterator):
@@ -258,6 +317,11 @@ class CallIterator(Iterator):
         tx.effects.change(self)
         self.exhausted = True
         return None
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.exhausted:
+            raise CannotReconstruct(self)
+        emit.call(iter, [self.function, self.sentinel])
 
 
 class _Indexed:
@@ -295,6 +359,18 @@ class ItemIterator(Iterator):
         self.of.ask_length(tx)
         return take(tx, self)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.index < 0:
+            raise CannotReconstruct(self)
+        emit.call(iterator_at, [self.of, emit.const(self.index)])
+
+
+def iterator_at(obj: Any, index: int) -> Any:
+    """iter(obj), by its items, at an index."""
+    iterator = iter(obj)
+    iterator.__setstate__(index)
+    return iterator
+
 
 class BackwardItems(ItemIterator):
     """reversed() of an object that has __len__ and __getitem__ only."""
@@ -307,6 +383,13 @@ class BackwardItems(ItemIterator):
         super().__init__(of)
         self.index = of.length(tx).constant() - 1
         self.born = tx.frames.break_position()
+
+    def reconstruct(self, emit: Emitter) -> None:
+        cls: Any = self.of.python_type()
+        if not cls.__len__.__module__.startswith("torch."):  # reversed() calls it once more
+            raise CannotReconstruct(self)
+        emit.call(reversed, [self.of])
+        emit.run_on_top(set_index, self.index)
 
 
 @method(type(iter([])), "__length_hint__")

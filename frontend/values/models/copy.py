@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
-from ..base import ObservedException, Value
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
 from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
@@ -31,6 +31,7 @@ from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 Each = Callable[[Value], Value]  # what becomes of a part of the copied object: itself, or a copy
 NO_OWN_WAY = (None, object)
@@ -206,6 +207,9 @@ class Memo(DictValue):
     def __init__(self, of: DeepCopy) -> None:
         super().__init__({})
         self.of = of
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)
 
 
 @models(copy.deepcopy)

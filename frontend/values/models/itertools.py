@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
+from ....guards.iterators import advance
 from ..base import ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
-from ..iterators.iterator import Iterator
+from ..iterators.iterator import Iterator, SequenceIterator, inner_iterator
 from ..operators import binary
 from ..registry import models
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class Count(Iterator):
@@ -38,6 +40,9 @@ class Count(Iterator):
         self.value = following
         return given
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(itertools.count, [self.value, self.step])
+
 
 class Repeat(Iterator):
     """itertools.repeat; `left` is None for ever."""
@@ -57,6 +62,10 @@ class Repeat(Iterator):
             tx.effects.change(self)
             self.left -= 1
         return self.repeated
+
+    def reconstruct(self, emit: Emitter) -> None:
+        times = [] if self.left is None else [emit.const(self.left)]
+        emit.call(itertools.repeat, [self.repeated, *times])
 
 
 class Pooled(Iterator):
@@ -85,6 +94,12 @@ class Pooled(Iterator):
             return None
         self.index += 1
         return TupleValue(list(items))
+
+    def reconstruct(self, emit: Emitter) -> None:
+        pools = [TupleValue(list(pool)) for pool in self.pools]
+        options = map(emit.const, self.options.values())
+        emit.call(self.cls, [*pools, *options], tuple(self.options))
+        emit.run_on_top(advance, self.index, False)
 
 
 class Slice(Iterator):
@@ -125,12 +140,21 @@ class Slice(Iterator):
             self.inner = None
         return item
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.inner is None:
+            emit.call(itertools.islice, [emit.const(()), emit.const(0)])
+            return
+        stop = None if self.stop is None else max(0, self.stop - self.at)
+        bounds = map(emit.const, (self.wanted - self.at, stop, self.step))
+        emit.call(itertools.islice, [inner_iterator(emit, self.inner), *bounds])
+
 
 class OneFrameIterator(Iterator):
     """An iterator that generated code cannot make again half-way: a break while it is in use comes
     before `born`, where it was made, and Python runs it."""
 
     __slots__ = ("born",)
+    break_reason = "unknown-call"
 
     def __init__(self, born: int) -> None:
         super().__init__()
@@ -272,6 +296,20 @@ class Flat(Iterator):
             tx.work.count()
             self.current = None
         return None
+
+    def reconstruct(self, emit: Emitter) -> None:
+        rest = self.outer or SequenceIterator(TupleValue([]))
+        if self.current is None:
+            emit.call(itertools.chain.from_iterable, [inner_iterator(emit, rest)])
+            return
+        opened = self.current  # the iterable that is open, then the others
+
+        def push_opened() -> None:
+            inner_iterator(emit, opened)()
+            emit.builder.build_list(1)
+
+        iterables = [push_opened, inner_iterator(emit, rest)]
+        emit.call(itertools.chain.from_iterable, [lambda: emit.call(itertools.chain, iterables)])
 
 
 @models(itertools.count)

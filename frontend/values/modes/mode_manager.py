@@ -23,6 +23,7 @@ from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class ModeManager(Mutable):
@@ -114,6 +115,18 @@ class ModeManager(Mutable):
         self.saved = None
         return Constant(None)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.prev is not None:
+            enabled = GRAD_MODES[self.cls](self.arguments, self.keywords)
+            emit.call(set_grad_manager, [emit.const(enabled), emit.const(self.prev)])
+        else:
+            arguments = map(emit.const, (*self.arguments, *self.keywords.values()))
+            emit.call(self.cls, arguments, tuple(self.keywords))
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.last is not None:
+            emit.run(setattr, [self, emit.const("prev"), emit.const(self.last)])
+
 
 class ManagerMethod(Value):
     """manager.__enter__, manager.__exit__ or manager.clone."""
@@ -138,6 +151,10 @@ class ManagerMethod(Value):
             return self.manager.clone(tx)
         return self.manager.enter(tx) if self.name == "__enter__" else self.manager.exit(tx)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.manager)
+        emit.builder.load_attr(self.name)
+
 
 class NullManager(Value):
     """contextlib.nullcontext(result)."""
@@ -156,6 +173,9 @@ class NullManager(Value):
             return NullMethod(self, name)
         raise self.unsupported(f"attribute {name}")
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(contextlib.nullcontext, [self.result])
+
 
 class NullMethod(Value):
     """nullcontext.__enter__ or .__exit__."""
@@ -171,6 +191,10 @@ class NullMethod(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.manager.result if self.name == "__enter__" else Constant(None)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.manager)
+        emit.builder.load_attr(self.name)
 
 
 class Modes:

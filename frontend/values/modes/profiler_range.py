@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..base import Value
+
+if TYPE_CHECKING:
+    from ..emitter import Emitter
 
 
 class Annotation(Value):
@@ -23,6 +26,9 @@ class Annotation(Value):
 
     def truth(self, tx: Any) -> bool:
         return True
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(torch.ops.profiler._record_function_enter_new, [self.name, self.arguments])
 
 
 class DispatchWithoutSubclasses(Value):

@@ -34,6 +34,7 @@ from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 MISSING: Any = object()
 HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
@@ -224,6 +225,7 @@ class ClassValue(Value):
     """A class."""
 
     __slots__ = ("cls",)
+    is_code_constant = True
 
     def __init__(self, cls: type, source: Source | None = None) -> None:
         super().__init__(source)
@@ -431,6 +433,9 @@ class ClassValue(Value):
         if set(given) != set(fields) or len(args) > len(fields):
             raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
         return TupleValue([given[name] for name in fields], None, self.cls)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.cls)
 
 
 def is_named_tuple(cls: type) -> bool:

@@ -10,6 +10,7 @@ from ..base import Value
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class HandledException(Value):
@@ -46,6 +47,7 @@ class LastInstruction(Value):
     """The index of a raising instruction, as an existing frame pushed it."""
 
     __slots__ = ("object",)
+    is_code_constant = True
 
     def __init__(self, obj: int, source: Source | None) -> None:
         super().__init__(source)
@@ -59,3 +61,6 @@ class LastInstruction(Value):
 
     def python_type(self) -> type:
         return int
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.object)

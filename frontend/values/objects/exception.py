@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.source import Source
-from ..base import Value
+from ..base import CannotReconstruct, Value
 from ..constant import Constant
-from .class_value import lookup
+from .class_value import HEAP_TYPE, lookup
 from .current_exception import Traceback
 from .user_object import UserObject
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
     __slots__ = ("args", "born", "again")
+    break_reason = "exception-leaves"
 
     def __init__(
         self, cls: type, args: list[Value], real: Any = None, source: Source | None = None
@@ -217,6 +219,29 @@ class ExceptionValue(UserObject):
             if len(args) == 1
             else f"{self.cls.__name__}{args!r}"
         )
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.born is not None:
+            raise CannotReconstruct(self)
+        builtin: Any = builtin_exception(self.cls)
+        emit.call(builtin.__new__, [emit.const(self.cls), *self.args])
+        emit.keep(self)
+        emit.run(builtin.__init__, [self, *self.args])  # some take their arguments apart there
+        self._emit_new_attributes(emit)
+
+    def emit_store(self, emit: Emitter, name: str, item: Value) -> None:
+        """By setattr: some attributes of exceptions can be stored in no other way."""
+        emit.run(setattr, [self, emit.const(name), item])
+
+
+def builtin_exception(cls: type) -> type:
+    """The nearest exception class made in C, whose __new__ and __init__ lay out an instance."""
+    return next(
+        base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE or base in C_HEAP_EXCEPTIONS
+    )
+
+
+C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
 
 
 TEXTS: dict[type, Callable[[Any], str]] = {

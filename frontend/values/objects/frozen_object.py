@@ -18,6 +18,7 @@ from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class FrozenObject(Value):
@@ -25,6 +26,7 @@ class FrozenObject(Value):
     further facts."""
 
     __slots__ = ("real",)
+    is_code_constant = True
 
     def __init__(self, real: Any) -> None:
         super().__init__()
@@ -94,3 +96,6 @@ class FrozenObject(Value):
             for item in self.real
         ]
         return tx.make.list_of(items).iterator(tx)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.real)

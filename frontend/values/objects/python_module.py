@@ -14,6 +14,7 @@ from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 def lookup_in_module_type(name: str) -> object:
@@ -90,3 +91,6 @@ class PythonModule(Value):
         else:
             tx.guards.add(self.source and InstanceDict(self.source), Kind.PRESENT, name)
         tx.effects.set_global(vars(self.real), name, None)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.builder.load_const(self.real)

@@ -34,6 +34,7 @@ from .class_value import (
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
@@ -512,6 +513,48 @@ class UserObject(Mutable):
             )
         return Constant(any(tx.objects.equal(candidate, item) for candidate in self.unpack(tx)))
 
+    # generated code
+
+    def reconstruct(self, emit: Emitter) -> None:
+        laid_out = types.SimpleNamespace if issubclass(self.cls, types.SimpleNamespace) else object
+        new = laid_out.__new__ if self.base is None else self.base.python_type().__new__
+        arguments = [] if self.base is None else self.base.new_arguments(emit)
+        emit.call(new, [emit.const(self.cls), *arguments])
+        emit.keep(self)
+        if self.base is not None:
+            self.base.emit_fill(emit, self)
+        self._emit_new_attributes(emit)
+
+    def _emit_new_attributes(self, emit: Emitter) -> None:
+        for name, stored in self.attrs.items():
+            if stored is not None:
+                self.emit_store(emit, name, stored)
+
+    def emit_changes(self, emit: Emitter) -> None:
+        for name, item in self.attrs.items():
+            if name in self.renewed or item is None:
+                emit.run(object.__delattr__, [self, emit.const(name)])
+            if item is not None:
+                self.emit_store(emit, name, item)
+
+    def emit_store(self, emit: Emitter, name: str, item: Value) -> None:
+        """Emits the store of an attribute past the class's own __setattr__. Behind a descriptor that
+        takes stores for itself it goes into the object's dictionary."""
+        in_class = lookup(self.cls, name)[1]
+        hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(
+            type(in_class), "__set__"
+        )
+        setter = store_in_dictionary if hidden else object.__setattr__
+        emit.run(setter, [self, emit.const(name), item])
+
+    def iterates_in_python(self) -> bool:
+        return not isinstance(lookup(self.cls, "__iter__")[1], types.WrapperDescriptorType)
+
+
+def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
+    """Stores an attribute in an object's dictionary, past its class."""
+    object.__getattribute__(obj, "__dict__")[name] = item
+
 
 def name_in_c(cls: type) -> str:
     """A class as C's sentences name it: one of C itself with its module."""
@@ -603,3 +646,6 @@ class SuperValue(Value):
         ):
             return tx.wrap(raw, source)
         return bind(tx, raw, self.receiver, tx.wrap(start, None), source)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(super, [emit.const(self.cls), self.receiver])

@@ -17,7 +17,7 @@ from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction,
 from ....backends.graph.extracted_calls import CustomFunction, TransformedFunction, extract_subgraph
 from ....backends.graph.runtime_errors import draws_random_numbers
 from ....errors import GraphBreak
-from ..base import ObservedException, Value
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..functions.function import FunctionValue
@@ -28,6 +28,7 @@ from .tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class ContextValue(UserObject):
@@ -60,6 +61,9 @@ class ContextValue(UserObject):
         """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
         value = self.attrs.get(name)
         return otherwise if value is None else value.unpack(tx)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)
 
 
 OTHER_BACKWARDS = (

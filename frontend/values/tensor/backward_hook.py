@@ -32,6 +32,7 @@ class HookSetUp(Value):
     a gradient."""
 
     __slots__ = ("arguments", "given", "hooks")
+    break_reason = "unknown-call"
 
     def __init__(self, hooks: BackwardHooks, given: TensorValue | None, arguments: int) -> None:
         super().__init__()

@@ -3,12 +3,15 @@ its state, puts one back."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..base import Value
 from ..mutable import Mutable
+
+if TYPE_CHECKING:
+    from ..emitter import Emitter
 
 
 class RandomState(Mutable):
@@ -33,3 +36,11 @@ class RandomState(Mutable):
 
     def restore(self, state: Any) -> None:
         self.seed, self.kept, self.stored, self.place = state
+
+    def emit_state(self, emit: Emitter, *, seeded_by_graph: bool) -> None:
+        """Emits code that seeds the generator, unless the graph does, and then gives it the state that
+        the program stored."""
+        if self.seed is not None and not seeded_by_graph:
+            emit.run(torch.manual_seed, [emit.const(self.seed)])
+        if self.stored is not None:
+            emit.run(torch.set_rng_state, [self.stored])

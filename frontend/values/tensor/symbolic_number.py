@@ -21,6 +21,7 @@ from ..constant import Constant, fold
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 Symbol = torch.SymInt | torch.SymFloat | torch.SymBool
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -94,6 +95,17 @@ class SymbolicNumber(Value):
         if self is other or other.python_type() is not self.python_type():
             return self is other
         return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
+
+    def reconstruct(self, emit: Emitter) -> None:
+        """By the program's own arithmetic where there is one: that gives Python's number to the last
+        bit."""
+        if self.function is not None:
+            emit.call(self.function, self.operands)
+        elif self.node is not None:
+            emit.push_output(self, self.node)
+        else:
+            function, operands = self.owner.calculation(self)
+            emit.call(function, operands)
 
 
 def is_number(value: Value) -> bool:

@@ -19,6 +19,7 @@ from ..registry import accepts, method_of
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu is_leaf "
@@ -189,6 +190,9 @@ class TensorValue(Value):
         # on.
         return isinstance(other, TensorValue) and self.node is other.node
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_output(self, self.node)
+
 
 class Gradient(Mutable):
     """The .grad of a tensor that existed before the frame; `stored` is what the program put there,
@@ -210,6 +214,12 @@ class Gradient(Mutable):
     def restore(self, state: Any) -> None:
         self.stored = state
 
+    def emit_changes(self, emit: Emitter) -> None:
+        assert self.stored is not None
+        emit.push(self.stored)
+        emit.push(self.of)
+        emit.builder.store_attr("grad")
+
 
 class TensorMethod(Value):
     """A method of a tensor, not called yet."""
@@ -225,6 +235,10 @@ class TensorMethod(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.receiver)
+        emit.builder.load_attr(self.name)
 
 
 def _shape(tx: TraceContext, tensor: TensorValue) -> Value:

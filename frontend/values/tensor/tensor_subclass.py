@@ -28,6 +28,7 @@ from .tensor import Identity, TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 TORCHS = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
 DISABLED = torch._C._disabled_torch_function_impl
@@ -101,6 +102,11 @@ class TensorObject(UserObject):
         if lookup(self.cls, name)[0] in TORCHS:
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         super().set_attribute(tx, name, value)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(wrap_as_instance, [self.plain, emit.const(self.cls)])
+        emit.keep(self)
+        self._emit_new_attributes(emit)
 
 
 class SubclassMethod(Value):
