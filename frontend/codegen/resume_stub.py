@@ -23,7 +23,7 @@ from ..tracing.capture import Break, BrokenFrame
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue
-from ..values.functions.function import CellValue
+from ..values.functions.cell import CellValue
 from ..values.objects.current_exception import HandledException, LastInstruction
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, Source
 from ..values.base import Value
-from ..values.functions.function import BuiltinValue, MethodValue
+from ..values.functions.builtin_function import BuiltinValue
+from ..values.functions.method import MethodValue
 from ..values.registry import wraps
 from ._hook import Handle
 

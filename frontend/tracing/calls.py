@@ -12,16 +12,11 @@ from ..pycode.passthrough import PassthroughFrame
 from ..values.base import Value
 from ..values.constant import Constant
 from ..values.containers.sequence import BuiltinContainer
-from ..values.functions.function import FunctionValue, MethodValue
-from ..values.objects.class_value import (
-    MISSING,
-    ClassValue,
-    bind,
-    raw_attribute,
-    stored_in_class,
-    type_path,
-)
+from ..values.functions.function import FunctionValue
+from ..values.functions.method import MethodValue
+from ..values.objects.class_value import ClassValue, bind, raw_attribute, stored_in_class, type_path
 from ..values.objects.exception import ExceptionValue
+from ..values.objects.mro import MISSING
 from ..values.objects.user_object import UserObject
 from ..values.registry import accepts, method_of
 from ..values.tensor.tensor_subclass import SubclassMethod, TensorObject

@@ -14,8 +14,9 @@ from ...guards.source import attribute_path
 from ..values.base import Value
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import BuiltinContainer, ListValue, Sequence, TupleValue
-from ..values.objects.class_value import MISSING, ClassValue, lookup, raw_attribute
+from ..values.objects.class_value import ClassValue, raw_attribute
 from ..values.objects.exception import ExceptionValue
+from ..values.objects.mro import MISSING, lookup
 from ..values.objects.nn_module import ModuleValue
 from ..values.objects.user_object import UserObject
 

@@ -9,7 +9,7 @@ from ...guards.source import CellContents, SequenceItem, SlotSource, Source
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..values.base import Value
 from ..values.containers.sequence import Sequence
-from ..values.functions.function import CellValue
+from ..values.functions.cell import CellValue
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 from .capture import Break, BrokenFrame, Capture

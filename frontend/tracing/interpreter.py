@@ -12,7 +12,7 @@ from ..pycode.instr import DecodedCode, Instr
 from ..pycode.passthrough import PassthroughFrame
 from ..values.base import ObservedException, Value
 from ..values.constant import Constant
-from ..values.functions.function import CellValue
+from ..values.functions.cell import CellValue
 from ..values.objects.exception import ExceptionValue
 from .opcodes import HANDLERS
 from .opcodes.generators import throw

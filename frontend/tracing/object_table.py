@@ -26,7 +26,8 @@ from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import TupleValue
-from ..values.functions.function import CellValue, FunctionValue
+from ..values.functions.cell import CellValue
+from ..values.functions.function import FunctionValue
 from ..values.iterators.existing_iterator import ExistingIterator
 from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule

@@ -17,7 +17,7 @@ import torch
 from ..values.base import Lazy, Value
 from ..values.constant import is_literal
 from ..values.containers.sequence import ListValue
-from ..values.objects.class_value import lookup
+from ..values.objects.mro import lookup
 from ..values.objects.user_object import UserObject, instance_dict
 from .effect_log import was_there
 from .suspended_generators import held_values

@@ -15,7 +15,7 @@ from ..pycode.flow import keeps_its_frame
 from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..values.base import NULL, Lazy, ObservedException, Value
-from ..values.functions.function import CellValue, existing_cell
+from ..values.functions.cell import CellValue, existing_cell
 from ..values.objects.current_exception import HandledException, LastInstruction
 from .capture import Break, BrokenFrame, Capture, Return
 from .interpreter import Interpreter

@@ -7,6 +7,7 @@ fall-backs: a graph break.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -178,6 +179,10 @@ class Value:
         """Emits code that pushes the object, for one that the traced program made: an object with
         a source is loaded from there. Raises CannotReconstruct where code cannot make it."""
         raise CannotReconstruct(self)
+
+    def reconstruct_bound(self, emit: Emitter, receiver: Value) -> None:
+        """Emits code that pushes this callable as a method, bound to a receiver."""
+        emit.call(types.MethodType, [self, receiver])
 
 
 class CannotReconstruct(Exception):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
+from ...guards.guard import Kind
 from ...guards.source import Source, safe_repr
 from .base import ObservedException, Value
-from .registry import accepts, method_of
+from .registry import accepts, method_of, wraps
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -146,3 +147,15 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
     except Exception as error:
         raise tx.exceptions.new(type(error), *error.args) from None
     return tx.wrap(result, None)
+
+
+@wraps(*(set(LITERAL_TYPES) - {int, float}))
+def wrap_literal(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.EQUALS, obj)
+    return Constant(obj, source)
+
+
+def is_literal_or_tuple(obj: Any) -> bool:
+    return type(obj) in LITERAL_TYPES or (
+        type(obj) in (tuple, torch.Size) and all(map(is_literal_or_tuple, obj))
+    )

@@ -16,7 +16,8 @@ from .base import Value
 from .constant import Constant, fold
 from .containers import dict_union as merging  # noqa: F401 - methods by which operators go
 from .containers.deque import DequeValue, add_items, multiply_deque
-from .containers.mapping import DictValue, ViewValue
+from .containers.dict_view import ViewValue
+from .containers.mapping import DictValue
 from .containers.mapping_proxy import unwrap_proxy
 from .containers.sequence import (
     BoundBuiltin,
@@ -31,8 +32,9 @@ from .containers.sequence import (
 from .containers.set import SetValue
 from .containers.set_algebra import SET_OPERATORS, SET_UPDATES, kept_members
 from .deferred_literal import concatenate_texts, format_template
-from .functions.function import BuiltinValue, MethodValue
-from .objects.class_value import lookup
+from .functions.builtin_function import BuiltinValue
+from .functions.method import MethodValue
+from .objects.mro import lookup
 from .objects.user_object import UserObject
 from .objects.weak_reference import WeakReference
 from .registry import method

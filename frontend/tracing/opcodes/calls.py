@@ -12,7 +12,10 @@ from ...pycode.instr import Instr, Op
 from ...pycode.passthrough import PassthroughFrame
 from ...values.base import NULL, Value
 from ...values.containers.mapping import DictValue
-from ...values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ...values.functions.builtin_function import BuiltinValue
+from ...values.functions.cell import CellValue
+from ...values.functions.function import FunctionValue
+from ...values.functions.method import MethodValue
 from ...values.models.builtins import frame_call
 from ...values.objects.class_value import ClassValue
 from ...values.objects.nn_module import ModuleValue

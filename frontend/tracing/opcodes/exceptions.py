@@ -9,9 +9,10 @@ from ...pycode.instr import Instr, Op
 from ...values.base import ObservedException, Value
 from ...values.constant import Constant
 from ...values.containers.sequence import TupleValue
-from ...values.objects.class_value import ClassValue, lookup
+from ...values.objects.class_value import ClassValue
 from ...values.objects.current_exception import HandledException, Traceback
 from ...values.objects.exception import ExceptionValue
+from ...values.objects.mro import lookup
 from ...values.objects.user_object import UserObject
 from .calls import call_value
 from .table import handles

@@ -11,8 +11,9 @@ from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
 from ...values.base import NULL, Lazy, ObservedException, Value
-from ...values.functions.function import CellValue
-from ...values.objects.user_object import SuperValue, UserObject
+from ...values.functions.cell import CellValue
+from ...values.objects.super_value import SuperValue
+from ...values.objects.user_object import UserObject
 from .calls import call_value
 from .table import handles
 

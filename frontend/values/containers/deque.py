@@ -6,12 +6,14 @@ import collections
 import functools
 from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
+from ....guards.guard import Kind
 from ....guards.iterators import advance
-from ....guards.source import IteratorItem, Source
+from ....guards.source import AttrSource, IteratorItem, Source
 from ..base import CannotReconstruct, Lazy, Value
 from ..constant import Constant
 from ..iterators.iterator import SequenceIterator
-from ..registry import method
+from ..registry import method, wraps
 from .sequence import (
     ListValue,
     SliceValue,
@@ -30,6 +32,8 @@ from .sequence import (
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+
+LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
 
 
 class DequeValue(ListValue):
@@ -308,3 +312,16 @@ def rotate(tx: TraceContext, self: DequeValue, n: Value | None = None) -> Value:
 @method(collections.deque, "copy")
 def copy(tx: TraceContext, self: DequeValue) -> Value:
     return DequeValue(list(self.items), self.maxlen)
+
+
+@wraps(collections.deque)
+def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a deque that no path leads to")
+    if len(obj) > LARGEST_DEQUE:
+        raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
+    tx.guards.add(source, Kind.TYPE, collections.deque)
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    tx.guards.add(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
+    items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    return tx.objects.remember(obj, DequeValue(items, obj.maxlen, source))

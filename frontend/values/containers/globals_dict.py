@@ -10,7 +10,8 @@ from ....guards.guard import Kind
 from ....guards.source import DictItem, Source
 from ..base import Lazy, Value
 from ..constant import Constant
-from .mapping import DictValue
+from ..registry import wraps
+from .mapping import DictValue, wrap_dict
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -100,3 +101,19 @@ class GlobalsDict(DictValue):
 
     def emit_changes(self, emit: Emitter) -> None:
         """Nothing: its stores are in the log as those of global variables."""
+
+
+@wraps(dict)
+def wrap_plain_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+    if source is not None and holds_globals(obj):
+        return wrap_globals(tx, obj, source)
+    return wrap_dict(tx, obj, source)
+
+
+def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
+    path = tx.objects.globals_path(obj)
+    if path is None:
+        raise GraphBreak("unsupported-value", "global variables that no path leads to")
+    if source != path:
+        tx.guards.add(source, Kind.SAME, path)
+    return tx.objects.remember(obj, GlobalsDict(obj, path))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import types
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.iterators import advance
 from ....guards.kinds.containers import keys_of
-from ....guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
+from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, IteratorItem, Source
 from ..base import CannotReconstruct, Lazy, Value
 from ..constant import LITERAL_TYPES, Constant
-from ..iterators.iterator import Iterator
-from ..registry import method
-from .object_key import guard_hashes, is_compared
+from ..objects.mro import lookup
+from ..registry import method, wraps
+from .dict_iterator import DictIterator
+from .object_key import MOST_COMPARED, guard_hashes, is_compared
 from .sequence import BuiltinContainer, TupleValue
-from .set import SetValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -29,7 +27,6 @@ PLAIN_METHODS = frozenset(
     "get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split()
 )
 LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
-MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each
 
 
 def key_is_literal(key: Any) -> bool:
@@ -439,138 +436,6 @@ COUNTERS_OWN = frozenset(
 )
 
 
-class DictIterator(Iterator):
-    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a
-    change of its size is an error."""
-
-    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
-
-    def __init__(
-        self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
-    ) -> None:
-        super().__init__()
-        self.of, self.what, self.start, self.keys, self.index = (
-            of,
-            what,
-            start,
-            list(start(of.whole(tx))),
-            0,
-        )
-        self.deletions, self.born = of.deletions, tx.frames.break_position()
-
-    def python_type(self) -> type:
-        made: dict[Any, Any] = OrderedDict() if self.of.cls is OrderedDict else {}
-        return type(self.start(getattr(made, self.what)()))
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
-
-    def rest(self, tx: TraceContext) -> list[Value]:
-        """What it would still give if nothing changed."""
-        return [self._item(tx, key) for key in self.keys[self.index :]]
-
-    def _item(self, tx: TraceContext, hashed: Any) -> Value:
-        key, value = self.of.whole(tx)[hashed]
-        if self.what == "keys":
-            return key
-        value = tx.look(value)
-        return value if self.what == "values" else TupleValue([key, value])
-
-    def next(self, tx: TraceContext) -> Value | None:
-        now = self.of.whole(tx)
-        if self.index > len(self.keys):
-            return None
-        if len(now) != len(self.keys):
-            text = (
-                "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
-            )
-            raise tx.exceptions.new(RuntimeError, f"{text} during iteration")
-        if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
-            raise self.unsupported("next() after keys were exchanged")
-        tx.effects.change(self)
-        if self.index == len(self.keys):
-            self.index += 1
-            return None
-        self.index += 1
-        return self._item(tx, self.keys[self.index - 1])
-
-    def reconstruct(self, emit: Emitter) -> None:
-        if (
-            self.index > len(self.keys)
-            or list(self.start(self.of.entries or {})) != self.keys
-            or self.deletions != self.of.deletions
-        ):
-            raise CannotReconstruct(self)
-        view = getattr(self.of.cls, self.what)
-        emit.call(self.start, [lambda: emit.call(view, [self.of])])
-        emit.run_on_top(advance, self.index, False)
-
-
-class OtherDict(dict):
-    """A class below dict: what C does for a dict alone it does not do for this one."""
-
-
-class ViewValue(Value):
-    """dict.keys(), .values() or .items(): read when asked, as CPython does."""
-
-    __slots__ = ("of", "what")
-    classes = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
-
-    def __init__(self, of: DictValue, what: str, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.of, self.what = of, what
-
-    def python_type(self) -> type:
-        return (
-            type(getattr(OrderedDict(), self.what)())
-            if self.of.cls is OrderedDict
-            else self.classes[self.what]
-        )
-
-    def list(self, tx: TraceContext) -> list[Value]:
-        if self.what == "keys":
-            return [key for key, _ in self.of.whole(tx).values()]
-        pairs = self.of.pairs(tx)
-        return (
-            [value for _, value in pairs]
-            if self.what == "values"
-            else [TupleValue(list(pair)) for pair in pairs]
-        )
-
-    def iterator(self, tx: TraceContext) -> Value:
-        return DictIterator(self.of, self.what, tx)
-
-    def length(self, tx: TraceContext) -> Value:
-        return self.of.length(tx)
-
-    def truth(self, tx: TraceContext) -> bool:
-        return bool(self.of.length(tx).constant())
-
-    def contains(self, tx: TraceContext, item: Value) -> Value:
-        if self.what == "keys":
-            return self.of.contains(tx, item)
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
-
-    def real(self, tx: TraceContext) -> Any:
-        """A real view, of a dictionary of keys, in the order of list()."""
-        whole = (
-            self.of.pairs(tx)
-            if self.what == "items"
-            else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
-        )
-        keys = {key.key(tx): value.key(tx) for key, value in whole}
-        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
-
-    def as_set(self, tx: TraceContext) -> SetValue:
-        return SetValue({value.key(tx): value for value in self.list(tx)})
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.call(getattr(self.of.cls, self.what), [self.of])
-
-
 @method(dict, "get")
 def dict_get(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
     value = self.get(tx, key)
@@ -607,21 +472,6 @@ def dict_len(tx: TraceContext, self: DictValue) -> Value:
 @method(dict, "__iter__")
 def dict_iter(tx: TraceContext, self: DictValue) -> Value:
     return self.iterator(tx)
-
-
-@method(dict, "keys")
-def dict_keys(tx: TraceContext, self: DictValue) -> Value:
-    return ViewValue(self, "keys")
-
-
-@method(dict, "values")
-def dict_values(tx: TraceContext, self: DictValue) -> Value:
-    return ViewValue(self, "values")
-
-
-@method(dict, "items")
-def dict_items(tx: TraceContext, self: DictValue) -> Value:
-    return ViewValue(self, "items")
 
 
 @method(dict, "pop")
@@ -729,3 +579,30 @@ def ordered_dict_move_to_end(
 @method(defaultdict, "__missing__")
 def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
     return self.item(tx, key)
+
+
+def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
+    if not isinstance(obj, defaultdict):
+        return None
+    member = vars(defaultdict)["default_factory"]  # past what a class below may have under the name
+    if type(obj) is not defaultdict and lookup(type(obj), "default_factory")[1] is not member:
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__}, whose default_factory is its own"
+        )
+    return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
+
+
+@wraps(OrderedDict, defaultdict, Counter)
+def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+    factory = default_factory_of(tx, obj, source)
+    if source is None:
+        entries = {
+            (k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()
+        }
+        return DictValue(entries, cls=type(obj), default_factory=factory)
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, DictValue(None, source, obj, type(obj), factory))
+
+
+def builtin_base(cls: type) -> type:
+    return next(base for base in cls.__mro__ if base in (dict, OrderedDict, defaultdict, Counter))

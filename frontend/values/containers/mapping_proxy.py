@@ -6,8 +6,12 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
-from ....guards.source import Source
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.proxies import mapping_behind
+from ....guards.source import ProxiedMapping, Source
 from ..base import Value
+from ..registry import wraps
 from .mapping import DictValue
 
 if TYPE_CHECKING:
@@ -79,3 +83,19 @@ class MappingProxyValue(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(types.MappingProxyType, [self.shown])
+
+
+@wraps(types.MappingProxyType)
+def wrap_mapping_proxy(
+    tx: TraceContext, obj: types.MappingProxyType, source: Source | None
+) -> Value:
+    behind = mapping_behind(obj)
+    if (
+        not isinstance(behind, dict) or "__doc__" in behind
+    ):  # a class has its namespace watched, not what shows it
+        raise GraphBreak("unsupported-value", "a mappingproxy of a class")
+    tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
+    inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))
+    if not isinstance(inner, DictValue):
+        raise GraphBreak("unsupported-value", f"a mappingproxy of {inner.describe()}")
+    return tx.objects.remember(obj, MappingProxyValue(inner, source))

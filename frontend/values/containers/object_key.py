@@ -12,7 +12,7 @@ from ....guards.native import stored_hashes
 from ....guards.source import Source
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant
-from ..objects.class_value import lookup
+from ..objects.mro import lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -129,3 +129,6 @@ def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[
         Kind.PYTHON,
         (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored),
     )
+
+
+MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each

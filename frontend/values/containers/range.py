@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....guards.source import Source
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant, fold
 from ..iterators.iterator import RangeIterator
+from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -68,3 +70,11 @@ class RangeValue(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.range)
+
+
+@wraps(range)
+def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, range)
+    for part in ("start", "stop", "step"):
+        tx.guards.add(source and AttrSource(source, part), Kind.EQUALS, getattr(obj, part))
+    return RangeValue(obj, source)

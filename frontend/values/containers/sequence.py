@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
-from ....guards.source import Source
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, SequenceItem, Source
 from ..base import CannotReconstruct, Lazy, ObservedException, Value, check_result_type
-from ..constant import Constant
+from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
-from ..registry import accepts, method, method_of
+from ..registry import accepts, method, method_of, wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+
+LARGEST = 1 << 18  # items of a list or tuple that are looked at
 
 FIELD: type = type(
     vars(collections.namedtuple("Named", "field"))["field"]
@@ -640,4 +643,74 @@ def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
             (Constant(name), item)
             for name, item in zip(field_names(self.cls), self.all(tx), strict=True)
         ]
+    )
+
+
+def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
+    if source is None:
+        return [tx.wrap(item, None) for item in obj]
+    if len(obj) > LARGEST:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
+
+
+@wraps(tuple, torch.Size)
+def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+    if source is not None and is_literal_or_tuple(obj):
+        tx.guards.add(source, Kind.EQUALS, obj)
+        return TupleValue(
+            [
+                Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None)
+                for item in obj
+            ],
+            source,
+            type(obj),
+            obj,
+        )
+    return TupleValue(
+        wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
+    )
+
+
+@wraps(list)
+def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
+    if source is None:
+        return ListValue(wrapped_items(tx, obj, None))
+    tx.guards.add(source, Kind.TYPE, list)
+    value = ListValue([], source)
+
+    def read() -> list[Value]:
+        tx.effects.read(value)
+        return wrapped_items(tx, obj, source)
+
+    value.unread = read
+    return tx.objects.remember(obj, value)
+
+
+@wraps(slice)
+def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, slice)
+    return SliceValue(
+        [
+            tx.wrap(getattr(obj, n), source and AttrSource(source, n))
+            for n in ("start", "stop", "step")
+        ],
+        source,
+    )
+
+
+def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+    return TupleValue(
+        wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
+    )
+
+
+def is_named_tuple(obj: Any) -> bool:
+    cls = type(obj)
+    return (
+        issubclass(cls, tuple)
+        and not cls.__dictoffset__
+        and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
     )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import enum
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.iterators import advance
-from ....guards.source import Source
+from ....guards.source import IteratorItem, Source
 from ..base import CannotReconstruct, Value
-from ..constant import Constant
+from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import ListedIterator
-from ..registry import method
-from .object_key import holds_hashed
+from ..registry import method, wraps
+from .object_key import MOST_COMPARED, guard_hashes, holds_hashed, is_compared
 from .sequence import BuiltinContainer
 
 if TYPE_CHECKING:
@@ -262,3 +264,50 @@ def set_copy(tx: TraceContext, self: SetValue) -> Value:
     if self.cls is frozenset:
         return self
     return SetValue(dict(self.members), None, self.cls, self.order.copy())
+
+
+NAMED = (
+    type,
+    enum.Enum,
+    types.FunctionType,
+)  # objects that stay what they are, and are their own keys
+
+
+@wraps(set, frozenset)
+def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
+    if source is not None and len(obj) <= MOST_COMPARED and any(map(is_compared, obj)):
+        return compared_set(tx, obj, source)
+    if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    if source is not None:
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        tx.guards.add(
+            source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj)))
+        )
+    members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
+    value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
+    value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
+    return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
+    """A set of objects that are compared in Python, and of literals."""
+    if not all(
+        is_literal_or_tuple(item) or isinstance(item, NAMED) or is_compared(item) for item in obj
+    ):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    keys = [value.key(tx) for value in values]
+    guard_hashes(tx, source, obj, keys)
+    if list(type(obj)(keys)) != keys:
+        raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
+    members = dict(zip(keys, values, strict=True))
+    made = SetValue(members, source, type(obj), type(obj)(keys))
+    made.before = dict(members)
+    return tx.objects.remember(obj, made) if type(obj) is set else made
+
+
+def _equals(expected: frozenset) -> Callable[[Any], bool]:
+    return lambda obj: obj == expected

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import TYPE_CHECKING, Any
 
+from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
+from ..registry import wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
@@ -64,3 +67,18 @@ def attribute(tx: TraceContext, obj: Value, path: Value) -> Value:
     for name in path.constant().split("."):
         obj = obj.attribute(tx, name)
     return obj
+
+
+@wraps(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def wrap_getter(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.IS, obj)
+    cls, arguments = obj.__reduce__()
+    named: dict[str, Any] = {}
+    if isinstance(cls, functools.partial):
+        cls, arguments, named = type(obj), cls.args, cls.keywords
+    return GetterValue(
+        cls,
+        [tx.wrap(a, None) for a in arguments],
+        {k: tx.wrap(v, None) for k, v in named.items()},
+        source,
+    )

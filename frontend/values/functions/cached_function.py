@@ -3,6 +3,7 @@ is inlined if it has no effects."""
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,18 @@ from ....errors import GraphBreak
 from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
-from ....guards.source import CachedResult, Source, attribute_path
+from ....guards.source import AttrSource, CachedResult, Source, attribute_path
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import foldable, is_literal
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
-from ..objects.class_value import lookup
+from ..objects.mro import lookup
 from ..objects.user_object import UserObject, instance_dict
+from ..registry import wraps
 from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import Identity, TensorValue
-from .function import MethodValue
+from .builtin_function import wrap_builtin
+from .method import MethodValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -281,3 +284,13 @@ def has_no_slots(cls: type) -> bool:
         for owner in cls.__mro__
         for raw in vars(owner).values()
     )
+
+
+@wraps(functools._lru_cache_wrapper)
+def wrap_cached_function(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if not isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
+        return wrap_builtin(tx, obj, source)
+    tx.guards.add(source, Kind.IS, obj)
+    inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
+    made = CachedFunction(obj, inner, source)
+    return made if source is None else tx.objects.remember(obj, made)

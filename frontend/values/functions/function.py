@@ -12,82 +12,25 @@ from weakref import WeakKeyDictionary
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, CellContents, DictItem, SequenceItem, Source
-from ..base import Call, CannotReconstruct, Lazy, Value
-from ..constant import Constant, fold
+from ....guards.source import (
+    AttrSource,
+    ClassAttribute,
+    DictItem,
+    SequenceItem,
+    Source,
+)
+from ..base import Lazy, Value
+from ..constant import Constant
 from ..containers.sequence import TupleValue
-from ..models.torch_policy import goes_into_graph, is_pure
+from ..models.torch_policy import goes_into_graph
 from ..mutable import Mutable
-from ..registry import accepts, method_of, model_of
-from ..tensor.tensor import Identity
+from ..registry import accepts, method_of, model_of, wraps
+from .builtin_function import BuiltinValue
+from .cell import CellValue, existing_cell, met_again
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
-
-
-class CellValue(Mutable):
-    """A closure cell. `contents` is None while unbound, Lazy until looked at."""
-
-    __slots__ = ("contents", "real", "slot")
-
-    def __init__(
-        self,
-        contents: Value | None,
-        source: Source | None = None,
-        real: types.CellType | None = None,
-    ) -> None:
-        super().__init__(source)
-        self.contents, self.real = contents, real
-        self.slot: int | None = None  # the frame's own slot, for a cell that the root frame makes
-
-    def python_type(self) -> type:
-        return types.CellType
-
-    def snapshot(self) -> Any:
-        return (self.contents,)
-
-    def restore(self, state: Any) -> None:
-        (self.contents,) = state
-
-    def get(self, tx: TraceContext) -> Value | None:
-        if type(self.contents) is Lazy:
-            self.contents = tx.look(self.contents)
-        return self.contents
-
-    def set(self, tx: TraceContext, value: Value | None) -> None:
-        tx.effects.change(self)
-        self.contents = value
-
-    def reconstruct(self, emit: Emitter) -> None:
-        if self.slot is not None:
-            emit.builder.load_cell(self.slot)
-            return
-        emit.call(types.CellType, [])
-        emit.keep(self)  # before its contents, which may be a function that closes over it
-        if self.contents is not None:
-            emit.store_on_top("cell_contents", self.contents)
-
-    def is_real(self) -> bool:
-        return self.source is not None or self.slot is not None
-
-    def emit_changes(self, emit: Emitter) -> None:
-        if self.slot is None:
-            self._emit_contents(emit)
-        elif self.contents is None:  # storing first: deleting does not take a cell that is unbound
-            emit.builder.load_const(None)
-            emit.builder.store_deref(self.slot)
-            emit.builder.delete_deref(self.slot)
-        else:
-            emit.push(self.contents)
-            emit.builder.store_deref(self.slot)
-
-    def _emit_contents(self, emit: Emitter) -> None:
-        if self.contents is None:
-            raise CannotReconstruct(Constant(None))
-        emit.push(self.contents)
-        emit.push(self)
-        emit.builder.store_attr("cell_contents")
 
 
 class FunctionValue(Mutable):
@@ -388,239 +331,46 @@ def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None
     return Lazy(obj, source if name is None or source is None else DictItem(source, name))
 
 
-def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None) -> CellValue:
-    """The value of a cell that existed before the frame; one value a cell, whoever closes over it."""
-    known = tx.objects.find(real)
-    if known is not None:
+def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
+    """Past what torch, and torch.compile when it is used in the same process, puts around methods
+    of nn.Module and of optimizers."""
+    name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
+    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(
+        name
+    )
+    inner = function if cell is None else cell.cell_contents
+    return inner if str(getattr(inner, "__module__", "")).startswith(modules) else function
+
+
+# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what
+# users disable stays disabled.
+AROUND = {
+    "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
+    "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
+    "_disable_dynamo.<locals>.inner": ("fn", "torch.optim"),
+}
+
+
+@wraps(types.FunctionType)
+def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
+    if source is not None:
+        # Where no name stands for it, it may be made anew by each call of its maker: its code and
+        # what it closes over count.
+        tx.guards.add(
+            source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType)
+        )
+        tx.guards.add(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
+    inner = unwrap_wrappers(obj)
+    if inner is not obj:
+        return tx.wrap(inner, None)
+    known = tx.objects.find(obj)
+    if isinstance(known, FunctionValue):
         met_again(tx, known, source)
         return known
-    try:
-        contents: Value | None = Lazy(real.cell_contents, source and CellContents(source))
-    except ValueError:
-        contents = None
-    return tx.objects.remember(real, CellValue(contents, source, real))
+    return existing_function(tx, obj, source)
 
 
-def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
-    """Relies on a second path leading to the same object as the first."""
-    if source is not None and known.source is not None and known.source != source:
-        tx.guards.add(source, Kind.SAME, known.source)
-
-
-class MethodValue(Value):
-    """A function (or any callable) bound to its first argument."""
-
-    __slots__ = ("receiver", "function")
-
-    def __init__(self, receiver: Value, function: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.receiver, self.function = receiver, function
-
-    def python_type(self) -> type:
-        return types.MethodType
-
-    def describe(self) -> str:
-        return f"method {self.function.describe()}"
-
-    def key(self, tx: TraceContext) -> Any:
-        return (self.receiver.key(tx), self.function.key(tx))
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__self__":
-            return self.receiver
-        if name == "__func__":
-            return self.function
-        if name == "__get__" and hasattr(types.MethodType, "__get__"):
-            return tx.make.bound_method(self, name)
-        return self.function.attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        if name == "__get__" and hasattr(
-            types.MethodType, "__get__"
-        ):  # what is bound stays so; before 3.13 the function was asked
-            return self
-        return super().method(tx, name, args, kwargs)
-
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        return Call(self.function, [self.receiver, *args], kwargs)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.function.call(tx, [self.receiver, *args], kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        if not isinstance(self.function, BuiltinValue):
-            emit.call(types.MethodType, [self.function, self.receiver])
-            return
-        real = self.function.real  # bound by itself: a class below may have another of that name
-        if isinstance(real, types.ClassMethodDescriptorType):
-            emit.call(real.__get__, [emit.const(None), self.receiver])
-        else:  # without the type 3.11 may crash
-            emit.call(real.__get__, [self.receiver, emit.const(self.receiver.python_type())])
-
-
-WRAPPING = (property, classmethod, staticmethod)
-OF_WHAT_IS_WRAPPED = (
-    "__name__",
-    "__isabstractmethod__",
-)  # attributes that these ask their function for
-EQUAL_BY_PARTS = (
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-    types.CodeType,
-)  # two made of the same parts are equal
-
-
-class BuiltinValue(Value):
-    """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals,
-    or a break."""
-
-    __slots__ = ("real",)
-    is_code_constant = True
-
-    def __init__(self, real: Any, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.real = real
-
-    def python_type(self) -> type:
-        return type(self.real)
-
-    def describe(self) -> str:
-        if isinstance(self.real, WRAPPING):
-            return super().describe()
-        module = getattr(self.real, "__module__", None)
-        name = (
-            getattr(self.real, "__qualname__", None)
-            or getattr(self.real, "__name__", None)
-            or repr(self.real)
-        )
-        full = f"{module}.{name}" if module and module != "builtins" else str(name)
-        return ".".join(
-            part for part in full.split(".") if not part.startswith("pybind11_detail_")
-        )  # classes that nobody has written
-
-    def key(self, tx: TraceContext) -> Any:
-        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def same(self, other: Value) -> bool:
-        return isinstance(other, BuiltinValue) and self.real is other.real
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if isinstance(self.real, WRAPPING) and name in OF_WHAT_IS_WRAPPED:
-            raise GraphBreak(
-                "unsupported-value", f"attribute {name} of a {type(self.real).__name__}"
-            )
-        if not hasattr(self.real, name):
-            raise tx.exceptions.new(
-                AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}"
-            )
-        return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        model = model_of(self.real)
-        if model is not None:
-            if accepts(model, len(args) + 1, kwargs):
-                return model(tx, *args, **kwargs)
-            raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-        if goes_into_graph(self.real):
-            return tx.graph.call("call_function", self.real, args, kwargs)
-        receiver = getattr(self.real, "__self__", None)
-        if (
-            isinstance(receiver, types.GetSetDescriptorType)
-            and self.real.__name__ == "__get__"
-            and args
-        ):
-            return tx.look(args[0]).attribute(tx, receiver.__name__)
-        if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
-            if isinstance(args[0], Value) and issubclass(
-                args[0].python_type(), self.real.__objclass__
-            ):
-                return tx.calls.builtin_method(args[0], self.real, args[1:], kwargs)
-        if is_pure(self.real):
-            return fold(tx, self.real, args, kwargs)
-        if (
-            receiver is not None
-            and not isinstance(receiver, types.ModuleType | type)
-            and hasattr(receiver, self.real.__name__)
-        ):
-            return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(
-                tx, self.real.__name__, args, kwargs
-            )
-        raise GraphBreak("unknown-call", self.describe())
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push_literal(self.real)
-
-
-class PartialValue(Mutable):
-    """functools.partial."""
-
-    __slots__ = ("function", "args", "kwargs", "attributes")
-
-    def __init__(
-        self,
-        function: Value,
-        args: list[Value],
-        kwargs: dict[str, Value],
-        source: Source | None = None,
-    ) -> None:
-        super().__init__(source)
-        self.function, self.args, self.kwargs = function, args, kwargs
-        self.attributes: dict[str, Value] = {}  # of one made inside
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def snapshot(self) -> Any:
-        return dict(self.attributes)
-
-    def restore(self, state: Any) -> None:
-        self.attributes = state
-
-    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if self.source is not None:
-            super().set_attribute(tx, name, value)
-        tx.effects.change(self)
-        self.attributes[name] = value
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def key(self, tx: TraceContext) -> Any:
-        return Identity(self)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "func":
-            return self.function
-        if name == "args":
-            return tx.make.tuple_of(self.args)
-        if name == "keywords":
-            return tx.make.dict_of([(Constant(k), v) for k, v in self.kwargs.items()])
-        if name in self.attributes:
-            return self.attributes[name]
-        return super().attribute(tx, name)
-
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
-        return Call(self.function, [tx.look(a) for a in self.args] + args, named)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs, _ = self.tail(tx, args, kwargs)
-        return function.call(tx, args, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        arguments = [self.function, *self.args, *self.kwargs.values()]
-        emit.call(functools.partial, arguments, tuple(self.kwargs))
-        emit.give_attributes(self, self.attributes)
+def _is_definition(source: Source) -> bool:
+    """Whether a path ends in a named place of a module or class, where functions stay what they
+    are."""
+    return isinstance(source, DictItem | ClassAttribute)

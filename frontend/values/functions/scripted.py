@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import Source
 from ..base import Call, Value
 from ..objects.user_object import UserObject
+from ..registry import wraps
 from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -46,3 +49,11 @@ class ScriptedFunction(UserObject):
             for name, kind in declared.items()
             if (value := given.get(name)) is not None
         )
+
+
+@wraps(torch.jit.ScriptFunction)
+def wrap_scripted(tx: TraceContext, obj: torch.jit.ScriptFunction, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
+    tx.guards.add(source, Kind.IS, obj)
+    return tx.objects.remember(obj, ScriptedFunction(type(obj), obj, source))

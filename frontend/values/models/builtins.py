@@ -19,14 +19,19 @@ from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, unless_stopped
 from ..constant import Constant, fold, foldable
-from ..containers.mapping import DictIterator, DictValue, ViewValue
+from ..containers.dict_iterator import DictIterator
+from ..containers.dict_view import ViewValue
+from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
 from ..deferred_literal import format_number, round_number, text_of, truncate
-from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ..functions.builtin_function import BuiltinValue
+from ..functions.cell import CellValue
+from ..functions.function import FunctionValue
+from ..functions.method import MethodValue
 from ..iterators.iterator import (
     BackwardItems,
     CallIterator,
@@ -36,8 +41,10 @@ from ..iterators.iterator import (
     RangeIterator,
     Zip,
 )
-from ..objects.class_value import ClassValue, lookup
-from ..objects.user_object import PLAIN_CLASS, SuperValue, UserObject
+from ..objects.class_value import ClassValue
+from ..objects.mro import lookup
+from ..objects.super_value import SuperValue
+from ..objects.user_object import PLAIN_CLASS, UserObject
 from ..operators import binary, compare
 from ..registry import method, model_of, models
 from ..tensor.opaque_tensor import OpaqueTensor

@@ -23,8 +23,9 @@ from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
 from ..containers.set import SetValue
-from ..functions.function import BuiltinValue, FunctionValue
-from ..objects.class_value import HEAP_TYPE, IMMUTABLE_TYPE, lookup
+from ..functions.builtin_function import BuiltinValue
+from ..functions.function import FunctionValue
+from ..objects.mro import HEAP_TYPE, IMMUTABLE_TYPE, lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import models
 from ..tensor.tensor import TensorValue

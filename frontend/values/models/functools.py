@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..functions.function import BuiltinValue, FunctionValue, MethodValue, PartialValue
-from ..objects.class_value import lookup
+from ..functions.builtin_function import BuiltinValue
+from ..functions.function import FunctionValue
+from ..functions.method import MethodValue
+from ..functions.partial import PartialValue
 from ..objects.comparison_key import KeyMaker
+from ..objects.mro import lookup
 from ..registry import models
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ....guards.source import EnteredRandomState
 from ..base import Value
 from ..constant import Constant
-from ..functions.function import BuiltinValue
+from ..functions.builtin_function import BuiltinValue
 from ..modes.mode_manager import NullManager
 from ..registry import models
 from ..tensor.graph_piece import NoEffects

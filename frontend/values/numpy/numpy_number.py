@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import Source
 from ..base import ObservedException, Value
-from ..constant import LITERAL_TYPES, fold
-from ..functions.function import BuiltinValue
+from ..constant import LITERAL_TYPES, Constant, fold
+from ..functions.builtin_function import BuiltinValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -81,3 +83,18 @@ class NumpyFunction(BuiltinValue):
 
 class NotFolded(Exception):  # noqa: N818 - it steers
     """A result that is no number, or one that came with a warning."""
+
+
+def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if is_function(obj):
+        tx.guards.add(source, Kind.IS, obj)
+        return NumpyFunction(obj, source)
+    number = obj.item()
+    if (
+        source is not None
+        and isinstance(number, int | float)
+        and tx.symbols.is_symbolic(source, number)
+    ):
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
+    tx.guards.add(source, Kind.EQUALS, obj)
+    return Constant(obj, source)

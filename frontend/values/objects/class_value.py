@@ -27,29 +27,15 @@ from ....guards.source import (
 from ..base import Call, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
-from ..functions.function import MethodValue
+from ..functions.method import MethodValue
 from ..models.torch_policy import is_plain_metaclass
-from ..registry import accepts, model_of
+from ..registry import accepts, model_of, wraps_subclasses
 from ..tensor.tensor import Identity
+from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
-
-MISSING: Any = object()
-HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
-
-
-def lookup(cls: type, name: str) -> tuple[type | None, Any]:
-    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING)
-    for nothing."""
-    if cls.__mro__ is None:
-        raise GraphBreak("unsupported-value", "a class that is being made")
-    for owner in cls.__mro__:
-        found = owner.__dict__.get(name, MISSING)
-        if found is not MISSING:
-            return owner, found
-    return None, MISSING
 
 
 def class_source(cls: type) -> Source | None:
@@ -478,3 +464,12 @@ __all__ = [
     "raw_attribute",
     "type_path",
 ]
+
+
+@wraps_subclasses(type)
+def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
+    if type(obj).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"class {obj.__qualname__}, which has no hash")
+    tx.guards.add(source, Kind.IS, obj)
+    note_path(tx, obj, source)
+    return ClassValue(obj, source)

@@ -6,11 +6,14 @@ import enum
 import types
 from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ClassAttribute, DictItem, InstanceDict, Source
 from ..base import Value
 from ..constant import Constant, ConstantMethod
-from .class_value import class_path, lookup
+from ..registry import wraps_subclasses
+from .class_value import class_path
+from .mro import lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -85,3 +88,13 @@ class EnumMember(Constant):
         return path and InstanceDict(
             DictItem(ClassAttribute(path, "_member_map_"), self.object._name_)
         )
+
+
+@wraps_subclasses(enum.Enum)
+def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if "_name_" not in object.__getattribute__(obj, "__dict__"):
+        raise GraphBreak(
+            "unsupported-value", f"a member of {type(obj).__qualname__}, which is being made"
+        )
+    tx.guards.add(source, Kind.IS, obj)
+    return EnumMember(obj, source)

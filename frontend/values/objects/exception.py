@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import CannotReconstruct, Value
 from ..constant import Constant
-from .class_value import HEAP_TYPE, lookup
+from ..registry import wraps_subclasses
 from .current_exception import Traceback
+from .mro import HEAP_TYPE, lookup
 from .user_object import UserObject
 
 if TYPE_CHECKING:
@@ -248,3 +250,11 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     BaseException: lambda args: "" if not args else str(args[0] if len(args) == 1 else args),
     KeyError: lambda args: repr(args[0]) if len(args) == 1 else TEXTS[BaseException](args),
 }
+
+
+@wraps_subclasses(BaseException)
+def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ExceptionValue(type(obj), [], obj, source))

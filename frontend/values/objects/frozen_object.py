@@ -3,17 +3,21 @@ dataclasses.Field)."""
 
 from __future__ import annotations
 
+import collections.abc
 import inspect
 import types
 import typing
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
 from ....guards.proxies import mapping_behind
+from ....guards.source import Source
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
+from ..registry import wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
@@ -99,3 +103,18 @@ class FrozenObject(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.real)
+
+
+FORMS = (
+    typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.Optional, typing.TypeVar("T"),  # noqa: UP006, UP007
+    collections.abc.Callable[[int], int],
+)  # fmt: skip
+
+
+TYPING_FORMS: tuple[type, ...] = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
+
+
+@wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
+def wrap_frozen(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.IS, obj)
+    return FrozenObject(obj)

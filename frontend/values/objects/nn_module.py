@@ -14,7 +14,9 @@ from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, Type
 from ...pycode.passthrough import PassthroughFrame
 from ..base import Call, Value
 from ..containers.mapping import DictValue
-from .class_value import MISSING, ClassValue, lookup, raw_attribute, stored_in_class
+from ..registry import wraps_subclasses
+from .class_value import ClassValue, raw_attribute, stored_in_class
+from .mro import MISSING, lookup
 from .user_object import UserObject, instance_dict
 
 if TYPE_CHECKING:
@@ -154,3 +156,11 @@ class ModuleValue(UserObject):
             return known.truth(tx)
         tx.guards.add(path, Kind.LENGTH, len(hooks))
         return bool(hooks)
+
+
+@wraps_subclasses(torch.nn.Module)
+def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ModuleValue(type(obj), obj, source))

@@ -15,22 +15,29 @@ from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
 from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
+from ..containers.mapping import DictValue, builtin_base, default_factory_of
 from ..containers.object_key import key_of
-from ..containers.sequence import FIELD, BoundBuiltin, BuiltinContainer
+from ..containers.sequence import (
+    FIELD,
+    BoundBuiltin,
+    BuiltinContainer,
+    ListValue,
+    TupleValue,
+    wrapped_items,
+)
 from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
+from ..numpy.numpy_number import is_numpys, wrap_numpys
 from .class_value import (
-    HEAP_TYPE,
-    MISSING,
     ClassValue,
     bind,
     has_plain_names,
-    lookup,
     property_error,
     property_function,
     raw_attribute,
     stored_in_class,
 )
+from .mro import HEAP_TYPE, MISSING, lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -599,53 +606,26 @@ def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
         return MISSING
 
 
-class SuperValue(Value):
-    """super(cls, receiver)."""
-
-    __slots__ = ("cls", "receiver")
-
-    def __init__(self, cls: type, receiver: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.cls, self.receiver = cls, receiver
-
-    def python_type(self) -> type:
-        return super
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        of_class = isinstance(self.receiver, ClassValue) and self.cls in (
-            self.receiver.cls.__mro__ or ()
+def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if type(obj).__module__ == "numpy" and is_numpys(obj):
+        return wrap_numpys(tx, obj, source)
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    base: BuiltinContainer | None = None
+    cls = type(obj)  # what an object says of itself may be another's class
+    if type(cls).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"a {cls.__name__}, whose class has no hash")
+    if issubclass(cls, dict):
+        base = DictValue(
+            None, source, obj, builtin_base(type(obj)), default_factory_of(tx, obj, source)
         )
-        start = self.receiver.constant() if of_class else self.receiver.python_type()
-        order = start.__mro__
-        if order is None or self.cls not in order:
-            raise GraphBreak(
-                "exception-leaves",
-                "TypeError: super(type, obj): obj must be an instance or subtype of type",
-            )
-        if name == "__class__":
-            return tx.wrap(super, None)
-        for owner in order[order.index(self.cls) + 1 :]:
-            if name in owner.__dict__:
-                return self._bind_found(tx, owner, name, start, of_class)
-        raise tx.exceptions.new(AttributeError, f"'super' object has no attribute '{name}'")
-
-    def _bind_found(
-        self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool
-    ) -> Value:
-        raw, source = raw_attribute(tx, owner, name, None)
-        if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
-            return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
-        if name == "__new__":
-            return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        if of_class and isinstance(
-            raw,
-            types.FunctionType
-            | property
-            | types.WrapperDescriptorType
-            | types.MethodDescriptorType,
-        ):
-            return tx.wrap(raw, source)
-        return bind(tx, raw, self.receiver, tx.wrap(start, None), source)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.call(super, [emit.const(self.cls), self.receiver])
+    elif issubclass(cls, list):
+        base = ListValue(wrapped_items(tx, obj, source), source)
+    elif issubclass(cls, tuple):
+        base = TupleValue(wrapped_items(tx, obj, source), source)
+    elif issubclass(cls, (int, float, complex, str, bytes, bytearray, set, frozenset, super)):
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)"
+        )
+    return tx.objects.remember(obj, UserObject(type(obj), obj, source, base))

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 import torch.fx
 
+from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
-from ..constant import Constant, fold
+from ..constant import Constant, fold, wrap_literal
+from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -246,3 +248,16 @@ SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.size: torch.ops.aten.sym_size.int,
     **{function: form for function, (_, form) in FUNCTIONS.items()},
 }
+
+
+@wraps(int, float)
+def wrap_number(tx: TraceContext, obj: int | float, source: Source | None) -> Value:
+    if source is not None and tx.symbols.is_symbolic(source, obj):
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        return tx.symbols.input(obj, source)
+    return wrap_literal(tx, obj, source)
+
+
+@wraps(torch.SymInt, torch.SymFloat, torch.SymBool)
+def wrap_symbol(tx: TraceContext, obj: Symbol, source: Source | None) -> Value:
+    return tx.symbols.shapes.number(obj)

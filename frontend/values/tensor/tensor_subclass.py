@@ -22,7 +22,8 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
-from ..objects.class_value import ClassValue, lookup, raw_attribute
+from ..objects.class_value import ClassValue, raw_attribute
+from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from .tensor import Identity, TensorValue
 
