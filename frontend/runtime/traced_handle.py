@@ -44,11 +44,7 @@ class HandleValue(BuiltinValue):
     ) -> Value:
         if name == "__get__":  # (instance, owner): bound as a function is
             receiver = args[0]
-            return (
-                self
-                if receiver.is_constant() and receiver.constant() is None
-                else MethodValue(receiver, self)
-            )
+            return self if receiver.is_none() else MethodValue(receiver, self)
         return super().method(tx, name, args, kwargs)
 
 

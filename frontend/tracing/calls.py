@@ -171,10 +171,6 @@ class Calls:
         if name == "add_note":
             receiver.add_note(self._tx, args[0])
             return Constant(None)
-        if (
-            receiver.source is not None
-            or not args[0].is_constant()
-            or args[0].constant() is not None
-        ):  # a new one has no traceback
+        if receiver.source is not None or not args[0].is_none():  # a new one has no traceback
             raise GraphBreak("unknown-call", "with_traceback()")
         return receiver

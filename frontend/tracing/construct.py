@@ -32,7 +32,7 @@ def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, V
     made, init = begin_construction(tx, cls, args, kwargs)
     if init is not None:
         result = init.call(tx, args, kwargs)
-        if not result.is_constant() or result.constant() is not None:
+        if not result.is_none():
             raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
     return made
 

@@ -36,7 +36,7 @@ def sort_values(
     tx: Trace, items: list[Value], key: Value | None, reverse: Value | None
 ) -> list[Value]:
     """sorted(items, key=key, reverse=reverse)."""
-    by_value = key is None or (key.is_constant() and key.constant() is None)
+    by_value = key is None or key.is_none()
     keys = items if key is None or by_value else [key.call(tx, [item], {}) for item in items]
     backwards = reverse is not None and reverse.truth(tx)
     if not all(key.is_constant() for key in keys):

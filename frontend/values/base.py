@@ -59,7 +59,7 @@ class Value:
         return False
 
     def is_none(self) -> bool:
-        """Whether it is None; the type answers that, so no number is specialised for it."""
+        """Whether it is None. The type answers that, so no number is specialised for it."""
         return self.python_type() is type(None)
 
     def constant(self) -> Any:
@@ -261,3 +261,7 @@ class Lazy(Value):
 
     def python_type(self) -> type:
         return type(self.object)
+
+    def is_none(self) -> bool:
+        """Not known: without a look there is no guard."""
+        return False

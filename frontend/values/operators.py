@@ -380,7 +380,7 @@ def compare(tx: TraceContext, op: str, left: Value, right: Value) -> Value:
             return number
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         other = right if isinstance(left, TensorValue) else left
-        if other.is_constant() and other.constant() is None:
+        if other.is_none():
             return Constant(op == "!=")
         if not isinstance(other, UserObject):
             return tx.graph.call("call_function", function, [left, right], {})

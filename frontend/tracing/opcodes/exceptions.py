@@ -39,7 +39,7 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
     error.again = error.born is not None
     if cause is not None:
-        is_none = cause.is_constant() and cause.constant() is None
+        is_none = cause.is_none()
         cause = cause if is_none else tx.exceptions.instance(cause)
         error.store(tx, "__cause__", cause)
         error.store(tx, "__suppress_context__", Constant(True))
@@ -99,7 +99,7 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
         issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)
     ):
         raise GraphBreak("exception-leaves", "TypeError of an except clause")
-    if error.is_constant() and error.constant() is None:  # those before have taken all
+    if error.is_none():  # those before have taken all
         frame.push(error)
         frame.push(error)
         return

@@ -329,7 +329,7 @@ class DictValue(BuiltinContainer):
 
     def _no_factory(self) -> bool:
         factory = self.default_factory
-        return factory is not None and factory.is_constant() and factory.constant() is None
+        return factory is not None and factory.is_none()
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self.put(tx, key, value)
@@ -539,7 +539,7 @@ def defaultdict_init(
     if (
         factory is not None
         and factory.is_constant()
-        and factory.constant() is not None
+        and not factory.is_none()
         and not callable(factory.constant())
     ):
         raise tx.exceptions.new(TypeError, "first argument must be callable or None")

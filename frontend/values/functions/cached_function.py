@@ -72,7 +72,7 @@ class CachedFunction(Value):
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
         if name == "__get__" and args:
-            through_class = args[0].is_constant() and args[0].constant() is None
+            through_class = args[0].is_none()
             return self if through_class else MethodValue(args[0], self)
         return super().method(tx, name, args, kwargs)
 

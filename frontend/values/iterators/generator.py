@@ -63,7 +63,7 @@ class GeneratorValue(Iterator):
         self._refuse_running(tx)
         if self.finished:
             raise tx.exceptions.new(StopIteration)
-        if not self.started and not (value.is_constant() and value.constant() is None):
+        if not self.started and not value.is_none():
             raise tx.exceptions.new(
                 TypeError, "can't send non-None value to a just-started generator"
             )
@@ -95,9 +95,7 @@ class GeneratorValue(Iterator):
             return value
         self.finished = True
         tx.generators.remove(self)
-        raise tx.exceptions.new_of_values(
-            StopIteration, [] if value.is_constant() and value.constant() is None else [value]
-        )
+        raise tx.exceptions.new_of_values(StopIteration, [] if value.is_none() else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
         return unless_stopped(lambda: self.advance(tx))
@@ -125,7 +123,7 @@ class GeneratorValue(Iterator):
 
     def _exception_to_throw(self, args: list[Value]) -> Value:
         """Of throw(value) and throw(type, value, traceback) what is thrown."""
-        if len(args) == 1 or (args[1].is_constant() and args[1].constant() is None):
+        if len(args) == 1 or args[1].is_none():
             return args[0]
         if not issubclass(args[1].python_type(), BaseException):
             raise self.unsupported("throw() with the argument of an exception")

@@ -281,7 +281,7 @@ class Filter(Iterator):
         self.function, self.inner = function, inner
 
     def next(self, tx: TraceContext) -> Value | None:
-        by_truth = self.function.is_constant() and self.function.constant() is None
+        by_truth = self.function.is_none()
         while (item := self.inner.next(tx)) is not None:
             item = tx.look(item)
             kept = item if by_truth else self.function.call(tx, [item], {})

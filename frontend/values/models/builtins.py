@@ -440,7 +440,7 @@ def _extreme(
                 tx, max if op == ">" else min, [TupleValue([])], {}
             )  # raises what this Python says
         return default
-    by_value = key is None or (key.is_constant() and key.constant() is None)
+    by_value = key is None or key.is_none()
     best = items[0]
     best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
@@ -817,7 +817,7 @@ def builtin_method_type(tx: TraceContext, function: Value, receiver: Value) -> V
 def function_get(
     tx: TraceContext, function: Value, receiver: Value, cls: Value | None = None
 ) -> Value:
-    if receiver.is_constant() and receiver.constant() is None:
+    if receiver.is_none():
         return function
     return MethodValue(receiver, function)
 

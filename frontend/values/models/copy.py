@@ -136,7 +136,7 @@ def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) 
 
 
 def set_state(tx: TraceContext, made: Value, state: Value) -> None:
-    if state.is_constant() and state.constant() is None:
+    if state.is_none():
         return
     if lookup(made.python_type(), "__setstate__")[0] is not None:
         made.method(tx, "__setstate__", [state], {})
@@ -162,7 +162,7 @@ def by_reduction(
     function, arguments, *state = reduced.all(tx)
     made = function.call(tx, [each(item) for item in arguments.unpack(tx)], {})
     note(made)
-    if state and not (state[0].is_constant() and state[0].constant() is None):
+    if state and not state[0].is_none():
         set_state(tx, made, each(state[0]))
     return made
 
@@ -217,7 +217,7 @@ class Memo(DictValue):
 def deep(tx: TraceContext, obj: Value, memo: Value | None = None) -> Value:
     if isinstance(memo, Memo):
         return memo.of.copy(obj)
-    if memo is not None and not (memo.is_constant() and memo.constant() is None):
+    if memo is not None and not memo.is_none():
         raise GraphBreak("unknown-call", "copy.deepcopy() with a memo of the program's own")
     return DeepCopy(tx).copy(obj)
 
@@ -289,8 +289,7 @@ class DeepCopy:
         gradient = obj.attribute(tx, "grad")
         storage = fake.untyped_storage()._cdata
         if (
-            not gradient.is_constant()
-            or gradient.constant() is not None
+            not gradient.is_none()
             or storage in self.storages
             or getattr(obj.real, "__dict__", None)
         ):

@@ -25,7 +25,7 @@ def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None =
         raise GraphBreak("exception-leaves", "RuntimeError of _group_tensors_by_device_and_dtype")
     first = [tx.look(item) for item in lists[0]]
     others = [tx.look(item) for column in lists[1:] for item in column]
-    absent = [other.is_constant() and other.constant() is None for other in others]
+    absent = [other.is_none() for other in others]
     if not all(isinstance(item, TensorValue) for item in first) or not all(
         none or isinstance(other, TensorValue) for none, other in zip(absent, others, strict=True)
     ):

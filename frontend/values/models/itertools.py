@@ -397,9 +397,7 @@ def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> V
 
 def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
     options = {}
-    if r is not None and not (
-        cls is itertools.permutations and r.is_constant() and r.constant() is None
-    ):
+    if r is not None and not (cls is itertools.permutations and r.is_none()):
         options["r"] = number(tx, r)
         if options["r"] < 0:
             raise tx.exceptions.new(ValueError, "r must be non-negative")
@@ -420,7 +418,7 @@ def accumulate(
 
 def optional_argument(value: Value | None) -> Value | None:
     """An argument, if it is not None."""
-    return None if value is None or (value.is_constant() and value.constant() is None) else value
+    return None if value is None or value.is_none() else value
 
 
 class StarMap(OneFrameIterator):

@@ -22,7 +22,7 @@ def combine_input_and_mask(
     """A tensor with what the mask hides replaced by the reduction's identity."""
     if not isinstance(tensor, TensorValue):
         raise tensor.unsupported("a masked reduction of it")
-    if mask.is_constant() and mask.constant() is None:
+    if mask.is_none():
         return tensor
     shown = tx.wrap(_ops._input_mask, None).call(tx, [tensor], {"mask": mask})
     name = op.attribute(tx, "__name__")

@@ -199,11 +199,7 @@ def torch_diff(
     append: Value | None = None,
 ) -> Value:  # fmt: skip
     """Where sizes vary, what it consists of: some versions of torch read the sizes as numbers."""
-    parts = [
-        part
-        for part in (prepend, input, append)
-        if part is not None and not (isinstance(part, Constant) and part.constant() is None)
-    ]
+    parts = [part for part in (prepend, input, append) if part is not None and not part.is_none()]
     n, dim = n or Constant(1), dim or Constant(-1)
     times, along = n.constant(), dim.constant()
     varies = all(isinstance(part, TensorValue) for part in parts) and any(
@@ -242,7 +238,7 @@ def has_symbols(value: Value) -> bool:
 
 @method(torch.Tensor, "size")
 def tensor_size(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
-    if dim is None or dim.constant() is None:
+    if dim is None or dim.is_none():
         return tx.wrap(self.fake.shape, None)
     return fold(tx, self.fake.size, [dim], {})
 
@@ -257,7 +253,7 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
         raise self.unsupported(
             "the stride of a dimension of one element, where sizes vary"
         )  # symbolic shapes give it another
-    if dim is None or dim.constant() is None:
+    if dim is None or dim.is_none():
         return tx.wrap(self.fake.stride(), None)
     return fold(tx, self.fake.stride, [dim], {})
 
@@ -409,7 +405,7 @@ def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 def tensor_type(
     tx: TraceContext, self: TensorValue, dtype: Value | None = None, **kwargs: Value
 ) -> Value:
-    if dtype is None or dtype.constant() is None:
+    if dtype is None or dtype.is_none():
         return Constant(self.fake.type())
     return tx.graph.call("call_method", "type", [self, dtype], kwargs)
 

@@ -79,7 +79,7 @@ class ExceptionValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        is_none = value.is_constant() and value.constant() is None
+        is_none = value.is_none()
         if name == "__traceback__":
             if self.source is None and (is_none or isinstance(value, Traceback)):
                 return

@@ -186,7 +186,7 @@ def follow_rule(
             (fake,), (dim,) = unwrap_batched((fake,), level.level())
         inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
         dims.append(Constant(dim))
-    if all(dim.constant() is None for dim in dims):
+    if all(dim.is_none() for dim in dims):
         return
     info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
     rule = cls.attribute(tx, "vmap")
@@ -284,18 +284,14 @@ def trace_backward(
         ) from None
     returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
     extra = returned[len(args) :]
-    if len(returned) < len(args) or any(
-        not value.is_constant() or value.constant() is not None for value in extra
-    ):
+    if len(returned) < len(args) or any(not value.is_none() for value in extra):
         raise GraphBreak(
             "exception-leaves",
             f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs",
         )
     gradients = []
     for arg, value in zip(args, returned, strict=False):
-        if not isinstance(value, TensorValue) and not (
-            value.is_constant() and value.constant() is None
-        ):
+        if not isinstance(value, TensorValue) and not value.is_none():
             raise GraphBreak("unsupported-value", f"{value.describe()} as a gradient")
         if isinstance(arg, TensorValue):
             gradients.append(value.node if isinstance(value, TensorValue) else None)

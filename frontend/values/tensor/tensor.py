@@ -121,7 +121,7 @@ class TensorValue(Value):
         if self.source is None or not self.fake.is_leaf or self.fake.is_inference():
             return False
         if not isinstance(value, TensorValue):
-            return value.is_constant() and value.constant() is None
+            return value.is_none()
         if not self._plain_gradient(tx):
             return False
         mine, its = ((fake.dtype, fake.device, *fake.shape) for fake in (self.fake, value.fake))
