@@ -162,6 +162,16 @@ class ObjectTable:
         """`left is right or left == right`."""
         return operators.equal(self._tx, self.look(left), self.look(right))
 
+    # operators of what containers hold, which containers do not import
+
+    def compare(self, sign: str, left: Value, right: Value) -> Value:
+        """left sign right, for a comparison."""
+        return operators.compare(self._tx, sign, left, right)
+
+    def operate(self, sign: str, left: Value, right: Value) -> Value:
+        """left sign right, for an operator that may be in place."""
+        return operators.binary(self._tx, sign, left, right)
+
     def identity_key(self, value: Value, real: Any) -> Identity:
         """The dictionary key of an object that is equal to itself alone; `real` is None for one
         that the trace has made."""

@@ -25,7 +25,7 @@ class SortItem:
     def __lt__(self, other: SortItem) -> bool:
         try:
             if isinstance(self.key, ComparisonKey) and isinstance(other.key, ComparisonKey):
-                answer = self.key.compare.call(self.tx, [self.key.of, other.key.of], {})
+                answer = self.key.function.call(self.tx, [self.key.of, other.key.of], {})
                 return compare(self.tx, "<", answer, Constant(0)).truth(self.tx)
             return compare(self.tx, "<", self.key, other.key).truth(self.tx)
         except ObservedException as error:

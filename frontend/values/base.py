@@ -18,6 +18,7 @@ from ..pycode.passthrough import PassthroughFrame
 if TYPE_CHECKING:
     from .context import TraceContext
     from .emitter import Emitter
+    from .operation import Operation, UnaryOperation
 
 
 class ObservedException(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
@@ -61,6 +62,10 @@ class Value:
     def is_none(self) -> bool:
         """Whether it is None. The type answers that, so no number is specialised for it."""
         return self.python_type() is type(None)
+
+    def is_not_implemented(self) -> bool:
+        """Whether it is NotImplemented, by which a special method says that it does not know."""
+        return self.python_type() is type(NotImplemented)
 
     def constant(self) -> Any:
         """The object itself, of a value that is one literal; raises GraphBreak for others."""
@@ -166,6 +171,36 @@ class Value:
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         raise self.unsupported("membership test")
+
+    # operators between builtin objects: None where the family has no such operator
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """self op other."""
+        return None
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """other op self, where `other` does not know how."""
+        return None
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """self op other, for a comparison. Where both give None, `==` and `!=` are by identity."""
+        return None
+
+    def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """other op self, for a comparison, where `other` does not know how."""
+        return None
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        """-self, +self or ~self; None for literals, which are computed now."""
+        return None
+
+    def as_set(self, tx: TraceContext) -> Any:
+        """The SetValue that set comparisons take it for; None for what is no set and no view."""
+        return None
+
+    def content(self) -> Value:
+        """The builtin container inside an object of a class below one; else the value itself."""
+        return self
 
     def same(self, other: Value) -> bool:
         """`self is other`, as a Python bool."""

@@ -23,6 +23,7 @@ from .sequence import (
     list_pop,
     list_reverse,
     list_reversed,
+    repeat_items,
     sequence_contains,
     sequence_iter,
     sequence_len,
@@ -32,6 +33,7 @@ from .sequence import (
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
 
@@ -141,6 +143,24 @@ class DequeValue(ListValue):
             load = functools.partial(b.load_slot, items[index])
             emit.run(collections.deque.__setitem__, [self, emit.const(index), load])
             b.delete_slot(items[index])
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.sign == "+=":
+            self.method(tx, "extend", [other], {})
+            return self
+        if op.sign == "+":
+            return add_items(tx, self, other) if isinstance(other, DequeValue) else None
+        return self._repeat(tx, op, other, in_place=op.in_place is not None)
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return self._repeat(tx, op, other, in_place=False)
+
+    def _repeat(
+        self, tx: TraceContext, op: Operation, times: Value, *, in_place: bool
+    ) -> Value | None:
+        if op.symbol != "*" or not times.is_constant():
+            return None
+        return multiply_deque(tx, self, repeat_items(tx, self, times), in_place=in_place)
 
 
 class DequeIterator(SequenceIterator):

@@ -15,11 +15,13 @@ from .dict_iterator import DictIterator
 from .mapping import DictValue
 from .mapping_proxy import MappingProxyValue
 from .sequence import ListValue, TupleValue
-from .set import SetValue
+from .set import METHODS, SetValue, compare_members
+from .set_algebra import kept_members
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 
 class OtherDict(dict):
@@ -77,8 +79,26 @@ class ViewValue(Value):
         keys = {key.key(tx): value.key(tx) for key, value in whole}
         return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
 
-    def as_set(self, tx: TraceContext) -> SetValue:
+    def as_set(self, tx: TraceContext) -> SetValue | None:
+        if self.what == "values":
+            return None
         return SetValue({value.key(tx): value for value in self.list(tx)})
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        left = None if self.what == "values" else other.as_set(tx)
+        right = None if left is None else self.as_set(tx)
+        return None if left is None or right is None else compare_members(op, right, left)
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """In place, too, a view makes another set."""
+        if op.symbol not in METHODS or not isinstance(other, SetValue | ViewValue):
+            return None
+        return combine_with_view(tx, op, self, other)
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.symbol not in METHODS or not isinstance(other, SetValue):
+            return None
+        return combine_with_view(tx, op, other, self)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(getattr(self.of.cls, self.what), [self.of])
@@ -114,3 +134,20 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     shown = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
     assert isinstance(shown, MappingProxyValue)
     return tx.objects.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
+
+
+def combine_with_view(
+    tx: TraceContext, op: Operation, left: SetValue | ViewValue, right: SetValue | ViewValue
+) -> Value:
+    """A set operator of which a side is a dictionary's view: views have an order of their own of
+    making the new set."""
+    sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
+    members = [
+        side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
+        for side, real in zip((left, right), sides, strict=True)
+    ]
+    try:
+        made = op.function(*sides)
+    except TypeError as error:
+        raise tx.exceptions.new(TypeError, *error.args) from None
+    return SetValue(kept_members(made, members), None, set, made)

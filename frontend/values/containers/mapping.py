@@ -21,6 +21,7 @@ from .sequence import BuiltinContainer, TupleValue
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 
 PLAIN_METHODS = frozenset(
@@ -429,6 +430,15 @@ class DictValue(BuiltinContainer):
             if id(key) not in was or item.source is None or item.source != was[id(key)]:
                 emit.run(self.cls.__setitem__, [self, named, item])
 
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not isinstance(other, DictValue):
+            return None
+        if self.cls is Counter:
+            answer = self.method(tx, op.name, [other], {})
+            if not answer.is_not_implemented():
+                return answer
+        return Constant(op.answer(equal_dictionaries(tx, self, other))) if op.is_equality else None
+
 
 DICTS_OWN = vars(defaultdict)["__missing__"]
 COUNTERS_OWN = frozenset(
@@ -606,3 +616,10 @@ def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
 
 def builtin_base(cls: type) -> type:
     return next(base for base in cls.__mro__ if base in (dict, OrderedDict, defaultdict, Counter))
+
+
+def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> bool:
+    if set(left.whole(tx)) != set(right.whole(tx)):
+        return False
+    others = ((value, right.get(tx, key)) for key, value in left.pairs(tx))
+    return all(other is not None and tx.objects.equal(value, other) for value, other in others)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import functools
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,12 +19,15 @@ from ..base import CannotReconstruct, Lazy, ObservedException, Value, check_resu
 from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
+from ..objects.mro import lookup
+from ..operation import COMPARE
 from ..registry import accepts, method, method_of, wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation, UnaryOperation
 
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
 
@@ -64,6 +69,12 @@ class BoundBuiltin(Value):
         else:  # the container's own method, past one of that name in the object's class
             method = getattr(self.receiver.python_type(), self.name)
             emit.call(method.__get__, [outer, emit.const(outer.python_type())])
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, BoundBuiltin):
+            return None
+        same = self.name == other.name and tx.objects.same(self.receiver, other.receiver)
+        return Constant(op.answer(same))
 
 
 class BuiltinContainer(Mutable):
@@ -121,6 +132,10 @@ class BuiltinContainer(Mutable):
 
     def emit_fill(self, emit: Emitter, obj: Value) -> None:
         """Emits code that puts the items into a new object, of a class below the container's."""
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        raw = lookup(self.python_type(), op.name)[1]
+        return self.method(tx, op.name, [], {}) if isinstance(raw, types.FunctionType) else None
 
 
 class Sequence(BuiltinContainer):
@@ -218,6 +233,27 @@ class Sequence(BuiltinContainer):
         return Constant(
             any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx))
         )
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """Concatenation and repetition."""
+        if op.symbol == "+":
+            right = other if op.in_place else other.content()
+            return self._concatenate(right) if type(right) is type(self) else None
+        return self.operate_reflected(tx, op, other)
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.symbol != "*" or not other.is_constant():
+            return None
+        made = type(self)(repeat_items(tx, self, other), None, self.default_class)
+        return one_of(made, [self])
+
+    def _concatenate(self, right: Sequence) -> Value:
+        made = type(self)([*self.items, *right.items], None, sum_class(self.cls, right.cls))
+        whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
+        return one_of(made, whole)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return compare_sequences(tx, op, self, other) if isinstance(other, Sequence) else None
 
 
 def field_names(cls: type) -> tuple[str, ...]:
@@ -401,6 +437,17 @@ class ListValue(Sequence):
     def emit_fill(self, emit: Emitter, obj: Value) -> None:
         emit.run(list.extend, [obj, lambda: self.reconstruct(emit)])
 
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.sign == "+=":
+            list_extend(tx, self, other)
+            return self
+        if op.sign == "*=" and other.is_constant():
+            items = repeat_items(tx, self, other)
+            tx.effects.change(self)
+            self.items = items
+            return self
+        return super().operate(tx, op, other)
+
 
 class SliceValue(Value):
     """slice(start, stop, step)."""
@@ -441,6 +488,12 @@ class SliceValue(Value):
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_all(self.parts)
         emit.builder.build_slice(3)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, SliceValue):
+            return None
+        parts = zip(self.parts, other.parts, strict=True)
+        return Constant(op.answer(all(tx.objects.equal(a, b) for a, b in parts)))
 
 
 @method(list, "append")
@@ -714,3 +767,94 @@ def is_named_tuple(obj: Any) -> bool:
         and not cls.__dictoffset__
         and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
     )
+
+
+LONGEST_REPETITION = 1 << 16  # items
+
+
+def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
+    """The items of a sequence, so many times."""
+    number = times.constant()
+    if not hasattr(type(number), "__index__"):
+        raise tx.exceptions.new(
+            TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'"
+        )
+    if len(of.items) * operator.index(number) > LONGEST_REPETITION:
+        raise GraphBreak("unsupported-operator", f"{of.describe()} * {number}, which is very long,")
+    return of.items * operator.index(number)
+
+
+@functools.cache
+def sum_class(left: type, right: type) -> type:
+    """type(left() + right()) of lists or tuples: torch.Size keeps its class or not, by torch's
+    version."""
+    if left is list:
+        return list
+    made: list[tuple[Any, ...]] = [
+        cls() if cls in (tuple, torch.Size) else () for cls in (left, right)
+    ]
+    return type(made[0] + made[1])
+
+
+def compare_sequences(tx: TraceContext, op: Operation, left: Sequence, right: Sequence) -> Value:
+    """By the first items that differ, then by length."""
+    if type(left) is not type(right):
+        if op.is_equality:
+            return Constant(op.sign == "!=")
+        raise tx.exceptions.new(
+            TypeError,
+            f"'{op.sign}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'",
+        )
+    if op.is_equality and len(left.items) != len(right.items):
+        return Constant(op.sign == "!=")
+    pairs = zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)
+    for index, (a, b) in enumerate(pairs):
+        if not tx.objects.equal(a, b):
+            if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
+                break
+            return (
+                Constant(op.sign == "!=") if op.is_equality else tx.objects.compare(op.sign, a, b)
+            )
+    return Constant(op.function(len(left.items), len(right.items)))
+
+
+def _comparison(op: Operation) -> None:
+    @method(list, op.name)
+    @method(tuple, op.name)
+    def compare_base(tx: TraceContext, self: Sequence, other: Value) -> Value:
+        """Past what a subclass has under the name."""
+        inner = other.content()
+        if not isinstance(inner, type(self)):
+            return Constant(NotImplemented)
+        return compare_sequences(tx, op, self, inner)
+
+
+for _op in COMPARE.values():
+    _comparison(_op)
+
+
+@method(list, "__add__")
+@method(tuple, "__add__")
+def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
+    inner = other.content()
+    if not isinstance(inner, type(self)):
+        raise self.unsupported("+")
+    return tx.objects.operate("+", self, inner)
+
+
+@method(list, "__mul__", "__rmul__")
+@method(tuple, "__mul__", "__rmul__")
+def sequence_mul(tx: TraceContext, self: Sequence, times: Value) -> Value:
+    return tx.objects.operate("*", self, times)
+
+
+@method(list, "__iadd__")
+def list_iadd(tx: TraceContext, self: ListValue, other: Value) -> Value:
+    list_extend(tx, self, other)
+    return self.outer or self
+
+
+@method(list, "__imul__")
+def list_imul(tx: TraceContext, self: ListValue, times: Value) -> Value:
+    tx.objects.operate("*=", self, times)
+    return self.outer or self

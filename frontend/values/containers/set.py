@@ -21,6 +21,7 @@ from .sequence import BuiltinContainer
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 
 class SetValue(BuiltinContainer):
@@ -149,6 +150,22 @@ class SetValue(BuiltinContainer):
         for member in self.members.values():
             if id(member) not in there:
                 emit.run(set.add, [self, member])
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        name = METHODS.get(op.symbol)
+        if name is None or not isinstance(other, SetValue):
+            return None
+        if op.in_place is None or self.cls is frozenset:
+            return self.method(tx, name, [other], {})
+        self.method(tx, UPDATES[op.symbol], [other], {})
+        return self
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        right = other.as_set(tx)
+        return None if right is None else compare_members(op, self, right)
+
+    def as_set(self, tx: TraceContext) -> SetValue:
+        return self
 
 
 class SetIterator(ListedIterator):
@@ -311,3 +328,17 @@ def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Valu
 
 def _equals(expected: frozenset) -> Callable[[Any], bool]:
     return lambda obj: obj == expected
+
+
+def compare_members(op: Operation, left: SetValue, right: SetValue) -> Value:
+    return Constant(op.function(set(left.members), set(right.members)))
+
+
+# The methods behind the operators.
+METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+UPDATES = {
+    "|": "update",
+    "&": "intersection_update",
+    "-": "difference_update",
+    "^": "symmetric_difference_update",
+}

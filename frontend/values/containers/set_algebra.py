@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..base import Value
 from ..constant import Constant
 from ..registry import method
 from .mapping import DictValue
-from .set import SetValue
+from .set import METHODS, UPDATES, SetValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
 def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     """An operand's keys, in the form that Python would meet, and its members."""
-    inner = getattr(
-        other, "base", other
-    )  # C takes the members of an object of a class below set as they are
+    inner = other.content()  # C takes the members of an object of a class below set as they are
     if isinstance(inner, SetValue):
         return inner.order, inner.members
     members: dict[Any, Value] = {}
@@ -56,17 +53,15 @@ def _apply(
     return order, result, kept_members(made, [self.members, *(members for _, members in parts)])
 
 
-def _combining(name: str) -> Callable[..., Value]:
+def _combining(name: str) -> None:
     @method(set, name)
     @method(frozenset, name)
     def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
         _, made, members = _apply(tx, self, name, others)
         return SetValue(members, None, self.cls, made)
 
-    return combine
 
-
-def _updating(name: str) -> Callable[..., Value]:
+def _updating(name: str) -> None:
     @method(set, name)
     def update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
         order, _, members = _apply(tx, self, name, others)
@@ -80,8 +75,6 @@ def _updating(name: str) -> Callable[..., Value]:
         self.must_be_made_again()
         return Constant(None)
 
-    return update
-
 
 def _asking(name: str) -> None:
     @method(set, name)
@@ -93,14 +86,7 @@ def _asking(name: str) -> None:
 for _name in ("issubset", "issuperset", "isdisjoint"):
     _asking(_name)
 
-SET_METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
-SET_OPERATORS = {op: _combining(name) for op, name in SET_METHODS.items()}
-SET_UPDATES = {
-    op: _updating(name)
-    for op, name in {
-        "|": "update",
-        "&": "intersection_update",
-        "-": "difference_update",
-        "^": "symmetric_difference_update",
-    }.items()
-}
+for _name in METHODS.values():
+    _combining(_name)
+for _name in UPDATES.values():
+    _updating(_name)

@@ -11,7 +11,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
-from ..constant import fold
+from ..constant import Constant, fold
 from ..models.torch_policy import goes_into_graph, is_pure
 from ..objects.mro import lookup
 from ..registry import accepts, model_of, wraps
@@ -21,6 +21,7 @@ from .method import MethodValue
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 
 WRAPPING = (property, classmethod, staticmethod)
@@ -133,6 +134,11 @@ class BuiltinValue(Value):
             emit.call(self.real.__get__, [emit.const(None), receiver])
         else:  # without the type 3.11 may crash
             emit.call(self.real.__get__, [receiver, emit.const(receiver.python_type())])
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, BuiltinValue):
+            return None
+        return Constant(op.answer(self.key(tx) == other.key(tx)))
 
 
 @wraps(

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Call, Value
+from ..constant import Constant
 from ..modes.mode_manager import ManagerMethod, ModeManager
 from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 
 class MethodValue(Value):
@@ -63,6 +65,12 @@ class MethodValue(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         self.function.reconstruct_bound(emit, self.receiver)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, MethodValue):
+            return None
+        pairs = (self.receiver, other.receiver), (self.function, other.function)
+        return Constant(op.answer(all(tx.objects.same(*pair) for pair in pairs)))
 
 
 @wraps(types.MethodType)

@@ -42,6 +42,7 @@ from .mro import HEAP_TYPE, MISSING, lookup
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import UnaryOperation
 
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
@@ -556,6 +557,13 @@ class UserObject(Mutable):
 
     def iterates_in_python(self) -> bool:
         return not isinstance(lookup(self.cls, "__iter__")[1], types.WrapperDescriptorType)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        found = self.special(tx, op.name)
+        return None if found is None else found.call(tx, [], {})
+
+    def content(self) -> Value:
+        return self if self.base is None else self.base
 
 
 def store_in_dictionary(obj: Any, name: str, item: Any) -> None:

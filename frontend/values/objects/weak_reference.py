@@ -13,6 +13,7 @@ from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..operation import Operation
 
 
 class WeakReference(Value):
@@ -37,6 +38,13 @@ class WeakReference(Value):
         if referent is not None and tx.objects.may_be_gone(referent):
             raise self.unsupported("called where its object may be gone")
         return tx.wrap(referent, Referent(self.source))
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """By the referents, while both are alive."""
+        if not op.is_equality or not isinstance(other, WeakReference):
+            return None
+        ends = self.call(tx, [], {}), other.call(tx, [], {})
+        return None if any(end.is_none() for end in ends) else tx.objects.compare(op.sign, *ends)
 
 
 @wraps(weakref.ProxyType, weakref.CallableProxyType)

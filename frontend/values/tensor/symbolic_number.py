@@ -24,6 +24,7 @@ from ..registry import wraps
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation, UnaryOperation
 
 Symbol = torch.SymInt | torch.SymFloat | torch.SymBool
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -109,6 +110,9 @@ class SymbolicNumber(Value):
             function, operands = self.owner.calculation(self)
             emit.call(function, operands)
 
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
+        return calculate(tx, op.function, self) or self
+
 
 def is_number(value: Value) -> bool:
     return isinstance(value, SymbolicNumber) or (
@@ -139,6 +143,13 @@ def calculate(
             if isinstance(operand, SymbolicNumber):
                 operand.owner.rely_on_sign(operand.sym)
     return tx.symbols.shapes.number(result, function, operands)
+
+
+def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
+    """An operator of numbers, at least one of them symbolic; None for others."""
+    if not (isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)):
+        return None
+    return calculate(tx, op.function, left, right, written=op.written)
 
 
 def raw(value: Value) -> Any:

@@ -20,6 +20,7 @@ from ..registry import accepts, method_of
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import UnaryOperation
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu is_leaf "
@@ -192,6 +193,9 @@ class TensorValue(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_output(self, self.node)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
+        return tx.graph.call("call_function", op.function, [self], {})
 
 
 class Gradient(Mutable):

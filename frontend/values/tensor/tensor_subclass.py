@@ -30,6 +30,7 @@ from .tensor import Identity, TensorValue
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import UnaryOperation
 
 TORCHS = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
 DISABLED = torch._C._disabled_torch_function_impl
@@ -108,6 +109,13 @@ class TensorObject(UserObject):
         emit.call(wrap_as_instance, [self.plain, emit.const(self.cls)])
         emit.keep(self)
         self._emit_new_attributes(emit)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        if lookup(self.cls, op.name)[0] not in TORCHS:
+            return super().apply_unary(tx, op)
+        if not tx.modes.subclasses_off:
+            return dispatch_operation(tx, op.function, [self], {})
+        return call_unwrapped(tx, lambda tx, a: a.apply_unary(tx, op), [self], {})
 
 
 class SubclassMethod(Value):
@@ -293,7 +301,7 @@ def call_torch_function(
         .attribute(tx, "__torch_function__")
         .call(tx, [function, TupleValue([ClassValue(cls)]), *rest], {})
     )
-    if result.is_constant() and result.constant() is NotImplemented:
+    if result.is_not_implemented():
         raise GraphBreak("subclass", f"{cls.__name__}, which does not implement an operation")
     return result
 
