@@ -90,6 +90,8 @@ def operate_on_text(tx: TraceContext, op: Operation, left: Value, right: Value) 
         return None
     if op.symbol == "+":
         return concatenate_texts(left, right)
+    if isinstance(right, TensorValue):  # a fake tensor has a text of its own
+        raise right.unsupported("formatted into a text")
     if not isinstance(left, Constant):
         return None
     return format_template(left.object, right.all(tx) if isinstance(right, TupleValue) else [right])

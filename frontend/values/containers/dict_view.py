@@ -91,12 +91,12 @@ class ViewValue(Value):
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         """In place, too, a view makes another set."""
-        if op.symbol not in METHODS or not isinstance(other, SetValue | ViewValue):
+        if op.symbol not in METHODS or not (is_set_like(self) and is_set_like(other)):
             return None
-        return combine_with_view(tx, op, self, other)
+        return combine_with_view(tx, op, self, other)  # type: ignore[arg-type]
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.symbol not in METHODS or not isinstance(other, SetValue):
+        if op.symbol not in METHODS or not (is_set_like(self) and isinstance(other, SetValue)):
             return None
         return combine_with_view(tx, op, other, self)
 
@@ -134,6 +134,11 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     shown = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
     assert isinstance(shown, MappingProxyValue)
     return tx.objects.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
+
+
+def is_set_like(value: Value) -> bool:
+    """Whether it has the operators of sets: a set, or a view of keys or items."""
+    return isinstance(value, SetValue) or (isinstance(value, ViewValue) and value.what != "values")
 
 
 def combine_with_view(

@@ -44,6 +44,8 @@ class RangeValue(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.range, name))
+        if not hasattr(range, name):
+            raise tx.exceptions.new(AttributeError, f"'range' object has no attribute '{name}'")
         return tx.make.bound_method(self, name)
 
     def method(

@@ -244,11 +244,15 @@ class Sequence(BuiltinContainer):
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         if op.symbol != "*" or not other.is_constant():
             return None
-        made = type(self)(repeat_items(tx, self, other), None, self.default_class)
-        return one_of(made, [self])
+        items, cls = repeat_items(tx, self, other), repetition_class(self.cls)
+        return one_of(type(self)(items, None, cls), [self])
 
     def _concatenate(self, right: Sequence) -> Value:
-        made = type(self)([*self.items, *right.items], None, sum_class(self.cls, right.cls))
+        cls = sum_class(self.cls, right.cls)
+        items = [*self.items, *right.items]
+        if cls is torch.Size and any(item.python_type() is not int for item in items):
+            raise self.unsupported("the sum with a tuple of other objects than ints")
+        made = type(self)(items, None, cls)
         whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
         return one_of(made, whole)
 
@@ -794,6 +798,14 @@ def sum_class(left: type, right: type) -> type:
         cls() if cls in (tuple, torch.Size) else () for cls in (left, right)
     ]
     return type(made[0] + made[1])
+
+
+@functools.cache
+def repetition_class(cls: type) -> type:
+    """type(cls() * 2) of lists and tuples."""
+    if cls is list:
+        return list
+    return type(cls() * 2) if cls in (tuple, torch.Size) else tuple
 
 
 def compare_sequences(tx: TraceContext, op: Operation, left: Sequence, right: Sequence) -> Value:
