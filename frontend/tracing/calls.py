@@ -74,9 +74,7 @@ class Calls:
             return stored
         raw, source = raw_attribute(tx, cls, name, path)
         if raw is MISSING:
-            raise tx.exceptions.new(
-                AttributeError, f"'{cls.__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(cls.__name__, name)
         if isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             raise GraphBreak("unknown-call", f"{cls.__name__}.{name}")
         return bind(tx, raw, receiver, ClassValue(cls, path), source)

@@ -37,6 +37,10 @@ class ExceptionState:
         error.happens_during(self._tx, self.handled)
         return ObservedException(error)
 
+    def no_attribute(self, type_name: str, name: str) -> ObservedException:
+        """The AttributeError of an object of this type that lacks a name."""
+        return self.new(AttributeError, f"'{type_name}' object has no attribute '{name}'")
+
     def instance(self, value: Value) -> Value:
         """What `raise value` raises: an instance, made where `value` is a class."""
         if (

@@ -54,30 +54,26 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
         for one, other in apart
         if one < len(history) and windows[one].storage == windows[other].storage
     }
-    guards: tuple[Guard, ...] = ()
-    if apart or alone:
-        plain = all(
-            is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
-            for item in ordered
-        )
-        expected = frozenset(
-            found | shared | {(number, number) for number in folded.intersection(alone)}
-        )
-        sizes = tuple(window.itemsize for window in windows)
-        relation = MemoryRelation(
-            tuple(item.source for item in ordered[1:]),
-            sizes,
-            len(written),
-            len(history),
-            alone,
-            expected,
-            plain,
-        )
-        guards = (Guard(ordered[0].source, Kind.MEMORY, relation),)
-    return InputMemory(
-        guards,
-        names(ordered, [*sorted(found | shared), *((number, number) for number in sorted(folded))]),
+    overlapping = [*sorted(found | shared), *((number, number) for number in sorted(folded))]
+    if not (apart or alone):
+        return InputMemory((), names(ordered, overlapping))
+    relation = MemoryRelation(
+        tuple(item.source for item in ordered[1:]),
+        tuple(window.itemsize for window in windows),
+        len(written),
+        len(history),
+        alone,
+        frozenset(found | shared | {(number, number) for number in folded.intersection(alone)}),
+        all(map(is_plain_input, ordered)),
     )
+    return InputMemory(
+        (Guard(ordered[0].source, Kind.MEMORY, relation),), names(ordered, overlapping)
+    )
+
+
+def is_plain_input(item: GraphInput) -> bool:
+    """Whether guards in C can read where an input's memory is."""
+    return is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
 
 
 def has_memory(tensor: torch.Tensor) -> bool:

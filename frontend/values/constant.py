@@ -101,6 +101,27 @@ class Constant(Value):
         emit.push_literal(self.object)
 
 
+class VaryingLiteral(Value):
+    """A literal whose type is known now, and itself at run time. Where tracing needs it after all,
+    `constant()` specialises: compiled code is then for that literal only."""
+
+    __slots__ = ()
+
+    def is_constant(self) -> bool:
+        return True
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.constant()
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.constant()).attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        return Constant(self.constant()).method(tx, name, args, kwargs)
+
+
 class ConstantMethod(Value):
     """A method of a literal, not called yet."""
 

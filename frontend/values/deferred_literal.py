@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .base import Value
-from .constant import Constant, fold
+from .constant import Constant, VaryingLiteral, fold
 from .tensor.symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .emitter import Emitter
 
 
-class DeferredLiteral(Value):
+class DeferredLiteral(VaryingLiteral):
     """`function(*operands)`, of type `cls`. The function is pure and does not raise for any number
     of the operands' types."""
 
@@ -36,31 +36,17 @@ class DeferredLiteral(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def is_constant(self) -> bool:
-        return True
-
     def constant(self) -> Any:
         return self.function(*(operand.constant() for operand in self.operands))
 
     def describe(self) -> str:
         return f"a {self.cls.__name__} computed from a number that varies"
 
-    def key(self, tx: TraceContext) -> Any:
-        return self.constant()
-
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.constant())
 
     def same(self, other: Value) -> bool:
         return self is other
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        return Constant(self.constant()).attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
         return Constant(self.constant()).iterator(tx)

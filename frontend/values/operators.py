@@ -32,11 +32,11 @@ Rule = Callable[["TraceContext", Operation, Value, Value], Value | None]
 def binary(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
     """left sign right; `sign` may be in place ("+=")."""
     op = BINARY[sign]
-    for rule in BINARY_RULES:
-        result = rule(tx, op, left, right)
-        if result is not None:
-            return result
-    result = left.operate(tx, op, right) or right.operate_reflected(tx, op, left)
+    result = (
+        first_answer(BINARY_RULES, tx, op, left, right)
+        or left.operate(tx, op, right)
+        or right.operate_reflected(tx, op, left)
+    )
     if result is not None:
         return result
     if left.is_constant() and right.is_constant():
@@ -47,10 +47,9 @@ def binary(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
 def compare(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
     """left sign right for the six comparisons."""
     op = COMPARE[sign]
-    for rule in COMPARE_RULES:
-        result = rule(tx, op, left, right)
-        if result is not None:
-            return result
+    result = first_answer(COMPARE_RULES, tx, op, left, right)
+    if result is not None:
+        return result
     if left.is_constant() and right.is_constant():
         return fold(tx, op.function, [left, right], {})
     result = left.compare(tx, op, right) or right.compare_reflected(tx, op, left)
@@ -81,6 +80,17 @@ def contains(tx: TraceContext, item: Value, container: Value) -> bool:
 
 
 # rules for both operands
+
+
+def first_answer(
+    rules: tuple[Rule, ...], tx: TraceContext, op: Operation, left: Value, right: Value
+) -> Value | None:
+    """What the first rule says that knows the operator; None if none does."""
+    for rule in rules:
+        result = rule(tx, op, left, right)
+        if result is not None:
+            return result
+    return None
 
 
 def operate_on_text(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:

@@ -44,9 +44,7 @@ class MappingProxyValue(Value):
         if name in READS:
             return tx.make.bound_method(self, name)
         if not hasattr(types.MappingProxyType, name):
-            raise tx.exceptions.new(
-                AttributeError, f"'mappingproxy' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute("mappingproxy", name)
         return super().attribute(tx, name)
 
     def method(

@@ -45,7 +45,7 @@ class RangeValue(Value):
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.range, name))
         if not hasattr(range, name):
-            raise tx.exceptions.new(AttributeError, f"'range' object has no attribute '{name}'")
+            raise tx.exceptions.no_attribute("range", name)
         return tx.make.bound_method(self, name)
 
     def method(

@@ -99,9 +99,7 @@ class BuiltinContainer(Mutable):
         if method_of(self.python_type(), name) is not None:
             return BoundBuiltin(self, name)
         if not hasattr(self.python_type(), name):
-            raise tx.exceptions.new(
-                AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(self.python_type().__name__, name)
         if isinstance(
             getattr(self.python_type(), name), types.FunctionType
         ):  # collections.Counter has methods written in Python

@@ -102,9 +102,7 @@ class FunctionValue(Mutable):
             return self.attributes[name]
         if self.real is not None:
             if not hasattr(self.real, name):
-                raise tx.exceptions.new(
-                    AttributeError, f"'function' object has no attribute '{name}'"
-                )
+                raise tx.exceptions.no_attribute("function", name)
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
         if name == "__code__":
             return BuiltinValue(self.code)
@@ -116,7 +114,7 @@ class FunctionValue(Mutable):
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
-            raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
+            raise tx.exceptions.no_attribute("function", name)
         return super().attribute(tx, name)
 
     # the dictionary of one that the traced program made

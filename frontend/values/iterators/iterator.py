@@ -51,9 +51,7 @@ class Iterator(Mutable):
         if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
             return tx.make.bound_method(self, name)
         if cls is not object and not hasattr(cls, name):
-            raise tx.exceptions.new(
-                AttributeError, f"'{cls.__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(cls.__name__, name)
         return super().attribute(tx, name)
 
     def method(

@@ -143,7 +143,7 @@ class ManagerMethod(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.manager.cls, self.name)
         if not hasattr(found, name):
-            raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
+            raise tx.exceptions.no_attribute("function", name)
         return tx.wrap(getattr(found, name), None)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -207,6 +207,12 @@ def property_function(tx: TraceContext, raw: property, source: Source | None, pa
     return tx.wrap(getattr(raw, part), attribute_path(source, part))
 
 
+# Attributes that type answers for each class.
+ATTRIBUTES_OF_TYPE = frozenset(
+    "__name__ __qualname__ __module__ __doc__ __mro__ __bases__ __class__ __base__".split()
+)
+
+
 class ClassValue(Value):
     """A class."""
 
@@ -242,19 +248,9 @@ class ClassValue(Value):
         return self.source if self.source is not None else class_source(self.cls)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in (
-            "__name__",
-            "__qualname__",
-            "__module__",
-            "__doc__",
-            "__mro__",
-            "__bases__",
-            "__class__",
-            "__base__",
-        ):
-            return tx.wrap(
-                type.__getattribute__(self.cls, name), attribute_path(self.path(tx), name)
-            )
+        if name in ATTRIBUTES_OF_TYPE:
+            found = type.__getattribute__(self.cls, name)
+            return tx.wrap(found, attribute_path(self.path(tx), name))
         stored = stored_in_class(tx, self.cls, name, self.path(tx))
         if stored is not MISSING:
             return stored
@@ -266,16 +262,22 @@ class ClassValue(Value):
         ):
             raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
         if meta not in (None, type) and hasattr(type(first), "__set__"):
-            raw, source = raw_attribute(tx, type(self.cls), name, None)
-            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+            return self._of_metaclass(tx, name)
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             if meta is None:
                 raise tx.exceptions.new(
                     AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'"
                 )
-            raw, source = raw_attribute(tx, type(self.cls), name, None)
-            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+            return self._of_metaclass(tx, name)
+        return self._bind(tx, name, raw, source)
+
+    def _of_metaclass(self, tx: TraceContext, name: str) -> Value:
+        raw, source = raw_attribute(tx, type(self.cls), name, None)
+        return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+
+    def _bind(self, tx: TraceContext, name: str, raw: Any, source: Source | None) -> Value:
+        """What a raw attribute of the class gives when the class is asked for it."""
         if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
             return tx.wrap(raw, source)
         if isinstance(self.cls, enum.EnumMeta) and isinstance(

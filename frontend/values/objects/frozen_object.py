@@ -53,9 +53,7 @@ class FrozenObject(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if not hasattr(self.real, name):
-            raise tx.exceptions.new(
-                AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(type(self.real).__name__, name)
         found = getattr(self.real, name)
         if isinstance(found, types.MappingProxyType):
             if not isinstance(self.real, inspect.Signature):  # what it shows may change

@@ -75,9 +75,7 @@ class ModuleValue(UserObject):
         entries = self.table(tx, table)
         value = entries.get(tx, tx.wrap(name, None))
         if value is None:
-            raise tx.exceptions.new(
-                AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(self.cls.__name__, name)
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:

@@ -45,7 +45,7 @@ class SuperValue(Value):
         for owner in order[order.index(self.cls) + 1 :]:
             if name in owner.__dict__:
                 return self._bind_found(tx, owner, name, start, of_class)
-        raise tx.exceptions.new(AttributeError, f"'super' object has no attribute '{name}'")
+        raise tx.exceptions.no_attribute("super", name)
 
     def _bind_found(
         self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool

@@ -195,9 +195,7 @@ class UserObject(Mutable):
         if own is not None:
             return own
         if raw is MISSING:
-            raise tx.exceptions.new(
-                AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(name_in_c(self.cls), name)
         if isinstance(raw, functools.cached_property):
             value = tx.wrap(raw.func, attribute_path(source, "func")).call(tx, [self], {})
             tx.effects.change(self)
@@ -233,9 +231,7 @@ class UserObject(Mutable):
             value = None
             self._was_bound(tx, name)
         if value is None:
-            raise tx.exceptions.new(
-                AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(name_for_slots(self.cls), name)
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:

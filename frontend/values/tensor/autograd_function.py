@@ -264,16 +264,13 @@ def trace_backward(
             f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)",
         )
     ctx.saved = ctx.declared_tensors(tx, "to_save", [])
-    incoming, strides = [], []
-    grads: list[Value] = []
-    for position, result in enumerate(results):
-        if isinstance(result, TensorValue):
-            grad = tx.graph.stand_in(incoming_gradient, position, result.fake)
-            incoming.append(grad.node)
-            strides.append(tuple(grad.fake.stride()))
-            grads.append(grad)
-        else:
-            grads.append(Constant(None))
+    grads = [
+        tx.graph.stand_in(incoming_gradient, position, result.fake)
+        if isinstance(result, TensorValue)
+        else Constant(None)
+        for position, result in enumerate(results)
+    ]
+    incoming = [grad for grad in grads if isinstance(grad, TensorValue)]
     try:
         traced = interpret_without_effects(
             tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
@@ -289,6 +286,16 @@ def trace_backward(
             "exception-leaves",
             f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs",
         )
+    return Backward(
+        [grad.node for grad in incoming],
+        [tuple(grad.fake.stride()) for grad in incoming],
+        traced.nodes,
+        gradient_nodes(args, returned),
+    )
+
+
+def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.Node | None]:
+    """For each tensor argument the node of its gradient, None where backward gave None."""
     gradients = []
     for arg, value in zip(args, returned, strict=False):
         if not isinstance(value, TensorValue) and not value.is_none():
@@ -297,7 +304,7 @@ def trace_backward(
             gradients.append(value.node if isinstance(value, TensorValue) else None)
         elif isinstance(value, TensorValue):
             raise GraphBreak("exception-leaves", "RuntimeError: a gradient for what is no tensor")
-    return Backward(incoming, strides, traced.nodes, gradients)
+    return gradients
 
 
 def call_node(

@@ -18,7 +18,7 @@ import torch.fx
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
-from ..constant import Constant, fold, wrap_literal
+from ..constant import Constant, VaryingLiteral, fold, wrap_literal
 from ..registry import wraps
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Owner(Protocol):
         """That sizes in `sym` are not zero may have answered a question."""
 
 
-class SymbolicNumber(Value):
+class SymbolicNumber(VaryingLiteral):
     """An int, float or bool. It has a source (the program was given it), or is
     `function(*operands)` of other numbers, or follows from the sizes of tensors by its symbol's
     expression."""
@@ -69,9 +69,6 @@ class SymbolicNumber(Value):
     def python_type(self) -> type:
         return CLASSES[type(self.sym)]
 
-    def is_constant(self) -> bool:
-        return True
-
     def constant(self) -> Any:
         return self.owner.specialise(self.sym)
 
@@ -79,20 +76,9 @@ class SymbolicNumber(Value):
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a symbolic {self.python_type().__name__}{where} ({self.sym})"
 
-    def key(self, tx: TraceContext) -> Any:
-        return self.constant()
-
     def truth(self, tx: TraceContext) -> bool:
         self.owner.rely_on_sign(self.sym)
         return self.owner.decide(self.sym if isinstance(self.sym, torch.SymBool) else self.sym != 0)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        return Constant(self.constant()).attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def same(self, other: Value) -> bool:
         if self is other or other.python_type() is not self.python_type():

@@ -100,9 +100,7 @@ class TensorValue(Value):
         if name in own:
             return tx.wrap(own[name], path and DictItem(path, name))
         tx.guards.add(path, Kind.ABSENT, name)
-        raise tx.exceptions.new(
-            AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'"
-        )
+        raise tx.exceptions.no_attribute(self.cls.__name__, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if name != "grad" or not self._takes_gradient(tx, value):
