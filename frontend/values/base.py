@@ -1,7 +1,8 @@
-"""Value: what capture knows of one Python object, and the questions every family of values answers.
+"""Value: what capture knows of one Python object, and the operations that a family of values
+implements.
 
-A value knows a TraceContext (see context.py), never the interpreter. The answers here are the
-fall-backs: a graph break.
+A value knows a TraceContext (see context.py), never the interpreter. The methods here are defaults:
+most of them break the graph.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Value:
 
     @property
     def known_source(self) -> Source:
-        """The source of a value that stands for an object which existed before the frame."""
+        """The source; only for values of objects that existed before the frame."""
         assert self.source is not None
         return self.source
 
@@ -64,7 +65,7 @@ class Value:
         return self.python_type() is type(None)
 
     def is_not_implemented(self) -> bool:
-        """Whether it is NotImplemented, by which a special method says that it does not know."""
+        """Whether it is NotImplemented, which a special method returns to decline."""
         return self.python_type() is type(NotImplemented)
 
     def constant(self) -> Any:
@@ -72,8 +73,8 @@ class Value:
         raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
 
     def literal(self, tx: TraceContext) -> Any:
-        """A copy of the object for a pure function to read: of literals, and of builtin containers
-        that hold nothing else."""
+        """A copy of the object that a pure function may read: a literal, or a builtin container of
+        literals."""
         return self.constant()
 
     def describe(self) -> str:
@@ -107,8 +108,8 @@ class Value:
         raise GraphBreak("unknown-call", self.describe())
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
-        """The call whose result is that of object(*args, **kwargs), where it comes down to another
-        one."""
+        """The call that this call comes down to and whose result it returns; None if there is
+        none."""
         return None
 
     def method(
@@ -130,8 +131,7 @@ class Value:
         raise self.unsupported("next()")
 
     def advance(self, tx: TraceContext) -> Value:
-        """next(object) as it stands: one that is exhausted raises StopIteration, which may bring
-        something."""
+        """next(object), raising StopIteration (with its value) where the iterator is exhausted."""
         item = self.next(tx)
         if item is None:
             raise tx.exceptions.new(StopIteration)
@@ -142,13 +142,13 @@ class Value:
         return take(tx, self.iterator(tx))
 
     def list_items(self, tx: TraceContext) -> list[Value]:
-        """The items of list(object): as unpack, but an object of a class in Python is asked for its
-        length first."""
+        """The items of list(object). As unpack, but the length of an object of a class in Python is
+        read first."""
         return self.unpack(tx)
 
     def ask_length(self, tx: TraceContext) -> None:
-        """Calls __len__ or __length_hint__ as Python does before it makes a list of the items, for
-        its side effects."""
+        """Calls __len__ or __length_hint__ for its side effects, as Python does before it makes a
+        list."""
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """The (key, value) pairs that dict(object) takes."""
@@ -183,7 +183,8 @@ class Value:
         return None
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """self op other, for a comparison. Where both give None, `==` and `!=` are by identity."""
+        """self op other, for a comparison. Where both operands give None, `==` and `!=` compare
+        identities."""
         return None
 
     def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
@@ -195,7 +196,7 @@ class Value:
         return None
 
     def as_set(self, tx: TraceContext) -> Any:
-        """The SetValue that set comparisons take it for; None for what is no set and no view."""
+        """The SetValue to use in a set comparison; None if this is neither a set nor a view."""
         return None
 
     def content(self) -> Value:
@@ -231,7 +232,7 @@ class CannotReconstruct(Exception):
 
 
 def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
-    """What a next() in C makes of a function that may raise StopIteration."""
+    """Calls `get` as a next() in C does: StopIteration becomes None."""
     try:
         return get()
     except ObservedException as error:
@@ -241,7 +242,7 @@ def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
 
 
 def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
-    """All that an iterator still gives, or the first of it."""
+    """Takes all items that an iterator still has, or the first `most`."""
     items: list[Value] = []
     while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
         items.append(tx.look(item))
@@ -250,8 +251,8 @@ def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Valu
 
 
 def check_result_type(result: Value, cls: type, name: str) -> Value:
-    """What a special method gave, of the very class that Python asks for: what else there is it
-    converts, warns of or refuses."""
+    """Returns the result of a special method if it has exactly the class that Python expects;
+    breaks for others, which Python converts, warns about or rejects."""
     wrong = result.python_type() is not cls
     if wrong or (name == "__len__" and result.is_constant() and result.constant() < 0):
         raise GraphBreak("unknown-call", f"{name}() that gives {result.describe()}")
@@ -259,7 +260,7 @@ def check_result_type(result: Value, cls: type, name: str) -> Value:
 
 
 class Call(NamedTuple):
-    """A call to be made; `through`: the functions that Python would call on the way to it,
+    """A call to be made. `through`: the functions that Python would call on the way to it,
     outermost first."""
 
     callee: Value
@@ -285,8 +286,8 @@ NULL = Null()
 
 
 class Lazy(Value):
-    """An object that nobody has looked at yet: no guard stands for it until somebody does. Without
-    a source, it is one that an object holds to which no path leads."""
+    """An object that was not looked at yet, so that no guard stands for it. One without a source is
+    held by an object to which no path leads."""
 
     __slots__ = ("object",)
 

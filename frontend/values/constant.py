@@ -1,4 +1,4 @@
-"""Literals: numbers, strings, None, dtypes, devices and the like, and folding of pure calls on
+"""Literals (numbers, strings, None, dtypes, devices and the like), and folding of pure calls on
 them."""
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
 
 
 def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Runs a pure function on literals now; what it raises, the traced program raises."""
+    """Runs a pure function on literals now. An exception that it raises is raised in the traced
+    program."""
     try:
         literals, named = (
             [a.literal(tx) for a in args],

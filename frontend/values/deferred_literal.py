@@ -1,8 +1,8 @@
 """Literals computed from numbers that vary: formatted text, a rounded number.
 
-Such a value seldom decides which operations run, so it is no reason to compile again: generated
-code computes it from the number of the call. Where tracing needs it after all (as a dictionary key,
-in a comparison), the numbers are specialised.
+Such a literal seldom decides which operations run, so a new number is no reason to compile again:
+generated code computes the literal in each call. Where tracing needs its value (as a dictionary
+key, in a comparison), the numbers are specialised.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
 
 
 def format_number(tx: TraceContext, number: Value, spec: str) -> Value:
-    """format(number, spec), deferred where the number varies. Code points (`c`) are refused for
+    """format(number, spec), deferred where the number varies. `c` (a code point) is refused for
     some ints, so those are specialised."""
     if (
         is_dynamic(number)
@@ -128,8 +128,8 @@ def fill_template(template: str, *items: Any) -> str:
 
 
 def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
-    """round(number, digits), deferred for a float that varies: with digits behind the point there
-    is no result too large for a float."""
+    """round(number, digits), deferred for a float that varies. With digits behind the point the
+    result is never too large for a float."""
     fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
     if is_dynamic(number) and number.python_type() is float and fixed:
         return DeferredLiteral(round, (number, digits), float)
@@ -137,16 +137,15 @@ def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
 
 
 def truncate(tx: TraceContext, number: Value) -> Value | None:
-    """int(number) of a float that varies, deferred; None for others. Of a float that the program
-    was given: those are finite, as guards on symbolic floats say, while one that was calculated may
-    be too large for an int."""
+    """int(number) of a float that varies, deferred; None for other numbers. Only for an argument of
+    the program, which guards keep finite: a calculated float may be too large for an int."""
     if is_dynamic(number) and number.python_type() is float and number.source is not None:
         return DeferredLiteral(int, (number,), int)
     return None
 
 
 def concatenate_texts(left: Value, right: Value) -> Value | None:
-    """left + right of two texts of which one is deferred; None for others."""
+    """left + right of two texts, at least one of them deferred; None for others."""
     if left.python_type() is right.python_type() is str and (is_dynamic(left) or is_dynamic(right)):
         return DeferredLiteral(operator.add, (left, right), str)
     return None

@@ -45,11 +45,11 @@ class Emitter(Protocol):
         """Pushes a new dictionary whose keys are names."""
 
     def keep(self, value: Value) -> None:
-        """Says that the object on top of the stack is that of `value`, and leaves it there. What
-        the object holds may refer to it from now on."""
+        """Declares that the object on top of the stack is that of `value`, and leaves it there.
+        Objects that it holds may refer to it from now on."""
 
     def give_attributes(self, value: Value, attributes: dict[str, Value]) -> None:
-        """Says so too, and stores attributes in that object."""
+        """Declares the same, and stores attributes in that object."""
 
     def const(self, obj: Any) -> Callable[[], None]:
         """An argument: an object that the code holds among its constants."""

@@ -1,4 +1,4 @@
-"""Mutable values: those whose state the traced program can change, and how a change is undone."""
+"""Mutable values: their state can be changed by the traced program, and a break restores it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Mutable(Value):
-    """State that can be saved and put back. `epoch` is that of its last saved change (see
-    effects.py), 0 for none."""
+    """State that can be saved and restored. `epoch` is that of its last saved change (see
+    tracing/effect_log.py), 0 for none."""
 
     __slots__ = ("epoch",)
 
@@ -29,10 +29,10 @@ class Mutable(Value):
         raise NotImplementedError
 
     def is_real(self) -> bool:
-        """Whether there is a real object, to which changes have to be applied: it existed before
-        the frame, or is the frame's own."""
+        """Whether a real object exists to which changes are applied: one from before the frame, or
+        the frame's own."""
         return self.source is not None
 
     def emit_changes(self, emit: Emitter) -> None:
-        """Emits code that applies the changes to the real object. Nothing for those whose parts
-        apply them."""
+        """Emits code that applies the changes to the real object. Does nothing by default, for
+        values whose parts apply their changes."""

@@ -1,4 +1,4 @@
-"""Operation: what Python says about an operator - its function, its special methods, its sign."""
+"""Operation: the function, the special methods and the sign of an operator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Operators: which family says what `a + b`, `a < b`, `-a` mean.
+"""Operators: which family decides what `a + b`, `a < b`, `-a` mean.
 
 Numbers that vary, tensors, and objects decide for both operands, in this order; then literals are
-computed. What is left are builtin objects: the left operand's `operate` or `compare`, then the
+computed. The rest are builtin objects: first the left operand's `operate` or `compare`, then the
 right one's.
 """
 
@@ -85,7 +85,7 @@ def contains(tx: TraceContext, item: Value, container: Value) -> bool:
 def first_answer(
     rules: tuple[Rule, ...], tx: TraceContext, op: Operation, left: Value, right: Value
 ) -> Value | None:
-    """What the first rule says that knows the operator; None if none does."""
+    """The result of the first rule that handles the operator; None if none does."""
     for rule in rules:
         result = rule(tx, op, left, right)
         if result is not None:
@@ -94,8 +94,8 @@ def first_answer(
 
 
 def operate_on_text(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
-    """left % right and left + right of texts that hold numbers which vary; None for others, which
-    are computed now."""
+    """left % right and left + right of texts with numbers that vary; None for others, which are
+    computed now."""
     if op.symbol not in ("+", "%") or left.python_type() is not str or not left.is_constant():
         return None
     if op.symbol == "+":
@@ -108,7 +108,8 @@ def operate_on_text(tx: TraceContext, op: Operation, left: Value, right: Value) 
 
 
 def call_on_tensors(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
-    """An operator with a tensor, which the graph calls. Objects decide for themselves."""
+    """An operator on a tensor, called by the graph. None where the other operand is an object,
+    which decides itself."""
     if not (isinstance(left, TensorValue) or isinstance(right, TensorValue)):
         return None
     other = right if isinstance(left, TensorValue) else left
@@ -121,8 +122,8 @@ def call_on_tensors(tx: TraceContext, op: Operation, left: Value, right: Value) 
 
 
 def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) -> None:
-    """A break where an operand is a tensor that graphs do not take, or one that torch asks for
-    `__torch_function__`, as often as it likes, in the program's own code."""
+    """Breaks where an operand is a tensor that graphs do not take, or where torch would call the
+    program's own __getattr__ to find `__torch_function__`."""
     for side in (left, right):
         if isinstance(side, OpaqueTensor):
             raise side.unsupported(op.sign)

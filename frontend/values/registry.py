@@ -18,7 +18,7 @@ def _place(function: Callable[..., Any]) -> str:
 
 
 class Registry:
-    """Handlers by key. Callables are keyed by identity, so that equal ones do not meet."""
+    """Handlers by key. Callables are compared by identity, so that equal ones stay separate."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -61,15 +61,14 @@ def keys_so_far() -> tuple[frozenset[Hashable], ...]:
 
 
 def forget_since(before: tuple[frozenset[Hashable], ...]) -> None:
-    """Takes back all that was registered since `keys_so_far()` gave `before`."""
+    """Removes everything that was registered since `keys_so_far()` returned `before`."""
     for kind, keys in zip(REGISTRIES, before, strict=True):
         for key in kind.handlers.keys() - keys:
             del kind.handlers[key]
 
 
 def wrap_rule(cls: type) -> Callable[..., Any] | None:
-    """The rule of a type: its own, or that of the nearest class above it that has one for all
-    below."""
+    """The rule of a type: its own, or that of the nearest base class with a rule for subclasses."""
     try:
         found = _wraps.get(cls)
     except TypeError:  # its metaclass has no hash
@@ -99,7 +98,7 @@ def model_of(function: Any) -> Callable[..., Any] | None:
 
 
 def method_of(cls: type, name: str) -> Callable[..., Any] | None:
-    """The handler of a builtin type's method, its bases' included."""
+    """The handler of a builtin type's method, or of a base class's."""
     for base in cls.__mro__:
         if (
             type(base).__hash__ is type.__hash__

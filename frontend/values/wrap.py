@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 
 def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    """The value of an object, by the rule of its type, of a class above it, or of its kind. The
-    type is asked, as an object can claim to be of another class."""
+    """The value of an object, by the rule of its type, of a base class, or of its kind. The type
+    decides, as an object's `__class__` can name another class."""
     cls = type(obj)
     rule = wrap_rule(cls)
     if rule is not None:

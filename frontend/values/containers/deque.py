@@ -1,4 +1,4 @@
-"""collections.deque, made in the trace."""
+"""collections.deque."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
 
 
 class DequeValue(ListValue):
-    """A deque; it drops items at the other end once it holds `maxlen`. `moves` counts the changes
-    that its iterators do not survive."""
+    """A deque. It drops items at the other end when it holds `maxlen`. `moves` counts the changes
+    that invalidate its iterators."""
 
     __slots__ = ("maxlen", "moves")
     default_class = collections.deque
@@ -59,7 +59,7 @@ class DequeValue(ListValue):
         super().restore(items)
 
     def move(self, tx: TraceContext) -> None:
-        """To be called before items come, go, or change places."""
+        """Records a change that adds, removes or moves items. Called before the change."""
         tx.effects.change(self)
         self.moves += 1
 
@@ -119,7 +119,7 @@ class DequeValue(ListValue):
             self._emit_set_items(emit)
 
     def _emit_refill(self, emit: Emitter) -> None:
-        """Emits code that takes all items out and puts those of now in."""
+        """Emits code that removes all items and adds the current ones."""
         items = emit.builder.temp()  # made before the old ones are gone
         super().reconstruct(emit)
         emit.builder.store_slot(items)
@@ -128,7 +128,7 @@ class DequeValue(ListValue):
         emit.builder.delete_slot(items)
 
     def _emit_set_items(self, emit: Emitter) -> None:
-        """Emits code that sets the items which are others now."""
+        """Emits code that sets the items that have changed."""
         b = emit.builder
         changed = [
             index
@@ -164,8 +164,8 @@ class DequeValue(ListValue):
 
 
 class DequeIterator(SequenceIterator):
-    """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item
-    set at its place."""
+    """iter(deque) or reversed(deque). Any change of the deque is an error, except for setting an
+    item."""
 
     __slots__ = ("began", "born")
 
@@ -184,7 +184,7 @@ class DequeIterator(SequenceIterator):
 
     @property
     def is_current(self) -> bool:
-        """Whether the deque holds what it held when this began."""
+        """Whether the deque holds what it held when this iterator was made."""
         now = self.sequence.items
         return len(now) == len(self.began) and all(
             a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True)
@@ -223,7 +223,7 @@ def add_items(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeVal
 def multiply_deque(
     tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool
 ) -> DequeValue:
-    """of * n, where its items so many times are these."""
+    """of * n; `items` are its items n times."""
     made = of if in_place else DequeValue([], of.maxlen)
     made.move(tx)
     made.items = items

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class DictIterator(Iterator):
-    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a
-    change of its size is an error."""
+    """An iterator over a dictionary, forward or reversed. Values are read when they are needed; a
+    change of the dictionary's size is an error."""
 
     __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
 
@@ -47,7 +47,7 @@ class DictIterator(Iterator):
         self.index = state
 
     def rest(self, tx: TraceContext) -> list[Value]:
-        """What it would still give if nothing changed."""
+        """The items that are left, if nothing changes."""
         return [self._item(tx, key) for key in self.keys[self.index :]]
 
     def _item(self, tx: TraceContext, hashed: Any) -> Value:

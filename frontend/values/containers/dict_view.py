@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class OtherDict(dict):
-    """A class below dict: what C does for a dict alone it does not do for this one."""
+    """A subclass of dict, for which C does not take the short cuts of exact dicts."""
 
 
 class ViewValue(Value):
-    """dict.keys(), .values() or .items(): read when asked, as CPython does."""
+    """dict.keys(), .values() or .items(). Reads the dictionary when used, as in CPython."""
 
     __slots__ = ("of", "what")
     classes = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
@@ -70,7 +70,7 @@ class ViewValue(Value):
         return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
 
     def real(self, tx: TraceContext) -> Any:
-        """A real view, of a dictionary of keys, in the order of list()."""
+        """A real view of a dictionary of keys, in the order of list()."""
         whole = (
             self.of.pairs(tx)
             if self.what == "items"
@@ -90,7 +90,7 @@ class ViewValue(Value):
         return None if left is None or right is None else compare_members(op, right, left)
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """In place, too, a view makes another set."""
+        """Returns a new set; also for an operator in place."""
         if op.symbol not in METHODS or not (is_set_like(self) and is_set_like(other)):
             return None
         return combine_with_view(tx, op, self, other)  # type: ignore[arg-type]
@@ -144,8 +144,7 @@ def is_set_like(value: Value) -> bool:
 def combine_with_view(
     tx: TraceContext, op: Operation, left: SetValue | ViewValue, right: SetValue | ViewValue
 ) -> Value:
-    """A set operator of which a side is a dictionary's view: views have an order of their own of
-    making the new set."""
+    """A set operator with a dictionary's view: views build the new set in an order of their own."""
     sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
     members = [
         side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))

@@ -1,5 +1,4 @@
-"""The dictionary that global variables live in, as an object: what `globals()` and `vars(module)`
-give."""
+"""A dictionary of global variables as an object: the result of `globals()` and `vars(module)`."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def holds_globals(obj: dict[Any, Any]) -> bool:
-    """Whether a dictionary is a module's, or one that code ran in."""
+    """Whether a dictionary belongs to a module, or code was run in it."""
     return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
 
 
 class GlobalsDict(DictValue):
-    """A dictionary whose items are variables: functions and attributes of the module read and write
-    the same ones."""
+    """A dictionary whose items are variables. Functions and attributes of the module read and write
+    the same variables."""
 
     __slots__ = ()
 
@@ -39,7 +38,7 @@ class GlobalsDict(DictValue):
         pass
 
     def _stored_here(self, tx: TraceContext) -> dict[str, Value | None]:
-        """What this frame bound, or deleted (None), in the order of the first time."""
+        """The variables that this frame bound or deleted (None), in the order of the first time."""
         return {
             name: value
             for (where, name), (_, value) in tx.effects.globals.items()
@@ -100,7 +99,7 @@ class GlobalsDict(DictValue):
         return Constant(self.get(tx, item) is not None)
 
     def emit_changes(self, emit: Emitter) -> None:
-        """Nothing: its stores are in the log as those of global variables."""
+        """Does nothing: its stores are logged as those of global variables."""
 
 
 @wraps(dict)

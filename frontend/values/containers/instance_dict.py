@@ -1,5 +1,5 @@
-"""An instance dictionary as an object: what `obj.__dict__` and `vars(obj)` give. Everything in it
-is the object's own state."""
+"""An instance dictionary as an object: the result of `obj.__dict__` and `vars(obj)`. Its contents
+are the state of the object itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dictionaries and their views."""
+"""Dictionaries: dict, OrderedDict, defaultdict, Counter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def key_is_literal(key: Any) -> bool:
 
 
 def seen_whole(tx: TraceContext, key: Value) -> Value:
-    """A key whose parts, if it is a tuple, are looked at: its hash is theirs."""
+    """Looks at all parts of a key that is a tuple, since they make its hash; returns the key."""
     if isinstance(key, TupleValue):
         for item in key.all(tx):
             seen_whole(tx, item)
@@ -44,7 +44,7 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
 
 
 def is_in_order(real: dict[Any, Any]) -> bool:
-    """Whether the order that a dictionary keeps is that of the items in it."""
+    """Whether an OrderedDict's order is that of the items in the table."""
     try:
         return all(
             one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True)
@@ -54,9 +54,8 @@ def is_in_order(real: dict[Any, Any]) -> bool:
 
 
 class DictValue(BuiltinContainer):
-    """A dictionary. One that existed before is read key by key from the real one (`real`) until
-    somebody asks for all of it or changes it; then `entries` (key -> (key value, value)) takes
-    over."""
+    """A dictionary. An existing one is read key by key from the real one (`real`) until all of it
+    is needed or it changes; from then on `entries` (key -> (key value, value)) is used."""
 
     __slots__ = (
         "entries",
@@ -137,7 +136,7 @@ class DictValue(BuiltinContainer):
         return self.entries
 
     def real_items(self) -> dict[Any, Any]:
-        """What the real dictionary holds, in its order, past all methods of a class below."""
+        """The items of the real dictionary, in its order, without calling methods of a subclass."""
         if self.real is None:
             return {}
         try:
@@ -151,8 +150,8 @@ class DictValue(BuiltinContainer):
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """The same where keys are hashed and compared in Python: what is found is found by its
-        place."""
+        """All entries where keys are hashed and compared in Python: each item's source is its
+        position."""
         assert self.real is not None
         length = dict.__len__(self.real)
         if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
@@ -173,15 +172,14 @@ class DictValue(BuiltinContainer):
         return self.entries
 
     def is_plain(self) -> bool:
-        """Whether it is a dict and of no class below that."""
+        """Whether it is a dict and not of a subclass."""
         return self.cls is dict and self.outer is None
 
     def _real_keys(self) -> Any:
         return () if self.real is None else dict.__iter__(self.real)
 
     def has_plain_keys(self) -> bool:
-        """Whether looking a literal up in the real dictionary calls nothing that the program
-        defines."""
+        """Whether looking up a literal in the real dictionary calls no code of the program."""
         if self.plain_keys is None:
             self.plain_keys = not any(
                 is_compared(key) for key in self._real_keys() if type(key) is not str
@@ -237,7 +235,7 @@ class DictValue(BuiltinContainer):
         self.entries = {}
 
     def keeps_keys(self) -> bool:
-        """Whether no more than values under its keys, literals all, have changed."""
+        """Whether all keys are literals, and nothing but their values has changed."""
         literals = (
             self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
         )
@@ -372,8 +370,8 @@ class DictValue(BuiltinContainer):
             emit.run(self.cls.__setitem__, [obj, key, item])
 
     def emit_changes(self, emit: Emitter) -> None:
-        """Sets and deletes what differs; where the order of keys would come out wrong, fills the
-        dictionary anew."""
+        """Sets and deletes the items that differ. Fills the dictionary anew where that would give
+        the wrong order."""
         if self.compared is not None:
             self._emit_compared(emit, self.compared)
             return
@@ -413,7 +411,8 @@ class DictValue(BuiltinContainer):
         )
 
     def _emit_compared(self, emit: Emitter, before: dict[Any, tuple[Value, Value]]) -> None:
-        """The same where keys are compared in Python: here keys are told apart by identity."""
+        """Emits the changes where keys are compared in Python; keys are told apart by identity
+        here."""
         entries = self.entries or {}
         there, stay = set(map(id, before)), set(map(id, entries))
         kept = [key for key in before if id(key) in stay]
@@ -560,7 +559,7 @@ def defaultdict_init(
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    """A dict, whatever the class."""
+    """Returns a dict, whatever the class."""
     return DictValue(dict(self.whole(tx)))
 
 

@@ -1,5 +1,4 @@
-"""Read-only views of mappings (types.MappingProxyType), of which a Signature's parameters and an
-enumeration's members are two."""
+"""Read-only views of mappings (types.MappingProxyType), such as the parameters of a Signature."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ READS = frozenset(
 
 
 class MappingProxyValue(Value):
-    """A mappingproxy: all that it is asked, the dictionary that it shows answers, as that is by
-    now."""
+    """A mappingproxy. Every operation is forwarded to the dictionary as it is at that time."""
 
     __slots__ = ("shown",)
 

@@ -78,9 +78,9 @@ class BoundBuiltin(Value):
 
 
 class BuiltinContainer(Mutable):
-    """What lists, tuples, dictionaries and sets share: methods come from the registry. `outer` is
-    the object, of a class written in Python, whose container this is; None where it stands for
-    itself."""
+    """The common part of lists, tuples, dictionaries and sets: their methods are registered
+    handlers. `outer` is the object of a class written in Python that contains this container, or
+    None."""
 
     __slots__ = ("outer",)
 
@@ -125,11 +125,12 @@ class BuiltinContainer(Mutable):
         return bool(self.length(tx).constant())
 
     def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
-        """What __new__ takes besides the class, to make the object that this container is in."""
+        """The arguments of __new__, besides the class, for the object that contains this
+        container."""
         return []
 
     def emit_fill(self, emit: Emitter, obj: Value) -> None:
-        """Emits code that puts the items into a new object, of a class below the container's."""
+        """Emits code that puts the items into a new object of a subclass."""
 
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
         raw = lookup(self.python_type(), op.name)[1]
@@ -137,7 +138,7 @@ class BuiltinContainer(Mutable):
 
 
 class Sequence(BuiltinContainer):
-    """An ordered container whose length is known. Items may be Lazy until somebody looks."""
+    """An ordered container of known length. Items may be Lazy."""
 
     __slots__ = ("items", "cls")
     default_class: type = object
@@ -159,7 +160,7 @@ class Sequence(BuiltinContainer):
         self.items = state
 
     def at(self, tx: TraceContext, index: int) -> Value:
-        """Item number index, looked at."""
+        """The item at an index, looked at."""
         value = self.items[index]
         if type(value) is Lazy:
             value = self.items[index] = tx.look(value)
@@ -173,7 +174,7 @@ class Sequence(BuiltinContainer):
         return self.all(tx)
 
     def parts(self, tx: TraceContext) -> list[Value]:
-        """Every item; those that nobody has looked at stay so."""
+        """Every item; a Lazy item stays Lazy."""
         return list(self.items)
 
     def literal(self, tx: TraceContext) -> Any:
@@ -221,7 +222,7 @@ class Sequence(BuiltinContainer):
         return torch.Size if self.cls is torch.Size else tuple
 
     def iterate_live(self, tx: TraceContext) -> Iterator[Value]:
-        """The items as a loop in C meets them: what the program does meanwhile counts."""
+        """Yields items as a loop in C does: a change of the sequence meanwhile is seen."""
         index = 0
         while index < len(self.items):
             yield self.at(tx, index)
@@ -233,7 +234,7 @@ class Sequence(BuiltinContainer):
         )
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """Concatenation and repetition."""
+        """Concatenates or repeats."""
         if op.symbol == "+":
             right = other if op.in_place else other.content()
             return self._concatenate(right) if type(right) is type(self) else None
@@ -259,7 +260,7 @@ class Sequence(BuiltinContainer):
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """The names of a named tuple's fields; none of another tuple's."""
+    """The names of a named tuple's fields; empty for other tuples."""
     return getattr(cls, "_fields", ())
 
 
@@ -317,7 +318,7 @@ class TupleValue(Sequence):
         return one_of(found, [self]) if whole and isinstance(found, TupleValue) else found
 
     def same(self, other: Value) -> bool:
-        """There is but one empty tuple."""
+        """Whether it is the same object; there is only one empty tuple."""
         empty = self.cls is tuple and not self.items
         return (
             self is other
@@ -340,8 +341,8 @@ class TupleValue(Sequence):
 
 
 def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
-    """What an operation gives that would make a sequence: of an operand's items alone, all of them,
-    Python makes no second exact tuple."""
+    """Returns the operand itself where an operation would make an equal exact tuple of all its
+    items, as Python does; else `made`."""
     for operand in operands:
         if (
             made.cls is operand.cls is tuple
@@ -361,9 +362,9 @@ ITEMS: Any = vars(Sequence)["items"]
 
 
 class ListValue(Sequence):
-    """A list (exactly; subclasses are user objects with a list inside). `unread` gives the items of
-    an existing one that so far has only been added to: its length is nobody's business until
-    somebody asks."""
+    """A list (exactly; a subclass is a user object with a list inside). `unread` gives the items of
+    an existing list to which the program has only added so far, so that its length is not guarded
+    yet."""
 
     __slots__ = ("unread", "added")
     default_class: type = list
@@ -588,7 +589,7 @@ def list_sort(
 
 
 def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
-    """Where an equal item is, between bounds."""
+    """The position of the first equal item between bounds; None if there is none."""
     for index in range(len(self.items))[
         slice(*(bound.constant() for bound in bounds))
         if len(bounds) > 1
@@ -775,7 +776,7 @@ LONGEST_REPETITION = 1 << 16  # items
 
 
 def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
-    """The items of a sequence, so many times."""
+    """The items of a sequence, repeated."""
     number = times.constant()
     if not hasattr(type(number), "__index__"):
         raise tx.exceptions.new(
@@ -788,8 +789,8 @@ def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
 
 @functools.cache
 def sum_class(left: type, right: type) -> type:
-    """type(left() + right()) of lists or tuples: torch.Size keeps its class or not, by torch's
-    version."""
+    """type(left() + right()) of lists or tuples. Whether torch.Size keeps its class depends on
+    torch's version."""
     if left is list:
         return list
     made: list[tuple[Any, ...]] = [
@@ -807,7 +808,7 @@ def repetition_class(cls: type) -> type:
 
 
 def compare_sequences(tx: TraceContext, op: Operation, left: Sequence, right: Sequence) -> Value:
-    """By the first items that differ, then by length."""
+    """Compares by the first items that differ, then by length."""
     if type(left) is not type(right):
         if op.is_equality:
             return Constant(op.sign == "!=")
@@ -832,7 +833,7 @@ def _comparison(op: Operation) -> None:
     @method(list, op.name)
     @method(tuple, op.name)
     def compare_base(tx: TraceContext, self: Sequence, other: Value) -> Value:
-        """Past what a subclass has under the name."""
+        """The comparison of list or tuple itself, whatever a subclass defines."""
         inner = other.content()
         if not isinstance(inner, type(self)):
             return Constant(NotImplemented)

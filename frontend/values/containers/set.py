@@ -1,4 +1,4 @@
-"""Sets and frozensets, in the order in which they iterate."""
+"""Sets and frozensets, in their order of iteration."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class SetValue(BuiltinContainer):
-    """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes
-    its own, so it iterates in the same order; `initial` is what an existing one gave when it was
-    met."""
+    """A set or frozenset. `members` are its values by key. `order` is a real set of the keys that
+    is changed in the same way, so it iterates in the same order; `initial` is the order in which an
+    existing set was found."""
 
     __slots__ = ("members", "cls", "order", "initial", "before")
 
@@ -49,12 +49,13 @@ class SetValue(BuiltinContainer):
             self.must_be_made_again()
 
     def must_be_made_again(self) -> None:
-        """A set of objects is made of its members, in an order that leads to the one it has."""
+        """Breaks where a new set of the same objects could not be given the same order."""
         if not self.is_known() and self.has_order() and self.making() is None:
             raise self.unsupported("an operation that leaves an order of its own")
 
     def making(self) -> list[Any] | None:
-        """Its keys in an order in which a new set of them gives them as this one does."""
+        """The keys in an order in which a new set of them iterates as this one does; None if
+        neither order in question does."""
         orders = (list(self.members), list(self.order))
         return next((order for order in orders if list(self.cls(order)) == list(self.order)), None)
 
@@ -80,7 +81,7 @@ class SetValue(BuiltinContainer):
         return all(m.is_constant() for m in self.members.values())
 
     def has_order(self) -> bool:
-        """Whether the order of the members depends on no address."""
+        """Whether the order of the members is independent of addresses."""
         return all(m.is_constant() or holds_hashed(key) for key, m in self.members.items())
 
     def constant(self) -> Any:
@@ -96,7 +97,7 @@ class SetValue(BuiltinContainer):
         return Constant(len(self.members))
 
     def members_in_order(self, tx: TraceContext) -> list[Value]:
-        """The members as Python would give them; guarded for an existing set."""
+        """The members in Python's order, which is guarded for an existing set."""
         if len(self.members) > 1:
             if (
                 self.source is not None and self in tx.effects.changed
@@ -169,7 +170,7 @@ class SetValue(BuiltinContainer):
 
 
 class SetIterator(ListedIterator):
-    """An iterator over a set: a change of its size is an error."""
+    """An iterator over a set. A change of the set's size is an error."""
 
     __slots__ = ("of", "members", "over")
 
@@ -185,7 +186,7 @@ class SetIterator(ListedIterator):
 
     @property
     def is_current(self) -> bool:
-        """Whether the set holds what it held when this began."""
+        """Whether the set holds what it held when this iterator was made."""
         return self.of.members.keys() == self.members
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -308,7 +309,7 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
 
 
 def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
-    """A set of objects that are compared in Python, and of literals."""
+    """Wraps a set of literals and of objects that are compared in Python."""
     if not all(
         is_literal_or_tuple(item) or isinstance(item, NAMED) or is_compared(item) for item in obj
     ):

@@ -1,4 +1,4 @@
-"""Union, intersection and the like of sets, by CPython's own sets of their keys."""
+"""Union, intersection and the like of sets. CPython's own sets of the keys compute them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
-    """An operand's keys, in the form that Python would meet, and its members."""
+    """The keys of an operand, in the form that Python would use, and its members."""
     inner = other.content()  # C takes the members of an object of a class below set as they are
     if isinstance(inner, SetValue):
         return inner.order, inner.members
@@ -26,14 +26,14 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
 
 
 def which(key: Any) -> Any:
-    """Tells a key from others that it is equal to: tuples by their parts, since a dictionary's
-    items are made when asked for."""
+    """Tells equal keys apart by identity. Tuples are compared by their parts, since the items of a
+    dictionary are new tuples each time."""
     return tuple(map(which, key)) if type(key) is tuple else id(key)
 
 
 def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
-    """The members of a set that Python has made of the keys of several, the first of which come
-    first: of equal keys each member goes by the very one that is in the set."""
+    """The members of a set that Python has made of the keys of several sets. Of equal keys, the
+    member is that of the very key which is in the new set."""
     by_key = {which(key): item for members in reversed(sides) for key, item in members.items()}
     return {
         key: by_key.get(which(key)) or next(members[key] for members in sides if key in members)
@@ -44,8 +44,7 @@ def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
 def _apply(
     tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]
 ) -> tuple[Any, Any, dict[Any, Value]]:
-    """(a set changed by its own method `name`, the method's result, the members that the one or the
-    other holds)."""
+    """(the set after its method `name`, the method's result, the members in either)."""
     parts = [as_members(tx, other) for other in others]
     order = self.order.copy()
     result = getattr(order, name)(*(keys for keys, _ in parts))

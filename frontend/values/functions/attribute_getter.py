@@ -1,4 +1,4 @@
-"""operator.itemgetter, attrgetter and methodcaller: what they look up is in their arguments."""
+"""operator.itemgetter, attrgetter and methodcaller."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def item(tx: TraceContext, obj: Value, key: Value) -> Value:
 
 
 def attribute(tx: TraceContext, obj: Value, path: Value) -> Value:
-    """Names joined by dots."""
+    """Follows a path of names joined by dots."""
     for name in path.constant().split("."):
         obj = obj.attribute(tx, name)
     return obj

@@ -129,7 +129,7 @@ class BuiltinValue(Value):
         emit.push_literal(self.real)
 
     def reconstruct_bound(self, emit: Emitter, receiver: Value) -> None:
-        """By the function itself: a class below may have another one of that name."""
+        """Binds the function itself, since a subclass may have another one of that name."""
         if isinstance(self.real, types.ClassMethodDescriptorType):
             emit.call(self.real.__get__, [emit.const(None), receiver])
         else:  # without the type 3.11 may crash
@@ -179,7 +179,8 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 
 def modelled_class_method(cls: type, bound: Any) -> Any:
-    """The class method written in C that `bound` is, if what it does is known; else None."""
+    """The class method written in C that `bound` is bound from, if there is a model of it; else
+    None."""
     _, raw = lookup(cls, bound.__name__)
     known = isinstance(raw, types.ClassMethodDescriptorType) and model_of(raw) is not None
     return raw if known and raw.__get__(None, cls) == bound else None

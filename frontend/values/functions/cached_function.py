@@ -1,5 +1,5 @@
-"""Functions under functools.lru_cache: a cached result is guarded, a call that would fill the cache
-is inlined if it has no effects."""
+"""Functions under functools.lru_cache. A cached result is guarded; a call that would fill the cache
+is inlined if it has no side effects."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 
 class CachedFunction(Value):
-    """A function under functools.lru_cache. On literals it is called for real: its maker says that
-    equal arguments give equal results, and what it does on the way it would do once in eager too.
-    What is no literal is the object that the cache holds, whoever changes it. Where it could see
-    what the frame has changed, or is given objects, what it wraps is interpreted: it may do nothing
-    but give its result, which must be what it gives without the changes."""
+    """A function under functools.lru_cache.
+
+    On literals it is called for real: equal arguments give equal results, and its side effects
+    would happen once in eager too. A result that is no literal is the object in the cache. If it
+    could see changes of this frame, or is given objects, the wrapped function is interpreted: it
+    may only return a result, which has to be what it returns without the changes.
+    """
 
     __slots__ = ("real", "inner", "given")
 
@@ -110,8 +112,8 @@ class CachedFunction(Value):
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """What the function makes if it cannot see what the frame has changed. By now it is known
-        to change nothing itself."""
+        """The function's result without this frame's changes. By now it is known to have no side
+        effects."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
@@ -121,7 +123,7 @@ class CachedFunction(Value):
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
 
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
-        """The path to what it gives for known arguments."""
+        """The path to the result for known arguments."""
         known, named = (
             tuple(real(tx, a) for a in args),
             tuple((name, real(tx, a)) for name, a in kwargs.items()),
@@ -134,7 +136,7 @@ class CachedFunction(Value):
         )
 
     def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What the function gives now. It may do nothing but that."""
+        """Interprets the function. Breaks if it has side effects."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
             raise self._leave_to_python("which keeps its arguments")
         calls = tx.graph.mark()
@@ -154,13 +156,13 @@ class CachedFunction(Value):
 
 
 class CachedContainer(Value):
-    """A container that a cache keeps, of a call that is known to the run alone: it may be read
-    here, and that is all."""
+    """A container that the cache keeps of a call whose arguments are known only at run time. It may
+    be read here, and nothing else."""
 
     __slots__ = ()
 
     def snapshot(self) -> Any:
-        """Asked for before each change."""
+        """Breaks: it is called before each change."""
         raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
 
     def same(self, other: Value) -> bool:
@@ -181,7 +183,7 @@ class CachedDict(CachedContainer, DictValue):
 
 
 def look_at_items(tx: TraceContext, value: Value) -> Value:
-    """A value, its items looked at."""
+    """Looks at a value and, in a tuple, at its items."""
     value = tx.look(value)
     for item in value.all(tx) if isinstance(value, TupleValue) else ():
         look_at_items(tx, item)
@@ -189,7 +191,7 @@ def look_at_items(tx: TraceContext, value: Value) -> Value:
 
 
 def is_known(tx: TraceContext, arg: Value) -> bool:
-    """Whether an argument is a literal, or an object that was there and is equal to itself alone."""
+    """Whether an argument is a literal, or an existing object that is equal only to itself."""
     if arg.is_constant():
         return not varies(arg)
     if isinstance(arg, TupleValue):
@@ -207,7 +209,7 @@ def is_known(tx: TraceContext, arg: Value) -> bool:
 
 
 def real(tx: TraceContext, arg: Value) -> Any:
-    """A known argument itself; another object takes other code."""
+    """The object of a known argument, guarded: another object needs other code."""
     if arg.is_constant():
         return arg.constant()
     if isinstance(arg, TupleValue):
@@ -218,7 +220,7 @@ def real(tx: TraceContext, arg: Value) -> Any:
 
 
 def varies(value: Value) -> bool:
-    """Whether there are numbers in it that vary between calls."""
+    """Whether a value is, or contains, a number that varies between calls."""
     return (
         any(map(varies, value.items))
         if isinstance(value, TupleValue)
@@ -227,8 +229,8 @@ def varies(value: Value) -> bool:
 
 
 def kept_back(tx: TraceContext, result: Value) -> Value | None:
-    """A result of which the program may not tell whether it is the one that the cache keeps; None
-    if it could."""
+    """The result, in a form that cannot be told from the one that the cache keeps; None if there is
+    no such form."""
     if result.is_constant():
         return result
     if isinstance(result, TupleValue | ListValue) and result.source is None:
@@ -249,7 +251,7 @@ def kept_back(tx: TraceContext, result: Value) -> Value | None:
 
 
 def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
-    """Whether a new value is of the same class and content as an object, all the way down."""
+    """Whether a value and an object have the same class and contents, recursively."""
     value = tx.look(value)
     cls: object = type(found)
     if varies(value) or value.python_type() is not cls:
@@ -278,7 +280,7 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
 
 
 def has_no_slots(cls: type) -> bool:
-    """Whether what an object of a class holds is all in its dictionary."""
+    """Whether everything that an instance of a class holds is in its dictionary."""
     return not any(
         isinstance(raw, types.MemberDescriptorType)
         for owner in cls.__mro__

@@ -82,7 +82,8 @@ class CellValue(Mutable):
 
 
 def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None) -> CellValue:
-    """The value of a cell that existed before the frame; one value a cell, whoever closes over it."""
+    """The value of a cell that existed before the frame. All functions that close over it share the
+    value."""
     known = tx.objects.find(real)
     if known is not None:
         met_again(tx, known, source)
@@ -95,7 +96,7 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
 
 
 def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
-    """Relies on a second path leading to the same object as the first."""
+    """Guards that a second path leads to the same object as the first."""
     if source is not None and known.source is not None and known.source != source:
         tx.guards.add(source, Kind.SAME, known.source)
 

@@ -1,4 +1,4 @@
-"""Python functions, bound methods, builtin callables, cells and partials."""
+"""Python functions: existing ones, and those that the traced program makes."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ class FunctionValue(Mutable):
         self.attributes[name] = value
 
     def rename_code(self, tx: TraceContext, name: str) -> None:
-        """Gives a function that the traced program made code of another name, as tracebacks and
-        profilers show it."""
+        """Renames the code of a function that the traced program made, as tracebacks and profilers
+        show it."""
         if self.real is not None:
             raise GraphBreak("unsupported-mutation", f"of the code of {self.describe()}")
         tx.effects.change(self)
@@ -190,7 +190,8 @@ class FunctionValue(Mutable):
             raise GraphBreak("unknown-call", "a single dispatch that fails") from error
 
     def _represent(self, tx: TraceContext, obj: Value) -> Value:
-        """A repr() that watches for itself: inside of its own call for one object it is "..."."""
+        """A repr() under reprlib.recursive_repr: inside its own call for the same object it is
+        "..."."""
         inner = self.closure[self.code.co_freevars.index("user_function")].get(tx)
         running = (self, obj)
         if inner is None or running in tx.calls.active_reprs:
@@ -202,7 +203,7 @@ class FunctionValue(Mutable):
             tx.calls.active_reprs.pop()
 
     def is_inlined(self, tx: TraceContext) -> bool:
-        """Whether a call of it interprets its code."""
+        """Whether a call interprets its code."""
         if self.code is DISPATCH or self.code in REPRESENTATIONS:
             return False
         return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
@@ -218,7 +219,8 @@ class FunctionValue(Mutable):
         emit.give_attributes(self, self.attributes)
 
     def _make_function(self, emit: Emitter) -> None:
-        """With the globals of the code that is generated: by the instruction MAKE_FUNCTION."""
+        """Makes a function with the globals of the generated code, by the instruction
+        MAKE_FUNCTION."""
         parts = []
         if self.defaults:
             emit.push_tuple(self.defaults)
@@ -236,7 +238,7 @@ class FunctionValue(Mutable):
         emit.builder.make_function(parts)
 
     def _call_function_type(self, emit: Emitter) -> None:
-        """With other globals: by a call of the type of functions."""
+        """Makes a function with other globals, by calling types.FunctionType."""
 
         def tuple_or_none(values: list[Value]) -> Callable[[], None]:
             return (lambda: emit.push_tuple(values)) if values else emit.const(None)
@@ -264,8 +266,8 @@ class FunctionValue(Mutable):
 
 
 def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
-    """A copy of code with another name, always the same one, so that functions made in each call
-    have one code object."""
+    """A copy of code with another name. The copy is made once, so that functions made in each call
+    share one code object."""
     _, renamed = _renamed_codes.setdefault(
         (id(code), name), (code, code.replace(co_name=name, co_qualname=name))
     )
@@ -306,8 +308,7 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 def existing_function(
     tx: TraceContext, real: types.FunctionType, source: Source | None
 ) -> FunctionValue:
-    """The value of a function that existed before the frame; closure and defaults are looked at
-    when used."""
+    """The value of a function that existed before the frame. Its closure and defaults are Lazy."""
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
     )  # it may close over itself
@@ -330,8 +331,8 @@ def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None
 
 
 def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
-    """Past what torch, and torch.compile when it is used in the same process, puts around methods
-    of nn.Module and of optimizers."""
+    """The function inside a wrapper that torch, or a torch.compile in the same process, puts around
+    methods of nn.Module and of optimizers."""
     name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
     cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(
         name
@@ -369,6 +370,6 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
 
 
 def _is_definition(source: Source) -> bool:
-    """Whether a path ends in a named place of a module or class, where functions stay what they
-    are."""
+    """Whether a path ends in a name of a module or class, where functions are not expected to
+    change."""
     return isinstance(source, DictItem | ClassAttribute)

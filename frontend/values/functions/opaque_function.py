@@ -1,4 +1,4 @@
-"""Python functions that are not inlined, and wrappers that torch puts around its own functions."""
+"""Python functions that are not inlined, by the module that defines them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOOKED_INTO = {
 
 
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
-    """Why a Python function is not looked into: (break reason, detail); None when it is."""
+    """Why a function is not inlined: (break reason, detail); None if it is."""
     real = function.real
     if real is not None and is_disabled(real):
         return "disabled-call", disabled_reason(real, function.name)
