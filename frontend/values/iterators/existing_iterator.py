@@ -1,4 +1,4 @@
-"""Iterators that existed before the frame: tracing peeks at their items, and the real ones advance
+"""Iterators that existed before the frame. Tracing peeks at their items; the real iterators advance
 after the graph has run."""
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ FEW = 4  # items up to which an iterator is moved by calls of next(), which is f
 
 
 class ExistingIterator(Iterator):
-    """A builtin container's iterator that existed before the frame. What the trace takes from it is
-    peeked at; the real one moves when the effects are replayed. Guarded is only that so many items
-    are left, and the items looked at."""
+    """A builtin container's iterator that existed before the frame. Tracing peeks at items; the
+    real iterator advances when side effects are applied. Guards check only that enough items are
+    left, and the items that were looked at."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
     moves = ("taken", "exhausted")
@@ -76,7 +76,7 @@ class ExistingIterator(Iterator):
 
     @property
     def taken_from(self) -> Any:
-        """The container that the trace took something from; None if it took nothing."""
+        """The container from which tracing took items; None if it took nothing."""
         return iterated_container(self.real) if self.taken or self.exhausted else None
 
     def emit_changes(self, emit: Emitter) -> None:
@@ -88,8 +88,8 @@ class ExistingIterator(Iterator):
 
 
 class ExistingEnumerate(Iterator):
-    """An enumerate that existed before the frame: its inner iterator moves for itself, so only its
-    number has to be set."""
+    """An enumerate that existed before the frame. Its inner iterator advances by itself, so that
+    only the number has to be set."""
 
     __slots__ = ("inner", "number", "given")
     cls = enumerate
@@ -113,8 +113,8 @@ class ExistingEnumerate(Iterator):
 
 
 class ExistingCount(Iterator):
-    """A count of ints that existed before the frame: its numbers are read off it, the real one
-    moves at the end."""
+    """A count of ints that existed before the frame. Its numbers are calculated; the real one
+    advances at the end."""
 
     __slots__ = ("value", "step", "taken")
     cls = itertools.count
@@ -135,8 +135,8 @@ class ExistingCount(Iterator):
 
 
 class ExistingSlice(Iterator):
-    """An islice that existed before the frame: its inner iterator moves for itself, the counts are
-    set at the end. `skip_at_end`: how many items it skips behind the last one."""
+    """An islice that existed before the frame. Its inner iterator advances by itself; the counts
+    are set at the end. `skip_at_end`: the items skipped behind the last one."""
 
     __slots__ = (
         "inner",
@@ -202,8 +202,8 @@ class ExistingSlice(Iterator):
 
 
 class ExistingChain(Flat):
-    """A chain that existed before the frame, with the iterator of iterables and the open one, if
-    there is any."""
+    """A chain that existed before the frame. `opened` is the iterator that is open, if there is
+    one."""
 
     __slots__ = ("opened",)
 

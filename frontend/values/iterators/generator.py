@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
-    """What becomes of a StopIteration that leaves a generator's body."""
+    """The RuntimeError that Python makes of a StopIteration that leaves a generator's body."""
     raised = tx.exceptions.new(RuntimeError, "generator raised StopIteration")
     for name in ("__cause__", "__context__"):
         raised.value.attrs[name] = error  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
 
 
 class GeneratorValue(Iterator):
-    """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
+    """A generator object. `frame` is its interpreter, which runs to the next yield."""
 
     __slots__ = ("frame", "finished", "started", "born", "names", "made_here")
     cls = types.GeneratorType
@@ -70,7 +70,7 @@ class GeneratorValue(Iterator):
         return self._go(tx, lambda: self.frame.resume(value if self.started else None))
 
     def _refuse_running(self, tx: TraceContext) -> None:
-        """Raises where it is the generator's own body that asks it to go on."""
+        """Raises where the generator's own body asks for its next item."""
         if tx.generators.is_running(self):
             raise tx.exceptions.new(ValueError, "generator already executing")
 
@@ -122,7 +122,7 @@ class GeneratorValue(Iterator):
         return super().method(tx, name, args, kwargs)
 
     def _exception_to_throw(self, args: list[Value]) -> Value:
-        """Of throw(value) and throw(type, value, traceback) what is thrown."""
+        """The exception of throw(value) or throw(type, value, traceback)."""
         if len(args) == 1 or args[1].is_none():
             return args[0]
         if not issubclass(args[1].python_type(), BaseException):
@@ -174,12 +174,13 @@ class GeneratorValue(Iterator):
             emit.call(function, [state])
 
     def _resume_index(self) -> int:
-        """The instruction that it goes on at: one that was not started begins behind
+        """The instruction at which it goes on. A generator that was not started begins behind
         RETURN_GENERATOR and its POP_TOP."""
         return self.frame.pc if self.started else self.frame.decoded.start + 2
 
     def _continuation(self, slots: frozenset[int]) -> types.FunctionType:
-        """A generator function that takes what these slots and the stack hold, and goes on here."""
+        """Returns a generator function that takes the contents of these slots and of the stack, and
+        goes on here."""
         frame = self.frame
         kinds = tuple("null" if isinstance(item, Null) else "value" for item in frame.stack)
         point = ResumePoint(self._resume_index(), kinds, slots)
@@ -193,7 +194,7 @@ class GeneratorValue(Iterator):
 
 
 def start_generator(function: types.FunctionType, state: tuple[Any, ...]) -> types.GeneratorType:
-    """A generator that waits where the one with this state did."""
+    """Returns a generator that waits where the one with this state did."""
     generator = function(state)
     next(generator)
     return generator
@@ -204,7 +205,7 @@ def empty_generator() -> Generator[None, None, None]:
 
 
 def finished_generator() -> Generator[None, None, None]:
-    """A generator that gives nothing."""
+    """Returns a generator that is finished."""
     generator = empty_generator()
     generator.close()
     return generator

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Iterator(Mutable):
-    """An object that is its own iterator. `moves`: the attributes that moving it changes; their
-    lists are copied to be put back."""
+    """An object that is its own iterator. `moves`: the attributes that change when it advances; a
+    break restores them."""
 
     __slots__ = ()
     cls: type = object
@@ -70,20 +70,20 @@ class Iterator(Mutable):
 
 
 def inner_iterator(emit: Emitter, inner: Value) -> Callable[[], None]:
-    """An argument for an iterator over `inner`, which is an iterator already: the __iter__ of a
-    class in Python is not called again."""
+    """Returns an argument for an iterator over `inner`, which is an iterator already: an __iter__
+    in Python is not called again."""
     if inner.iterates_in_python():
         return lambda: emit.call(iterate, [inner])
     return lambda: emit.push(inner)
 
 
 def iterate(obj: Any) -> Any:
-    """An iterator of what next(obj) gives."""
+    """Returns an iterator over the results of next(obj)."""
     return map(next, itertools.repeat(obj))
 
 
 class SequenceIterator(Iterator):
-    """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython
+    """iter() or reversed() of a list or tuple. Reads the current items of the sequence, as CPython
     does."""
 
     __slots__ = ("sequence", "index", "step")
@@ -134,7 +134,7 @@ def set_index(iterator: Any, index: int) -> None:
 
 
 class RangeIterator(Iterator):
-    """iter(range): the range of what is still to come."""
+    """iter(range). `rest` is the range that is left."""
 
     __slots__ = ("rest",)
     cls = type(iter(range(0)))
@@ -201,7 +201,7 @@ class Enumerate(Iterator):
 
 
 class Zip(Iterator):
-    """zip(*inners, strict=strict). Like map and filter it has no state but that of its inner
+    """zip(*inners, strict=strict). Like map and filter, its state is that of its inner
     iterators."""
 
     __slots__ = ("inners", "strict")
@@ -222,8 +222,8 @@ class Zip(Iterator):
         return tx.make.tuple_of(items) if items else None
 
     def _ends_together(self, tx: TraceContext, ended: int) -> None:
-        """The inner iterator of this number has ended, those before it have not: raises what
-        strict=True asks for."""
+        """Raises the error of strict=True, where inner iterator number `ended` has ended and those
+        before it have not."""
         if not self.strict:
             return
         if ended:
@@ -364,7 +364,7 @@ class ItemIterator(Iterator):
 
 
 def iterator_at(obj: Any, index: int) -> Any:
-    """iter(obj), by its items, at an index."""
+    """Returns the iterator of an object with __getitem__ at an index."""
     iterator = iter(obj)
     iterator.__setstate__(index)
     return iterator

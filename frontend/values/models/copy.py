@@ -39,14 +39,13 @@ NO_OWN_WAY = (None, object)
 
 
 def in_python(cls: type, name: str) -> bool:
-    """Whether a class has a method in Python, or none at all but what object gives it."""
+    """Whether a class's method is written in Python, or is only the one of object."""
     owner, raw = lookup(cls, name)
     return owner in NO_OWN_WAY or type(raw) is FunctionType
 
 
 def is_captured(obj: UserObject) -> bool:
-    """Whether copies of an object are made by what its classes, written in Python, say, and of what
-    is known of it."""
+    """Whether an object is copied by methods in Python and by state that is known."""
     cls = obj.cls
     if type(obj) is not UserObject or type(cls).__module__ == "torch":
         return False
@@ -95,7 +94,7 @@ def reconstruct(
 
 
 def slots_of(tx: TraceContext, obj: UserObject) -> dict[str, Value]:
-    """What is in an object's slots, as copyreg finds them."""
+    """The contents of an object's slots, as copyreg finds them."""
     names = copyreg._slotnames(obj.cls)  # type: ignore[attr-defined]
     found = {}
     for name in names:
@@ -125,7 +124,7 @@ def state_of(tx: TraceContext, obj: UserObject) -> Value:
 
 
 def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) -> None:
-    """The same, stored in the copy at once."""
+    """Copies the attributes of an object into its copy."""
     assert isinstance(made, UserObject)
     slots = slots_of(tx, obj)
     if obj.cls.__dictoffset__:
@@ -154,7 +153,7 @@ def set_state(tx: TraceContext, made: Value, state: Value) -> None:
 def by_reduction(
     tx: TraceContext, obj: UserObject, reduced: Value, each: Each, note: Callable[[Value], Any]
 ) -> Value:
-    """By what the class's own __reduce__ gave."""
+    """Copies an object by the result of its class's __reduce__."""
     if reduced.python_type() is str:
         return obj
     if not isinstance(reduced, TupleValue) or not 2 <= len(reduced.items) <= 3:
@@ -168,7 +167,7 @@ def by_reduction(
 
 
 def made_anew(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
-    """A copy of a tuple of a class of its own: made of its items by __new__."""
+    """Copies a tuple of a subclass by __new__ with its items."""
     if obj.cls in (tuple, torch.Size) or not hasattr(obj.cls, "_make"):
         return TupleValue(items, None, obj.cls)
     of = tx.wrap(obj.cls, None)
@@ -192,7 +191,7 @@ def shallow(tx: TraceContext, obj: Value) -> Value:
 
 
 def must_be_bare(tx: TraceContext, obj: Value) -> None:
-    """Relies on an OrderedDict's having no attributes: copies have them, too."""
+    """Guards that an OrderedDict has no attributes, since a copy would have them too."""
     if isinstance(obj, DictValue) and obj.cls is collections.OrderedDict:
         if obj.attributes or instance_dict(obj.real):
             raise GraphBreak("unknown-call", f"a copy of {obj.describe()} with attributes")
@@ -200,8 +199,8 @@ def must_be_bare(tx: TraceContext, obj: Value) -> None:
 
 
 class Memo(DictValue):
-    """The dictionary that __deepcopy__ is given: what was copied is found there by the same call of
-    copy.deepcopy."""
+    """The dictionary that __deepcopy__ is given. Objects copied before are found there by the same
+    call of copy.deepcopy."""
 
     __slots__ = ("of",)
 
@@ -223,7 +222,7 @@ def deep(tx: TraceContext, obj: Value, memo: Value | None = None) -> Value:
 
 
 class DeepCopy:
-    """One call of copy.deepcopy: what is met twice is copied once."""
+    """One call of copy.deepcopy: an object that occurs twice is copied once."""
 
     def __init__(self, tx: TraceContext) -> None:
         self.tx, self.memo = tx, Memo(self)
@@ -279,7 +278,8 @@ class DeepCopy:
         return obj.method(self.tx, "copy", [], {})
 
     def tensor(self, obj: TensorValue) -> Value:
-        """Each in memory of its own: copies of tensors that share theirs would share, too."""
+        """Copies a tensor into memory of its own. Breaks for tensors that share memory, since their
+        copies would share it too."""
         fake, tx = obj.fake, self.tx
         plain = obj.cls is torch.Tensor and not (
             fake.requires_grad or fake.is_inference() or fake.device.type == "meta"
@@ -322,8 +322,8 @@ class DeepCopy:
 
 
 def fills_its_storage(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies in all of its memory, each item once, so that a clone is all that a
-    deep copy is."""
+    """Whether a tensor covers all of its memory, each element once, so that a clone is a complete
+    deep copy."""
     if is_functorch_wrapped_tensor(tensor):
         return False
     expected = 1

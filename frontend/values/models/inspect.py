@@ -1,4 +1,4 @@
-"""inspect: questions about kinds of objects."""
+"""inspect: queries about kinds of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""itertools, on iterables whose items are known; the endless ones stay lazy."""
+"""itertools, on iterables whose items are known. Endless iterators stay lazy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Count(Iterator):
 
 
 class Repeat(Iterator):
-    """itertools.repeat; `left` is None for ever."""
+    """itertools.repeat. `left` is None for an endless one."""
 
     __slots__ = ("repeated", "left")
     cls = itertools.repeat
@@ -69,8 +69,8 @@ class Repeat(Iterator):
 
 
 class Pooled(Iterator):
-    """product, combinations and their kin: what they give is known when they are made. `pools` and
-    `options` made it."""
+    """product, combinations and the like. Their items are known when they are made, from `pools`
+    and `options`."""
 
     __slots__ = ("cls", "pools", "options", "all", "index")
 
@@ -150,8 +150,8 @@ class Slice(Iterator):
 
 
 class OneFrameIterator(Iterator):
-    """An iterator that generated code cannot make again half-way: a break while it is in use comes
-    before `born`, where it was made, and Python runs it."""
+    """An iterator that generated code cannot make again half-way. A break while it is in use is
+    made before `born`, where it was created."""
 
     __slots__ = ("born",)
     break_reason = "unknown-call"
@@ -162,7 +162,7 @@ class OneFrameIterator(Iterator):
 
 
 class Accumulate(OneFrameIterator):
-    """itertools.accumulate. `pending`: a start that has not been given yet."""
+    """itertools.accumulate. `pending`: the start was not returned yet."""
 
     __slots__ = ("inner", "function", "total", "pending")
     cls = itertools.accumulate
@@ -233,7 +233,7 @@ class ZipLongest(OneFrameIterator):
 
 
 class Pairwise(OneFrameIterator):
-    """itertools.pairwise; `old` is the item that the next pair begins with."""
+    """itertools.pairwise. `old` is the first item of the next pair."""
 
     __slots__ = ("inner", "old", "busy")
     cls = itertools.pairwise
@@ -269,7 +269,7 @@ class Pairwise(OneFrameIterator):
 
 
 class Flat(Iterator):
-    """itertools.chain.from_iterable: iterables are asked for as they come."""
+    """itertools.chain.from_iterable. Iterables are opened one by one."""
 
     __slots__ = ("outer", "current")
     cls = itertools.chain
@@ -328,7 +328,7 @@ def repeat(tx: TraceContext, object: Value, times: Value | None = None) -> Value
 
 
 def number(tx: TraceContext, value: Value) -> int:
-    """An int argument of a C function; what raises in it is Python's to raise."""
+    """An int argument of a C function. Breaks for others, which Python may refuse."""
     found = value.constant()
     if not isinstance(found, int):
         raise GraphBreak("unknown-call", "itertools with an argument that is no int")

@@ -1,5 +1,4 @@
-"""torch.masked: its reductions on plain tensors. What they do for a MaskedTensor needs a class made
-in the call."""
+"""torch.masked: reductions of plain tensors. For a MaskedTensor they break."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def combine_input_and_mask(
     tx: TraceContext, op: Value, tensor: Value, mask: Value, *args: Value
 ) -> Value:
-    """A tensor with what the mask hides replaced by the reduction's identity."""
+    """Returns the tensor with masked elements replaced by the reduction's identity."""
     if not isinstance(tensor, TensorValue):
         raise tensor.unsupported("a masked reduction of it")
     if mask.is_none():

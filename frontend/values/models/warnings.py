@@ -1,4 +1,4 @@
-"""warnings.warn: kept, and shown behind the graph."""
+"""warnings.warn: recorded, and shown behind the graph."""
 
 from __future__ import annotations
 

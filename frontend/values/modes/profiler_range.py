@@ -1,4 +1,4 @@
-"""What torch.profiler.record_function opens: a named range that only a profiler sees."""
+"""The ranges of torch.profiler.record_function, which only a profiler sees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Annotation(Value):
-    """An open range. Where a break comes before its end it is opened there for real."""
+    """An open range. A break inside it really opens it there."""
 
     __slots__ = ("name", "arguments")
 
@@ -32,8 +32,8 @@ class Annotation(Value):
 
 
 class DispatchWithoutSubclasses(Value):
-    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. Not kept
-    across a break, which is made before it instead."""
+    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. It does
+    not survive a break, which is made before it instead."""
 
     __slots__ = ("born",)
 

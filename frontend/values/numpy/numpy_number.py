@@ -1,5 +1,5 @@
-"""numpy's scalars are literals, and its functions of literals are folded where they give a number.
-Arrays are Python's."""
+"""numpy's scalars, which are literals, and functions of literals that return numbers, which are
+folded. Arrays break."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TYPED_BY_DATA = frozenset({
 
 
 def is_numpys(obj: Any) -> bool:
-    """Whether an object is a scalar of numpy's, or a function that is folded on literals."""
+    """Whether an object is a numpy scalar, or a function that is folded on literals."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and (isinstance(obj, numpy.number | numpy.bool_) or is_function(obj))
 
@@ -48,7 +48,7 @@ def is_function(obj: Any) -> bool:
 
 
 def operand(number: Any) -> Any:
-    """The number that torch takes a scalar of numpy's for."""
+    """The Python number for which torch takes a numpy scalar."""
     if type(number).__name__ in ("bool", "bool_"):
         raise GraphBreak(
             "unsupported-value", "a numpy.bool as an operand of a tensor"
@@ -82,7 +82,7 @@ class NumpyFunction(BuiltinValue):
 
 
 class NotFolded(Exception):  # noqa: N818 - it steers
-    """A result that is no number, or one that came with a warning."""
+    """Raised for a result that is no number, or a call that warned."""
 
 
 def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:

@@ -1,5 +1,5 @@
-"""functools.cmp_to_key(compare), and the keys that it makes: ordered by what a function of two
-objects says."""
+"""functools.cmp_to_key(function), and the keys that it makes, which a function of two objects
+compares."""
 
 from __future__ import annotations
 

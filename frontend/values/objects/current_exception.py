@@ -1,4 +1,4 @@
-"""What CPython keeps on the stack for open exception handlers."""
+"""The items that CPython keeps on the stack for open exception handlers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class HandledException(Value):
-    """Pushed by PUSH_EXC_INFO: the exception handled before (None: none), under the one that is
-    handled now."""
+    """Pushed by PUSH_EXC_INFO: `previous` was handled before (None: nothing), `current` is handled
+    now."""
 
     __slots__ = ("previous", "current")
 
@@ -28,7 +28,7 @@ class HandledException(Value):
 
 
 class Traceback(Value):
-    """The traceback of an exception that no Python frame has raised: nothing can be asked of it."""
+    """The traceback of an exception that no Python frame has raised. Any use of it breaks."""
 
     __slots__ = ("born",)
 

@@ -1,4 +1,4 @@
-"""Members of enumerations: objects that stay what they are, with attributes that may change."""
+"""Members of enumerations. Their identity is guarded; their attributes may change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EnumMember(Constant):
-    """A member of an enumeration. What its methods in C say is evaluated at once."""
+    """A member of an enumeration. Its methods in C are evaluated at once."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ class EnumMember(Constant):
         raise self.unsupported(f"deleting attribute '{name}'")
 
     def _dictionary(self, tx: TraceContext) -> Source | None:
-        """The path to its own dictionary: by where it was met, or by its name in its class."""
+        """The path to its own dictionary: from where it was found, or by its name in its class."""
         if self.source is not None:
             return InstanceDict(self.source)
         cls: Any = type(self.object)

@@ -1,4 +1,4 @@
-"""Exceptions of the traced program, as symbolic objects."""
+"""Exceptions of the traced program."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ class ExceptionValue(UserObject):
             self.store(tx, "__suppress_context__", Constant(True))
 
     def _laid_out(self, name: str) -> bool:
-        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows
-        how to make and to show."""
+        """Whether a builtin exception class stores an attribute in C, where only its own code can
+        make and show it."""
         owner, raw = lookup(self.cls, name)
         return owner not in (None, BaseException) and isinstance(
             raw, types.MemberDescriptorType | types.GetSetDescriptorType
         )
 
     def happens_during(self, tx: TraceContext, handled: Value | None) -> None:
-        """Being raised while another exception is handled: that is its context, and no chain of
-        contexts leads back to it."""
+        """Sets the context of an exception that is raised while another one is handled. A chain of
+        contexts never leads back to it."""
         if handled is None or handled is self:
             return
         self.store(tx, "__context__", handled)
@@ -130,7 +130,7 @@ class ExceptionValue(UserObject):
     def split(
         self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]
     ) -> tuple[Value | None, Value | None]:
-        """What is wanted of it, and the rest."""
+        """The exceptions in a group that are wanted, and the others."""
         if wanted(self):
             return self, None
         if not issubclass(self.cls, BaseExceptionGroup):
@@ -149,7 +149,7 @@ class ExceptionValue(UserObject):
         return self.derive(tx, taken) if taken else None, self.derive(tx, left) if left else None
 
     def leaves(self, tx: TraceContext) -> list[Value]:
-        """The exceptions in a group, and in the groups in it, that are none."""
+        """The exceptions in a group and in its subgroups, without the groups."""
         if not issubclass(self.cls, BaseExceptionGroup):
             return [self]
         return [
@@ -160,7 +160,7 @@ class ExceptionValue(UserObject):
         ]
 
     def derive(self, tx: TraceContext, members: list[Value]) -> Value:
-        """A group like this one of some of its exceptions."""
+        """Returns a group like this one with some of its exceptions."""
         cls = (
             ExceptionGroup
             if all(issubclass(member.python_type(), Exception) for member in members)
@@ -201,7 +201,7 @@ class ExceptionValue(UserObject):
         return super().method(tx, name, args, kwargs)
 
     def text(self, tx: TraceContext) -> Value:
-        """str(exception), where its class leaves that to the builtin ones."""
+        """str(exception), if its class does not redefine it."""
         owner = lookup(self.cls, "__str__")[0]
         owner = (
             BaseException if owner in (NameError, AttributeError) else owner
@@ -212,7 +212,7 @@ class ExceptionValue(UserObject):
         return tx.wrap(TEXTS[owner](args.constant()), None)
 
     def representation(self, tx: TraceContext) -> Value:
-        """repr(exception), where its class leaves that to the builtin ones."""
+        """repr(exception), if its class does not redefine it."""
         if lookup(self.cls, "__repr__")[0] is not BaseException:
             raise self.unsupported("repr()")
         args = tx.look(self.attribute(tx, "args")).literal(tx)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class FrozenObject(Value):
-    """An immutable object of the standard library's; its attributes are literals, classes or
-    further facts."""
+    """An immutable object of the standard library. Its attributes are literals, classes or more
+    such objects."""
 
     __slots__ = ("real",)
     is_code_constant = True

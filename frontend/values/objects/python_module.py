@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def lookup_in_module_type(name: str) -> object:
-    """What module objects have under a name besides their own dictionary."""
+    """The attribute of module objects that is not in their own dictionary."""
     return vars(types.ModuleType).get(name, vars(object).get(name))
 
 

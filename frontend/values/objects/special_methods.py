@@ -1,5 +1,5 @@
-"""Operators by special methods: what `a + b` and `a < b` mean where a class in Python, or a
-dictionary, has a say. Python's dispatch to __iadd__, __add__ and __radd__, __lt__ and __gt__."""
+"""Operators by special methods, of classes in Python and of dictionaries: Python's dispatch to
+__iadd__, __add__ and __radd__, to __lt__ and __gt__."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def attempts_of(op: Operation, left: Value, right: Value) -> list[tuple[Value, s
 def compare_by_method(
     tx: TraceContext, op: Operation, receiver: UserObject, name: str, argument: Value
 ) -> Value | None:
-    """What the object's own method answers; None where it is object's, which is by identity, or
-    does not know."""
+    """The result of the object's own method; None where it returns NotImplemented or is object's
+    own, which compares identities."""
     found = receiver.special(tx, name)
     if found is None:
         return None
@@ -162,7 +162,8 @@ def is_objects_own(method: Value | None) -> bool:
 
 
 def left_to_torch(value: Value, name: str) -> bool:
-    """Whether an operand leaves an operator, whose method has this name, to torch."""
+    """Whether torch handles an operator on this operand, since its class does not define the method
+    of this name."""
     if isinstance(value, TensorObject):
         return lookup(value.cls, name)[0] in TORCHS
     return isinstance(value, TensorValue) or value.is_constant()

@@ -1,5 +1,5 @@
-"""Instances of user classes: attribute protocol, special methods, subclasses of builtin containers,
-super()."""
+"""Instances of user classes: attribute protocol, special methods, subclasses of builtin
+containers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class UserObject(Mutable):
     # attributes
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
-        """What the instance dictionary holds, or None."""
+        """The item of the instance dictionary, or None."""
         tx.effects.note_read(self, name)
         if name in self.attrs:
             return self.attrs[name]
@@ -118,7 +118,7 @@ class UserObject(Mutable):
         return value
 
     def of_class(self, tx: TraceContext, name: str) -> Value:
-        """What the class has under a name, unbound."""
+        """The class's attribute, unbound."""
         return tx.wrap(*raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source)))
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -136,8 +136,8 @@ class UserObject(Mutable):
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
-        """The call of a property's function that gives an attribute just as it returns; None where
-        another way leads to it."""
+        """The call of a property's function whose result is the attribute as it is; None if there
+        is no such call."""
         if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
             return None
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
@@ -150,7 +150,7 @@ class UserObject(Mutable):
         return Call(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
 
     def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
-        """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
+        """The call that sets an attribute, if a property's function or __setattr__ does."""
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
             return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
@@ -214,7 +214,7 @@ class UserObject(Mutable):
         )
 
     def _of_base(self, raw: types.MemberDescriptorType) -> bool:
-        """Whether a slot is one of the builtin container inside."""
+        """Whether a slot belongs to the builtin container inside."""
         return self.base is not None and raw.__objclass__ is self.base.python_type()
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
@@ -308,7 +308,7 @@ class UserObject(Mutable):
             del self.attrs[name]
 
     def _was_bound(self, tx: TraceContext, name: str) -> bool:
-        """Whether the real object has the name; guarded where nobody has looked at what it holds."""
+        """Whether the real object has the name; guarded if its value was not looked at."""
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
@@ -361,7 +361,7 @@ class UserObject(Mutable):
         self.remove(tx, name)
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
-        """Whether the object has the name by now, in its dictionary or a slot."""
+        """Whether the object has the name now, in its dictionary or a slot."""
         tx.effects.note_read(self, name)
         return self.attrs[name] is not None if name in self.attrs else self._was_bound(tx, name)
 
@@ -568,7 +568,7 @@ def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
 
 
 def name_in_c(cls: type) -> str:
-    """A class as C's sentences name it: one of C itself with its module."""
+    """A class's name as C's error messages show it: with its module if it is made in C."""
     return (
         cls.__name__
         if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
@@ -577,7 +577,7 @@ def name_in_c(cls: type) -> str:
 
 
 def name_for_slots(cls: type) -> str:
-    """A class as the sentence about an empty slot names it."""
+    """A class's name as the error message of an empty slot shows it."""
     if not SLOT_ERRORS_NAME_THE_MODULE:
         return cls.__name__
     return (
@@ -588,7 +588,7 @@ def name_for_slots(cls: type) -> str:
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:
-    """The real instance dictionary, past any __dict__ of the class's own; None when the object has
+    """The real instance dictionary, whatever `__dict__` the class defines; None if the object has
     none."""
     if obj is None:
         return None
@@ -603,7 +603,7 @@ def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[An
 
 
 def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
-    """What a slot of a real object holds; MISSING when it is empty."""
+    """The contents of a slot of a real object; MISSING if it is empty."""
     try:
         return MISSING if obj is None else slot.__get__(obj)
     except AttributeError:

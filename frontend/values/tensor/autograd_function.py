@@ -1,5 +1,5 @@
-"""torch.autograd.Function: forward and backward are interpreted where apply() is called, cut out of
-the graph, and stand in it as one node that is differentiated as the class says."""
+"""torch.autograd.Function: forward and backward are interpreted at the call of apply(), cut out of
+the graph, and replaced by one node that is differentiated as the class defines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class ContextValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def declared_tensors(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
-        """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
+        """The tensors that forward passed to save_for_backward, mark_non_differentiable and the
+        like."""
         value = self.attrs.get(name)
         return otherwise if value is None else value.unpack(tx)
 
@@ -113,9 +114,9 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
 
 
 def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
-    """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it
-    depends on the levels around it. Its Python is interpreted for what it relies on, and to see
-    that running it, when and as often as torch likes, does nothing else."""
+    """cls.apply(*args) inside a torch.func transform. The graph calls it, since torch's behaviour
+    depends on the open levels. Its Python is interpreted to find what it relies on, and that it has
+    no side effects when torch runs it."""
     function: Any = cls.cls
     where = f"{cls.cls.__qualname__}, inside a torch.func transform,"
     levels = {
@@ -139,7 +140,7 @@ def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) 
 
 
 def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
-    """Interprets what torch may call for cls.apply(*args)."""
+    """Interprets the functions that torch may call for cls.apply(*args)."""
     stack = torch._C._functorch.get_interpreter_stack()
     generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
     maps = [place for place, level in enumerate(stack) if level.key() == TransformType.Vmap]
@@ -170,8 +171,8 @@ def follow_rule(
     level: VmapInterpreter,
     above: Sequence[Any],
 ) -> None:
-    """Interprets the rule for vmap of the one level that maps, as it is called below that level;
-    nothing, where it is not."""
+    """Interprets the vmap rule for the level that maps, as torch calls it below that level. Does
+    nothing without one."""
     inner: list[Value] = []
     dims: list[Value] = []
     for arg in args:
@@ -196,7 +197,7 @@ def follow_rule(
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
-    """Arguments as setup_context sees them: those left out too."""
+    """The arguments as setup_context gets them, including defaults."""
     if not isinstance(forward, FunctionValue) or forward.code.co_kwonlyargcount:
         raise forward.unsupported("forward of a function with setup_context")
     missing = forward.code.co_argcount - len(args)
@@ -210,8 +211,8 @@ def version(tensor: TensorValue) -> int:
 def declares_all_writes(
     written: list[TensorValue], dirty: list[Value], tensors: list[TensorValue], results: list[Value]
 ) -> bool:
-    """Whether what forward writes into is what it marks as dirty, and torch takes that: tensors of
-    their own, which are returned."""
+    """Whether forward marks all tensors that it writes as dirty and returns them, and torch accepts
+    that."""
     if not written and not dirty:
         return True
     nodes = [tensor.node for tensor in tensors]
@@ -239,8 +240,8 @@ def run_forward(
 
 @dataclass
 class Backward:
-    """The backward pass: placeholders of the gradients, its nodes, a gradient (or None) for each
-    tensor argument."""
+    """The backward pass: placeholders of the incoming gradients, its nodes, and a gradient (or
+    None) for each tensor argument."""
 
     incoming: list[torch.fx.Node]
     strides: list[tuple[int, ...]]
@@ -311,7 +312,7 @@ def call_node(
     tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue], forward: TracedCall, results: list[Value],
     backward: Backward | None, start: int,
 ) -> list[Value]:  # fmt: skip
-    """Puts one node in the place of the nodes of both passes; its outputs."""
+    """Replaces the nodes of both passes by one node; returns its outputs."""
     outputs = [result.node for result in tensors_of(results)]
     inputs = [tensor.node for tensor in tensors]
     kept: list[torch.fx.Node] = []  # what backward uses, besides gradients

@@ -1,5 +1,5 @@
-"""What the traced program does to torch's CPU generator besides drawing from it: seeds it, keeps
-its state, puts one back."""
+"""The state of torch's CPU generator: the traced program may seed it, keep its state, or restore
+one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class RandomState(Mutable):
-    """`seed`: it was seeded before the graph draws from it. `kept`: somebody has the state that it
-    had when the frame was entered. `stored`: the state that it is given behind the graph, and the
-    place of that (tracing/outcome.py)."""
+    """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
+    state that the frame began with. `stored`: the state that it is given behind the graph; `place`
+    the position of that (tracing/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "place")
 

@@ -31,19 +31,20 @@ CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.Sym
 
 
 class Owner(Protocol):
-    """What a symbolic number asks of the symbols it is one of (tracing/shapes.py)."""
+    """The questions that a symbolic number asks about its symbol (tracing/shapes.py answers
+    them)."""
 
     def decide(self, sym: Symbol | bool) -> bool:
-        """bool(sym) for this call, relied on."""
+        """bool(sym) in this call, guarded."""
 
     def calculation(self, value: SymbolicNumber) -> tuple[Callable[..., Any], list[Value]]:
         """The calculation of a number that follows from sizes: a function and its operands."""
 
     def specialise(self, sym: Symbol) -> Any:
-        """The number in this call, relied on."""
+        """The number in this call, guarded."""
 
     def rely_on_sign(self, sym: Symbol) -> None:
-        """That sizes in `sym` are not zero may have answered a question."""
+        """Guards that sizes in `sym` are not zero, which may have answered a question."""
 
 
 class SymbolicNumber(VaryingLiteral):
@@ -86,8 +87,8 @@ class SymbolicNumber(VaryingLiteral):
         return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
 
     def reconstruct(self, emit: Emitter) -> None:
-        """By the program's own arithmetic where there is one: that gives Python's number to the last
-        bit."""
+        """By the program's own arithmetic where there is one, which gives Python's number
+        exactly."""
         if self.function is not None:
             emit.call(self.function, self.operands)
         elif self.node is not None:
@@ -112,8 +113,9 @@ def calculate(
     *operands: Value,
     written: Callable[..., Any] | None = None,
 ) -> Value | None:
-    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has
-    no symbol is specialised. `written`: the operator that the program has, which an error names."""
+    """Calculates a pure function of numbers, at least one of them symbolic; None if an operand is
+    no number. A function without a symbolic form is specialised. `written`: the operator in the
+    program, for error messages."""
     if not all(map(is_number, operands)):
         return None
     allowed = ALLOWED.get(function)
@@ -159,8 +161,9 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
 
 
 def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and
-    neither is negative; or what makes a number of at least one smaller."""
+    """Whether a power can be symbolic: a small natural exponent of an int; or a base and an
+    exponent, neither negative and one of them in [0, 1]; or a base of at least 1 with an exponent
+    in [-1, 0)."""
     if base.python_type() is int:
         return (
             isinstance(exponent, Constant)
@@ -178,7 +181,7 @@ def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
 
 
 def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
-    """Whether a number is so related to zero."""
+    """Whether a number has this relation to zero."""
     if isinstance(value, SymbolicNumber):
         value.owner.rely_on_sign(value.sym)
         return value.owner.decide(relation(value.sym, 0))
@@ -186,7 +189,7 @@ def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) ->
 
 
 def within(low: float, high: float) -> Callable[..., bool]:
-    """Where a function of one number is defined: what is outside, or no number at all, is
+    """Returns a test whether a function's argument is in its domain; outside of it the number is
     specialised."""
 
     def lies_within(tx: TraceContext, value: Value) -> bool:

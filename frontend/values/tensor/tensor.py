@@ -1,4 +1,4 @@
-"""Tensors: a graph node with a fake tensor that knows everything but the values."""
+"""Tensors: a graph node with a fake tensor, which has all properties but the values."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Identity:
 
 
 class TensorValue(Value):
-    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient`: what
-    was stored as its .grad."""
+    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient` is
+    the stored .grad, if the program stored one."""
 
     __slots__ = ("node", "fake", "cls", "real", "gradient")
 
@@ -94,7 +94,8 @@ class TensorValue(Value):
         return TensorMethod(self, name)
 
     def _own_attribute(self, tx: TraceContext, name: str) -> Value:
-        """What the program has stored under a name, which no class knows."""
+        """An attribute that the program has stored on the tensor, which its class does not
+        define."""
         path = self.source and InstanceDict(self.source)
         own = {} if self.real is None else self.real.__dict__
         if name in own:
@@ -116,7 +117,7 @@ class TensorValue(Value):
         self.set_attribute(tx, name, Constant(None))  # as torch does
 
     def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
-        """Whether a tensor that existed before takes this as its .grad."""
+        """Whether an existing tensor accepts this as its .grad."""
         if self.source is None or not self.fake.is_leaf or self.fake.is_inference():
             return False
         if not isinstance(value, TensorValue):
@@ -130,7 +131,7 @@ class TensorValue(Value):
         return plain and mine == its and not self.same(value)
 
     def _plain_gradient(self, tx: TraceContext) -> bool:
-        """Whether the dtype of a gradient is to be the tensor's own; relied on."""
+        """Whether gradients must have the tensor's own dtype; guarded."""
         asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
         real: Any = self.real
         return (
@@ -165,8 +166,8 @@ class TensorValue(Value):
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
 
     def _check_rows(self, tx: TraceContext, key: Value) -> None:
-        """A list of numbers as index: a fake does not look at what is in it, and a graph that
-        raises may have changed inputs before."""
+        """Checks a list of numbers as index, which fake tensors do not: a graph that raises may
+        have changed inputs before."""
         if key.python_type() is not list or self.fake.device.type != "cpu" or not self.fake.dim():
             return
         items = key.unpack(tx)
@@ -197,8 +198,8 @@ class TensorValue(Value):
 
 
 class Gradient(Mutable):
-    """The .grad of a tensor that existed before the frame; `stored` is what the program put there,
-    None while it is as it was."""
+    """The .grad of a tensor that existed before the frame. `stored` is the new one, None while it
+    is unchanged."""
 
     __slots__ = ("of", "stored")
 
