@@ -1,10 +1,9 @@
-"""The end of rebuilt code at a break: real slots and stack, the raw group, and a Continuation for
+"""The end of generated code at a break: real slots and stack, the raw group, and a Continuation for
 each way out of it.
 
-A break in a frame that the root frame has called, in one call or several, is run by stubs, one a
-frame: functions with the names and lines of the user's, each with its state restored, that call one
-another down to the raw group. A stub returns the maker of the continuation and its frame's new
-state; the code above puts its own state around it.
+A break in an inlined frame is run by stubs, one a frame: functions with the user's names and lines,
+each with its state restored, that call one another down to the raw group. A stub returns the maker
+of the continuation and its frame's new state; the code above adds its own state.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
 
 
 class TimingMarks(Protocol):
-    """What rebuilt code tells the time to, where it is measured."""
+    """Functions that generated code calls at certain points where time is measured."""
 
     def begin(self) -> None: ...  # a piece begins
 
@@ -47,8 +46,8 @@ class TimingMarks(Protocol):
 
 @dataclass(frozen=True)
 class InnerStub:
-    """What a frame calls in place of its instruction: the stub of the next frame, and the state
-    that takes."""
+    """What a frame calls in place of its instruction: the stub of the next frame, and the stub's
+    state."""
 
     stub: FunctionType
     state: Value
@@ -75,7 +74,7 @@ def make_stub(
     frame: BrokenFrame, open_: frozenset[int], outer: tuple[SuspendedFrame, ...], inner: InnerStub | None, makers: Makers, quiet: bool,
     marks: TimingMarks | None,
 ) -> InnerStub:  # fmt: skip
-    """The stub of a frame, and its state as the code above makes it."""
+    """The stub of a frame, and its state, which the code above makes."""
     given = StubInputs()
     slots = tuple(value if value is None else given.take(value) for value in frame.slots)
     stack = tuple(given.take(value) for value in frame.stack)
@@ -122,7 +121,7 @@ class StubInputs:
 
 
 def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
-    """A frame whose call is not done yet: what its handler reads counts too."""
+    """A frame whose call is not done. What its handler reads counts as live."""
     point = ResumePoint(
         frame.index,
         stack_kinds(frame.stack, open_),
@@ -236,7 +235,7 @@ class BreakEmission:
         )
 
     def _prepare(self) -> None:
-        """Makes every value first, where loads read the argument slots, which storing overwrites."""
+        """Makes every value first, since stores overwrite the argument slots that loads read."""
         if self.r.entry == "state":
             return
         for slot in bound_slots(self.frame, self.frame.index):
@@ -273,8 +272,8 @@ class BreakEmission:
                     b.delete_slot(slot)
 
     def _stack(self) -> None:
-        """Under the operands: the open handlers, entered again, and one tuple of all that is kept,
-        last item first."""
+        """Emits the open handlers, entered again, and one tuple of all kept items, last item first;
+        then the operands."""
         b = self.b
         for handled in self.handled:
             self.r.push(handled.current)
@@ -302,8 +301,8 @@ class BreakEmission:
             self._exit_call()
 
     def _method(self) -> TensorMethod | None:
-        """The tensor's method that the group does nothing but call, if that is so: no bound method
-        need be made of it then."""
+        """The tensor's method that the group only calls, if it does: then no bound method is
+        made."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
         callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
@@ -331,8 +330,9 @@ class BreakEmission:
             self.r.push(value)
 
     def _exit_call(self) -> None:
-        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START
-        finds deep in the stack lies in the tuple of what is kept, so it is spelled out."""
+        """Emits exit(type(error), error, error.__traceback__), ready to be called.
+        WITH_EXCEPT_START finds its operands deep in the stack, where generated code has other
+        items."""
         b, r = self.b, self.r
         leave, error = self.frame.stack[-4], self.frame.stack[-1]
         b.push_null_before_callee()
@@ -344,7 +344,7 @@ class BreakEmission:
         b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:
-        """What rebuilt code held for itself is gone while the user's code runs."""
+        """Deletes the temporaries of generated code before the user's code runs."""
         if self.quiet:
             return
         for temp in {
@@ -380,7 +380,7 @@ class BreakEmission:
     # after it
 
     def _leave(self, index: int, left: tuple[str, ...]) -> None:
-        """Packs what the group left, and what lay under it, for the instruction at `index`."""
+        """Packs the results of the group and the items below, for the instruction at `index`."""
         b = self.b
         self._notify_resumed()
         results: list[int] = []
@@ -420,7 +420,7 @@ class BreakEmission:
             self._hand_on(lambda: self._given_maker(results[0]), state)
 
     def _bound_behind(self, index: int) -> list[int]:
-        """bound() for the instruction at `index`, once the group has stored and deleted its own."""
+        """The bound slots at `index`, after the stores and deletions of the group."""
         held = {slot for slot, value in enumerate(self.frame.slots) if value is not None}
         operands = list(self.operands)
         for start in self.effect.starts:
@@ -460,8 +460,7 @@ class BreakEmission:
         self.b.load_const(self.makers((*self.outer, here)))
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
-        """The group raised under a handler of the user's: go on there, with the exception on the
-        stack."""
+        """Emits the way to a handler of the user's, with the exception on the stack."""
         b = self.b
         self._notify_resumed()
         error, kept = b.temp(), b.temp()
@@ -491,8 +490,8 @@ class BreakEmission:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
 
     def _hand_on(self, push_maker: Callable[[], None], push_state: Callable[[], None]) -> None:
-        """Closes the open handlers, whose items are on top, then returns the continuation, or what
-        the code above makes it of."""
+        """Closes the open handlers, whose items are on top, then returns the continuation, or its
+        maker and state to the code above."""
         b = self.b
         for _ in self.handled:
             b.pop_except()
@@ -517,8 +516,8 @@ SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
 
 
 def open_handlers(exit_: Break) -> list[frozenset[int]]:
-    """By frame, the positions of the open handlers' items. A handler's cleanup copies its item and
-    pops the copy: the other is dead."""
+    """By frame, the stack positions of the open handlers' items. A handler's cleanup copies its
+    item and pops the copy: the other one is dead."""
     handled, found = exit_.handled, []
     for frame in reversed(exit_.frames):
         positions = set()

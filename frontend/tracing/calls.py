@@ -45,15 +45,15 @@ class Calls:
     ) -> Value:
         """Interprets a call of a Python function. `through` is given where the innermost frame's
         instruction is that call: the C functions between the two. `completion`: what the
-        instruction makes of the result, which is left to the caller here."""
+        instruction does with the result, which is left to the caller here."""
         return inline(self._tx, function, args, kwargs, through, completion)
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """An instance, by __new__ and __init__."""
+        """Makes an instance, by __new__ and __init__."""
         return construct(self._tx, cls, args, kwargs)
 
     def new_object(self, cls: type, args: list[Value]) -> Value:
-        """An instance, without __init__."""
+        """Makes an instance, without __init__."""
         return new_object(self._tx, cls, args)
 
     def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
@@ -98,7 +98,8 @@ class Calls:
     def _method_of_owner(
         self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
-        """The method of this very class, whatever the receiver's own class has under the name."""
+        """The method of the class itself, whatever the receiver's own class defines under the
+        name."""
         if (
             owner is dict
             and receiver.python_type() is collections.OrderedDict

@@ -1,5 +1,5 @@
-"""ExceptionState: the exceptions of the traced program: the one being handled, new ones, and where
-each was raised."""
+"""ExceptionState: the exceptions of the traced program: the handled one, new ones, and where each
+was raised."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ExceptionState:
         return self.new(AttributeError, f"'{type_name}' object has no attribute '{name}'")
 
     def instance(self, value: Value) -> Value:
-        """What `raise value` raises: an instance, made where `value` is a class."""
+        """The exception that `raise value` raises: an instance, made where `value` is a class."""
         if (
             value.is_constant()
             and isinstance(value.constant(), type)

@@ -1,5 +1,5 @@
-"""sorted() of values: by the keys themselves where they are constants, else by the comparisons that
-Python's sort makes."""
+"""sorted() of values: by the keys themselves where they are constants, else by comparisons in the
+order of Python's sort."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SortItem:
-    """An item of a sort: its key is compared as the traced program would compare it, in the order
+    """An item of a sort. Its key is compared as the traced program would compare it, in the order
     of Python's own sort."""
 
     def __init__(self, tx: Trace, key: Value, item: Value) -> None:

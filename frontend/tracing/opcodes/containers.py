@@ -229,7 +229,7 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
 
 
 def positional_names(tx: TraceContext, cls: Value, count: int) -> list[str]:
-    """The attributes that the first sub-patterns of a class pattern stand for."""
+    """The attributes for the positional sub-patterns of a class pattern."""
     try:
         fields = cls.attribute(tx, "__match_args__")
     except ObservedException as error:

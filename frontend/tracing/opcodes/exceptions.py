@@ -126,7 +126,8 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
 
 
 def handle_instead(frame: Interpreter, taken: Value) -> None:
-    """What an except* took is what is handled, until the handler's end brings back what was before."""
+    """Makes the part that an except* took the handled exception, until the end of the handler
+    restores the former one."""
     at = max(index for index, item in enumerate(frame.stack) if isinstance(item, HandledException))
     frame.stack[at] = HandledException(frame.stack[at].previous, taken)  # type: ignore[attr-defined]
     frame.tx.exceptions.handled = taken
@@ -134,8 +135,8 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
 
 @handles(Op.PREP_RERAISE_STAR)
 def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
-    """What is raised after the last except*: nothing, or what none of them took and what they
-    raised again, in its first form. What one of them raised anew is Python's to merge."""
+    """The exception to raise after the last except*: none, or the rest that no handler took with
+    the parts raised again. Python merges what handlers have raised anew."""
     tx = frame.tx
     raised, original = frame.pop().unpack(tx), frame.pop()
     left = [error for error in raised if not error.is_constant()]
@@ -155,8 +156,8 @@ def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
-    """Whether an exception is what an except* took of a group, or left, and nobody has raised it by
-    its name or changed it since."""
+    """Whether an exception is a part that an except* took, or left, unchanged since and not raised
+    by its name."""
     group = (
         isinstance(error, ExceptionValue)
         and issubclass(error.cls, BaseExceptionGroup)
@@ -187,7 +188,8 @@ def before_with(frame: Interpreter, instr: Instr) -> None:
 
 
 def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
-    """A method of a context manager: its class's, whatever the object itself has under that name."""
+    """A method of a context manager, of its class, whatever the object itself has under that
+    name."""
     cls = manager.python_type()
     found = None
     if isinstance(manager, UserObject):

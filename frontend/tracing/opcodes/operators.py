@@ -53,8 +53,8 @@ def binary(frame: Interpreter, instr: Instr) -> None:
 def by_method(
     frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: CallCompletion
 ) -> bool:
-    """Lets left's own method, if it is the first that Python asks, say what an operator gives.
-    While it runs the frame holds both operands. False: it is another's to say."""
+    """Calls left's own method, written in Python, if Python calls it first. The frame holds both
+    operands while it runs. False: other rules decide."""
     if not is_first(left, right):
         return False
     found = method_in_python(frame.tx, left, name)
@@ -84,8 +84,8 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
 
 
 def may_be_another_float(left: Value, right: Value) -> bool:
-    """Whether two values are equal floats, at least one of which varies between calls: no object of
-    it is known."""
+    """Whether two values are equal floats, at least one of which varies between calls, so that the
+    object is not known."""
     floats = left.python_type() is float and right.python_type() is float
     varies = isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)
     return floats and varies and repr(left.constant()) == repr(right.constant())
