@@ -91,12 +91,15 @@ class ViewValue(Value):
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         """Returns a new set; also for an operator in place."""
-        if op.symbol not in METHODS or not (is_set_like(self) and is_set_like(other)):
+        if op.symbol not in METHODS or not isinstance(other, SetValue | ViewValue):
             return None
-        return combine_with_view(tx, op, self, other)  # type: ignore[arg-type]
+        kinds = {side.what for side in (self, other) if isinstance(side, ViewValue)}
+        if "values" in kinds and len(kinds) > 1:
+            return None  # keys and items take any iterable: the values themselves count
+        return combine_with_view(tx, op, self, other)
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.symbol not in METHODS or not (is_set_like(self) and isinstance(other, SetValue)):
+        if op.symbol not in METHODS or not isinstance(other, SetValue):
             return None
         return combine_with_view(tx, op, other, self)
 
@@ -136,15 +139,11 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     return tx.objects.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
 
 
-def is_set_like(value: Value) -> bool:
-    """Whether it has the operators of sets: a set, or a view of keys or items."""
-    return isinstance(value, SetValue) or (isinstance(value, ViewValue) and value.what != "values")
-
-
 def combine_with_view(
     tx: TraceContext, op: Operation, left: SetValue | ViewValue, right: SetValue | ViewValue
 ) -> Value:
-    """A set operator with a dictionary's view: views build the new set in an order of their own."""
+    """A set operator with a dictionary's view: views build the new set in an order of their own.
+    Values have no such operators, so that Python raises TypeError."""
     sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
     members = [
         side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
