@@ -1,5 +1,5 @@
-"""Capture to code: call the graph, replay the effects, then return or run the breaking instruction
-and hand on the rest.
+"""Capture to code: call the graph, apply the side effects, then return, or run the breaking
+instruction and hand on the rest.
 
 Out: the code object, the graph's outputs, and the paths whose objects the guards must lift for it.
 """
@@ -25,16 +25,16 @@ from ..values.modes.mode_manager import GRAD_MODES, Modes, enter_for_real, leave
 from ..values.tensor.tensor import TensorValue
 from .reconstruct import Reconstructor
 from .resume_stub import TimingMarks, emit_break
-from .side_effects import emit_side_effects, replay_random
+from .side_effects import emit_side_effects
 
 
 class GraphSlot:
-    """Stands in the constants of rebuilt code for the compiled graph, until there is one."""
+    """A placeholder in the constants of generated code for the compiled graph."""
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What rebuild hands on. `bind` puts the compiled graph where the code expects it."""
+    """The result of `rebuild`. `bind` puts the compiled graph where the code expects it."""
 
     code: CodeType
     slot: GraphSlot
@@ -54,8 +54,8 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Continuations:
-    """How rebuilt code names what comes next: callables of a state tuple that it returns the result
-    of."""
+    """The names in generated code of what comes next: callables of a state tuple, whose result the
+    code returns."""
 
     resume: Callable[
         [tuple[SuspendedFrame, ...]], Any
@@ -69,9 +69,8 @@ def rebuild(
     globals_: dict[str, Any],
     marks: TimingMarks | None,
 ) -> Rebuilt:
-    """Emits the code of a capture; with `marks`, it calls these as it goes.
-    Raises CannotReconstruct or UnsupportedInstruction when Python's state
-    cannot be made."""
+    """Emits the code of a capture, with calls of `marks` where it is measured. Raises
+    CannotReconstruct or UnsupportedInstruction when Python's state cannot be made."""
     emission = Emission(capture, continuations, globals_, marks, lifted=True)
     rebuilt = emission.run()
     if not rebuilt.lifted:
@@ -107,11 +106,11 @@ class Emission:
         inputs = self._graph()
         before = self.b.size
         emit_side_effects(self.r, trace.effects)
-        replay_random(self.r, trace.random, by_graph=bool(trace.graph.nodes))
+        trace.random.emit_state(self.r, seeded_by_graph=bool(trace.graph.nodes))
         self._modes(trace.modes)
         only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
         if isinstance(exit_, Return):
-            self.r.reload(exit_.value)
+            self.r.push(exit_.value)
             if self.marks is not None:
                 self.b.notify(self.marks.end)
             self.b.return_value()
@@ -154,20 +153,17 @@ class Emission:
         )
 
     def _modes(self, modes: Modes) -> None:
-        """The modes that the program leaves behind, those that it has open included."""
+        """Emits the modes that the program leaves behind, including those that are still open."""
         for manager in modes.left:
             if manager.cls not in GRAD_MODES:
-                self.r.call(leave_for_real, [self.r.push(manager)])
-                self.b.pop_top()
+                self.r.run(leave_for_real, [manager])
         for manager in modes.open:
-            self.r.call(enter_for_real, [self.r.push(manager), self.r.const(manager.saved[1])])
-            self.b.pop_top()
+            self.r.run(enter_for_real, [manager, self.r.const(manager.saved[1])])
         if modes.lasting_grad is not None:
-            self.r.call(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
-            self.b.pop_top()
+            self.r.run(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:
-        """Calls the graph, if it has anything to do; its results go into temporaries."""
+        """Emits the call of the graph, if it does anything; its results go into temporaries."""
         graph = self.capture.trace.graph
         if not graph.nodes:
             return ()
@@ -198,8 +194,8 @@ class Emission:
         return tuple(item.node for item in used)
 
     def _rerun(self, maker: Any, caught: type[Exception]) -> None:
-        """The graph raised `caught`: nothing has happened yet, so the frame starts over in eager
-        and raises where the user expects."""
+        """Emits the handler for `caught`, raised by the graph: nothing has happened yet, so the
+        frame starts over in eager and raises where the user expects."""
         b, decoded = self.b, self.capture.decoded
         other = b.label()
         b.push_exc_info()

@@ -1,10 +1,9 @@
-"""The end of rebuilt code at a break: real slots and stack, the raw group, and a Continuation for
+"""The end of generated code at a break: real slots and stack, the raw group, and a Continuation for
 each way out of it.
 
-A break in a frame that the root frame has called, in one call or several, is run by stubs, one a
-frame: functions with the names and lines of the user's, each with its state restored, that call one
-another down to the raw group. A stub returns the maker of the continuation and its frame's new
-state; the code above puts its own state around it.
+A break in an inlined frame is run by stubs, one a frame: functions with the user's names and lines,
+each with its state restored, that call one another down to the raw group. A stub returns the maker
+of the continuation and its frame's new state; the code above adds its own state.
 """
 
 from __future__ import annotations
@@ -22,30 +21,19 @@ from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..tracing.capture import Break, BrokenFrame
 from ..values.base import Lazy, Null, Value
 from ..values.constant import Constant
-from ..values.containers.range import RangeValue
 from ..values.containers.sequence import TupleValue
-from ..values.functions.function import BuiltinValue, CellValue
-from ..values.objects.class_value import ClassValue
+from ..values.functions.cell import CellValue
 from ..values.objects.current_exception import HandledException, LastInstruction
-from ..values.objects.frozen_object import FrozenObject
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod
 from .reconstruct import Reconstructor
 from .stack_effect import awaited_effect, group_effect
 
 Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
-CONSTANTS = (
-    Constant,
-    ClassValue,
-    BuiltinValue,
-    LastInstruction,
-    RangeValue,
-    FrozenObject,
-)  # a stub holds them itself
 
 
 class TimingMarks(Protocol):
-    """What rebuilt code tells the time to, where it is measured."""
+    """Functions that generated code calls at certain points where time is measured."""
 
     def begin(self) -> None: ...  # a piece begins
 
@@ -58,8 +46,8 @@ class TimingMarks(Protocol):
 
 @dataclass(frozen=True)
 class InnerStub:
-    """What a frame calls in place of its instruction: the stub of the next frame, and the state
-    that takes."""
+    """What a frame calls in place of its instruction: the stub of the next frame, and the stub's
+    state."""
 
     stub: FunctionType
     state: Value
@@ -86,7 +74,7 @@ def make_stub(
     frame: BrokenFrame, open_: frozenset[int], outer: tuple[SuspendedFrame, ...], inner: InnerStub | None, makers: Makers, quiet: bool,
     marks: TimingMarks | None,
 ) -> InnerStub:  # fmt: skip
-    """The stub of a frame, and its state as the code above makes it."""
+    """The stub of a frame, and its state, which the code above makes."""
     given = StubInputs()
     slots = tuple(value if value is None else given.take(value) for value in frame.slots)
     stack = tuple(given.take(value) for value in frame.stack)
@@ -122,7 +110,7 @@ class StubInputs:
         self._places: dict[Value, Lazy] = {}
 
     def take(self, value: Value) -> Value:
-        if isinstance(value, (Null, *CONSTANTS)):
+        if value.is_code_constant:  # the stub holds it itself
             return value
         if isinstance(value, HandledException):
             return HandledException(None, self.take(value.current))
@@ -133,7 +121,7 @@ class StubInputs:
 
 
 def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
-    """A frame whose call is not done yet: what its handler reads counts too."""
+    """A frame whose call is not done. What its handler reads counts as live."""
     point = ResumePoint(
         frame.index,
         stack_kinds(frame.stack, open_),
@@ -247,7 +235,7 @@ class BreakEmission:
         )
 
     def _prepare(self) -> None:
-        """Makes every value first, where loads read the argument slots, which storing overwrites."""
+        """Makes every value first, since stores overwrite the argument slots that loads read."""
         if self.r.entry == "state":
             return
         for slot in bound_slots(self.frame, self.frame.index):
@@ -267,7 +255,7 @@ class BreakEmission:
         if not isinstance(value, Null) and (
             isinstance(value, SymbolicNumber) or not value.is_constant()
         ):
-            self.r.reload(value)
+            self.r.push(value)
             self.b.pop_top()
 
     def _slots(self) -> None:
@@ -276,7 +264,7 @@ class BreakEmission:
             value = self.frame.slots[slot]
             assert value is not None
             if not self._in_place(slot, value):
-                self.r.reload(value)
+                self.r.push(value)
                 b.store_slot(slot)
         if self.r.entry == "args":
             for slot in range(self.decoded.nargs):
@@ -284,11 +272,11 @@ class BreakEmission:
                     b.delete_slot(slot)
 
     def _stack(self) -> None:
-        """Under the operands: the open handlers, entered again, and one tuple of all that is kept,
-        last item first."""
+        """Emits the open handlers, entered again, and one tuple of all kept items, last item first;
+        then the operands."""
         b = self.b
         for handled in self.handled:
-            self.r.reload(handled.current)
+            self.r.push(handled.current)
             b.push_exc_info()
             b.pop_top()
         if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
@@ -301,20 +289,20 @@ class BreakEmission:
         method = self._method()
         for value in self.operands:
             if method is not None and value is method:
-                self.r.method(method)
+                self.r.push_method(method)
             elif method is None or not isinstance(value, Null):
-                self.r.reload(value)
+                self.r.push(value)
         if self.inner is not None:
             b.push_null_before_callee()
             b.load_const(self.inner.stub)
             b.push_null_after_callee()
-            self.r.reload(self.inner.state)
+            self.r.push(self.inner.state)
         elif self.instr.op is Op.WITH_EXCEPT_START:
             self._exit_call()
 
     def _method(self) -> TensorMethod | None:
-        """The tensor's method that the group does nothing but call, if that is so: no bound method
-        need be made of it then."""
+        """The tensor's method that the group only calls, if it does: then no bound method is
+        made."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
         callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
@@ -337,25 +325,26 @@ class BreakEmission:
     def _carry(self, position: int) -> None:
         value = self.kept[position]
         if isinstance(value, HandledException):
-            self.r.reload(value.current if position in self.open else Constant(None))
+            self.r.push(value.current if position in self.open else Constant(None))
         elif not isinstance(value, Null):
-            self.r.reload(value)
+            self.r.push(value)
 
     def _exit_call(self) -> None:
-        """exit(type(error), error, error.__traceback__), ready to be called: what WITH_EXCEPT_START
-        finds deep in the stack lies in the tuple of what is kept, so it is spelled out."""
+        """Emits exit(type(error), error, error.__traceback__), ready to be called.
+        WITH_EXCEPT_START finds its operands deep in the stack, where generated code has other
+        items."""
         b, r = self.b, self.r
         leave, error = self.frame.stack[-4], self.frame.stack[-1]
         b.push_null_before_callee()
-        r.reload(leave)
+        r.push(leave)
         b.push_null_after_callee()
-        r.call(type, [r.push(error)])
-        r.reload(error)
-        r.reload(error)
+        r.call(type, [error])
+        r.push(error)
+        r.push(error)
         b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:
-        """What rebuilt code held for itself is gone while the user's code runs."""
+        """Deletes the temporaries of generated code before the user's code runs."""
         if self.quiet:
             return
         for temp in {
@@ -391,7 +380,7 @@ class BreakEmission:
     # after it
 
     def _leave(self, index: int, left: tuple[str, ...]) -> None:
-        """Packs what the group left, and what lay under it, for the instruction at `index`."""
+        """Packs the results of the group and the items below, for the instruction at `index`."""
         b = self.b
         self._notify_resumed()
         results: list[int] = []
@@ -431,7 +420,7 @@ class BreakEmission:
             self._hand_on(lambda: self._given_maker(results[0]), state)
 
     def _bound_behind(self, index: int) -> list[int]:
-        """bound() for the instruction at `index`, once the group has stored and deleted its own."""
+        """The bound slots at `index`, after the stores and deletions of the group."""
         held = {slot for slot, value in enumerate(self.frame.slots) if value is not None}
         operands = list(self.operands)
         for start in self.effect.starts:
@@ -471,8 +460,7 @@ class BreakEmission:
         self.b.load_const(self.makers((*self.outer, here)))
 
     def _caught(self, index: int, depth: int, lasti: bool) -> None:
-        """The group raised under a handler of the user's: go on there, with the exception on the
-        stack."""
+        """Emits the way to a handler of the user's, with the exception on the stack."""
         b = self.b
         self._notify_resumed()
         error, kept = b.temp(), b.temp()
@@ -502,8 +490,8 @@ class BreakEmission:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
 
     def _hand_on(self, push_maker: Callable[[], None], push_state: Callable[[], None]) -> None:
-        """Closes the open handlers, whose items are on top, then returns the continuation, or what
-        the code above makes it of."""
+        """Closes the open handlers, whose items are on top, then returns the continuation, or its
+        maker and state to the code above."""
         b = self.b
         for _ in self.handled:
             b.pop_except()
@@ -528,8 +516,8 @@ SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
 
 
 def open_handlers(exit_: Break) -> list[frozenset[int]]:
-    """By frame, the positions of the open handlers' items. A handler's cleanup copies its item and
-    pops the copy: the other is dead."""
+    """By frame, the stack positions of the open handlers' items. A handler's cleanup copies its
+    item and pops the copy: the other one is dead."""
     handled, found = exit_.handled, []
     for frame in reversed(exit_.frames):
         positions = set()

@@ -86,9 +86,9 @@ ENDS = frozenset({Op.RAISE, Op.RERAISE, Op.JUMP})
 
 
 def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
-    """The starts of the raw groups run together, and the index behind them. A result that is
-    compared and branched on at once (`if x.item() > 0`) is branched on in Python too: what follows
-    then depends on the way taken, not on a number."""
+    """The starts of the raw groups that run together, and the index behind them. A result that is
+    compared and branched on at once (`if x.item() > 0`) is branched on in Python too, so that later
+    code depends on the branch and not on a number."""
     first_end = end = decoded.group_end(index)
     starts = [index]
     if any(instr.target >= 0 or instr.op in ENDS for instr in decoded.instrs[index:end]):
@@ -113,8 +113,8 @@ TAIL = (
 
 
 def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
-    """The effect of the raw group that starts at `index`. Raises Unsupported for one that cannot be
-    run apart."""
+    """The effect of the raw group that starts at `index`. Raises UnsupportedInstruction for one
+    that cannot be run separately."""
     instrs = decoded.instrs
     starts, end = with_tail(decoded, index)
     stack: list[str] = []  # what the group has put on top of what was there
@@ -144,6 +144,6 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
 
 
 def awaited_effect(decoded: DecodedCode, index: int) -> GroupEffect:
-    """The effect of the call at `index` as rebuilt code makes it for a frame that waits: nothing is
-    taken, one item is left."""
+    """The effect of the call at `index` in generated code for a waiting frame: it takes nothing and
+    leaves one item."""
     return GroupEffect((index,), 0, (V,), decoded.group_end(index), (), -1, False)

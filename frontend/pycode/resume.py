@@ -213,18 +213,8 @@ class Prologue:
         carried = [kind for kind in kinds if kind != "null"]
         self.depth = max(len(point.bound) + len(carried), len(kinds) + 4)
         slots = [slot + shift for slot in sorted(point.bound)]
-        if generator:
-            self.emit("RETURN_GENERATOR")
-            self.emit("POP_TOP")
-        self.emit(
-            "RESUME", 0 if generator else 2
-        )  # 2: no check for signals, which the original's handlers could not see here
-        self.emit("LOAD_FAST", 0)
-        if 0 not in slots:
-            self.emit("DELETE_FAST", 0)
-        self.emit("UNPACK_SEQUENCE", len(slots) + len(carried))
-        for slot in slots:
-            self.emit("STORE_FAST", slot)
+        self._begin(generator)
+        self._unpack_state(slots, len(carried))
         self._stack(kinds, len(carried))
         if point.index == decoded.start and not point.awaits and not generator:
             for slot in sorted(decoded.cells):
@@ -238,15 +228,25 @@ class Prologue:
         elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
         self._end = self.length  # of what is protected: the jump aside
-        target = (
-            self._landing
-            if self._landing is not None
-            else instr.offset
-            if inner is None
-            else instr.end
-        )
-        self.emit("JUMP_FORWARD", target // 2)
+        target = instr.offset if inner is None else instr.end
+        self.emit("JUMP_FORWARD", (target if self._landing is None else self._landing) // 2)
         self.consts = [self.length if const is None else const for const in self.consts]
+
+    def _begin(self, generator: bool) -> None:
+        if generator:
+            self.emit("RETURN_GENERATOR")
+            self.emit("POP_TOP")
+        # 2: no check for signals, which the original's handlers could not see here
+        self.emit("RESUME", 0 if generator else 2)
+
+    def _unpack_state(self, slots: list[int], carried: int) -> None:
+        """Stores the first items of the state tuple in slots, and leaves the others on the stack."""
+        self.emit("LOAD_FAST", 0)
+        if 0 not in slots:
+            self.emit("DELETE_FAST", 0)
+        self.emit("UNPACK_SEQUENCE", len(slots) + carried)
+        for slot in slots:
+            self.emit("STORE_FAST", slot)
 
     def emit(self, op: str, arg: int = 0) -> None:
         takes_argument = opcode.opmap[op] in TAKES_ARGUMENT

@@ -29,7 +29,6 @@ from ...options import Options
 from ...phases import Clock
 from ...tier import Tier
 from ..codegen.build import Continuations, Rebuilt, rebuild
-from ..codegen.reconstruct import CannotReconstruct
 from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.decode import position_of_group
 from ..pycode.instr import DecodedCode
@@ -41,6 +40,7 @@ from ..tracing.outcome import Restart
 from ..tracing.root import capture_call, capture_rest
 from ..tracing.variation import Variation
 from ..tracing.work_budget import Loops
+from ..values.base import CannotReconstruct
 from ._hook import Entry, Quiet
 from .economy import IdleFrame
 from .observer import Observer

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, Source
 from ..values.base import Value
-from ..values.functions.function import BuiltinValue, MethodValue
+from ..values.functions.builtin_function import BuiltinValue
+from ..values.functions.method import MethodValue
 from ..values.registry import wraps
 from ._hook import Handle
 
@@ -43,11 +44,7 @@ class HandleValue(BuiltinValue):
     ) -> Value:
         if name == "__get__":  # (instance, owner): bound as a function is
             receiver = args[0]
-            return (
-                self
-                if receiver.is_constant() and receiver.constant() is None
-                else MethodValue(receiver, self)
-            )
+            return self if receiver.is_none() else MethodValue(receiver, self)
         return super().method(tx, name, args, kwargs)
 
 

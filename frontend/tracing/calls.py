@@ -12,16 +12,11 @@ from ..pycode.passthrough import PassthroughFrame
 from ..values.base import Value
 from ..values.constant import Constant
 from ..values.containers.sequence import BuiltinContainer
-from ..values.functions.function import FunctionValue, MethodValue
-from ..values.objects.class_value import (
-    MISSING,
-    ClassValue,
-    bind,
-    raw_attribute,
-    stored_in_class,
-    type_path,
-)
+from ..values.functions.function import FunctionValue
+from ..values.functions.method import MethodValue
+from ..values.objects.class_value import ClassValue, bind, raw_attribute, stored_in_class, type_path
 from ..values.objects.exception import ExceptionValue
+from ..values.objects.mro import MISSING
 from ..values.objects.user_object import UserObject
 from ..values.registry import accepts, method_of
 from ..values.tensor.tensor_subclass import SubclassMethod, TensorObject
@@ -50,15 +45,15 @@ class Calls:
     ) -> Value:
         """Interprets a call of a Python function. `through` is given where the innermost frame's
         instruction is that call: the C functions between the two. `completion`: what the
-        instruction makes of the result, which is left to the caller here."""
+        instruction does with the result, which is left to the caller here."""
         return inline(self._tx, function, args, kwargs, through, completion)
 
     def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """An instance, by __new__ and __init__."""
+        """Makes an instance, by __new__ and __init__."""
         return construct(self._tx, cls, args, kwargs)
 
     def new_object(self, cls: type, args: list[Value]) -> Value:
-        """An instance, without __init__."""
+        """Makes an instance, without __init__."""
         return new_object(self._tx, cls, args)
 
     def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
@@ -79,9 +74,7 @@ class Calls:
             return stored
         raw, source = raw_attribute(tx, cls, name, path)
         if raw is MISSING:
-            raise tx.exceptions.new(
-                AttributeError, f"'{cls.__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(cls.__name__, name)
         if isinstance(raw, types.MethodDescriptorType | types.WrapperDescriptorType):
             raise GraphBreak("unknown-call", f"{cls.__name__}.{name}")
         return bind(tx, raw, receiver, ClassValue(cls, path), source)
@@ -105,7 +98,8 @@ class Calls:
     def _method_of_owner(
         self, receiver: Value, owner: type, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
-        """The method of this very class, whatever the receiver's own class has under the name."""
+        """The method of the class itself, whatever the receiver's own class defines under the
+        name."""
         if (
             owner is dict
             and receiver.python_type() is collections.OrderedDict
@@ -176,10 +170,6 @@ class Calls:
         if name == "add_note":
             receiver.add_note(self._tx, args[0])
             return Constant(None)
-        if (
-            receiver.source is not None
-            or not args[0].is_constant()
-            or args[0].constant() is not None
-        ):  # a new one has no traceback
+        if receiver.source is not None or not args[0].is_none():  # a new one has no traceback
             raise GraphBreak("unknown-call", "with_traceback()")
         return receiver

@@ -1,5 +1,5 @@
-"""Capture: all that interpretation of one frame hands on to the backend, the guards and the
-rebuilding of code."""
+"""Capture: the result of interpreting one frame, for the backend, the guards and the code
+generator."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Return:
 
 @dataclass(frozen=True)
 class BrokenFrame:
-    """A frame at a break: the instruction group at `index` is to be run (in the innermost one) or
-    is the call that waits for the next frame, its operands taken; `place` is that group's
-    (outcome.py). None: an unbound slot."""
+    """A frame at a break. In the innermost one the instruction group at `index` is to be run; in
+    the others it is the call that waits for the next frame, its operands taken. `place` is that
+    group's position (outcome.py). A slot of None is unbound."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
@@ -58,7 +58,8 @@ class Break:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no frame can run at the break that is worth catching or could look at this one."""
+        """Whether no frame that could be captured, or could look at this one, can run at the
+        break."""
         return self.reason.reason.id in QUIET
 
 

@@ -14,8 +14,9 @@ from ...guards.source import attribute_path
 from ..values.base import Value
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import BuiltinContainer, ListValue, Sequence, TupleValue
-from ..values.objects.class_value import MISSING, ClassValue, lookup, raw_attribute
+from ..values.objects.class_value import ClassValue, raw_attribute
 from ..values.objects.exception import ExceptionValue
+from ..values.objects.mro import MISSING, lookup
 from ..values.objects.nn_module import ModuleValue
 from ..values.objects.user_object import UserObject
 
@@ -31,7 +32,7 @@ def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, V
     made, init = begin_construction(tx, cls, args, kwargs)
     if init is not None:
         result = init.call(tx, args, kwargs)
-        if not result.is_constant() or result.constant() is not None:
+        if not result.is_none():
             raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
     return made
 
@@ -39,7 +40,7 @@ def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, V
 def begin_construction(
     tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
 ) -> tuple[Value, Value | None]:
-    """What __new__ gives, and the __init__ in Python that is still to be called."""
+    """The result of __new__, and the __init__ in Python that is still to be called."""
     maker = raw = lookup(cls.cls, "__new__")[1]
     if isinstance(raw, staticmethod):
         maker = raw.__func__
@@ -98,7 +99,7 @@ def instantiation_break(cls: type) -> GraphBreak:
 
 
 def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
-    """A group of exceptions; what it refuses is Python's to refuse."""
+    """Makes a group of exceptions. Arguments that it refuses are left to Python."""
     members = args[1].all(tx) if len(args) == 2 and isinstance(args[1], Sequence) else []
     exceptions = all(issubclass(member.python_type(), Exception) for member in members)
     fits = (
@@ -114,7 +115,7 @@ def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
 
 
 def c_base_with_new(cls: type) -> type:
-    """The nearest base whose __new__ is made in C."""
+    """The nearest base class whose __new__ is in C."""
     return next(
         base
         for base in cls.__mro__
@@ -123,7 +124,7 @@ def c_base_with_new(cls: type) -> type:
 
 
 def lays_out_as_object(cls: type) -> bool:
-    """Whether instances are made by object.__new__: no base made in C has a layout of its own."""
+    """Whether instances are made by object.__new__: no base in C has a layout of its own."""
     makers = [
         vars(base).get("__new__")
         for base in cls.__mro__
@@ -135,7 +136,7 @@ def lays_out_as_object(cls: type) -> bool:
 def python_initializer(
     tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]
 ) -> Value | None:
-    """type(made).__init__, bound, if it is written in Python; one in C is done."""
+    """type(made).__init__, bound, if it is written in Python; one in C has already been applied."""
     cls = made.python_type()
     owner, init = lookup(cls, "__init__")
     if owner in (BaseException, Exception) and kwargs:

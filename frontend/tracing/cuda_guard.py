@@ -1,6 +1,6 @@
-"""Works round a crash of torch's: without a CUDA device the first FakeTensorMode of a process
-stores a stand-in for it that dies with its thread, and the next one, in another thread, calls the
-dead one."""
+"""Works round a crash of torch: without a CUDA device the first FakeTensorMode of a process stores
+a stand-in that is freed with its thread, and the next mode, in another thread, calls the freed
+one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 
 @cache
 def settle() -> None:
-    """Has the stand-in, if one is needed, belong to a thread that does not end. To be called before
-    any FakeTensorMode."""
+    """Makes the stand-in, if one is needed, in a thread that does not end. To be called before any
+    FakeTensorMode."""
     if threading.current_thread() is threading.main_thread():
         torch._C._ensureCUDADeviceGuardSet()
         return

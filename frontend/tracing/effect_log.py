@@ -1,8 +1,8 @@
-"""The log of what the traced program changed: which values, in which order, and how to take changes
-back.
+"""The log of what the traced program changed: which values, in which order, and how to undo
+changes.
 
 A capture proceeds in epochs, one a statement-sized step of the root frame. A break restores the
-values changed in its epoch; nothing is ever copied twice in one.
+values changed in its epoch; no value is copied twice in one epoch.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Namespace = dict[str, Any] | type
 
 @dataclass(frozen=True)
 class Expectation:
-    """A tensor that has to be true, or nothing has happened and the frame starts over; `place`:
-    where a break could be made instead. `branch`: the branch that is left to Python once that was
-    in vain, if it is."""
+    """A tensor that has to be true; if it is not, the frame starts over in eager before anything
+    has happened. `place`: where a break could be made instead. `branch`: the branch that is left to
+    Python once the expectation has failed, if there is one."""
 
     fact: torch.fx.Node
     place: int
@@ -36,7 +36,7 @@ class Expectation:
 
 
 def was_there(value: Mutable) -> bool:
-    """Whether a value stands for something that was there before the frame."""
+    """Whether a value stands for an object that existed before the frame."""
     return (
         value.source is not None
         or getattr(value, "real", None) is not None
@@ -86,21 +86,21 @@ class EffectLog:
             self.changed.setdefault(value, None)
 
     def read(self, value: Mutable) -> None:
-        """To be called before a changed value is read for the first time: a break takes the guards
-        of that back, and then it is unread."""
+        """To be called before a changed value is read for the first time. A break removes the
+        guards of that read, so it has to undo the read as well."""
         if value in self.changed and value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
             value.epoch = self.epoch
 
     def may_be_seen(self) -> bool:
-        """Whether the program has changed anything that a function which runs now, before it is
-        replayed, could look at."""
+        """Whether the program has changed anything that could be seen by a function which runs now,
+        before side effects are applied."""
         return bool(self.globals) or any(map(was_there, self.changed))
 
     @contextmanager
     def only_its_own(self, stop: GraphBreak) -> Generator[None]:
-        """Under this the program changes nothing but what it makes, and tells nobody anything:
-        else, at the end, this break."""
+        """Raises this break at the end if the program has changed anything but its own new objects,
+        or has written output."""
         self.epoch += 1
         saved, globals_ = (
             len(self._saved),
@@ -115,8 +115,8 @@ class EffectLog:
 
     @contextmanager
     def forbid_changes(self, what: str) -> Generator[None]:
-        """Under this the program may change nothing but what it makes and walks itself: else a
-        break."""
+        """Breaks at any change meanwhile, except of objects and iterators that the program
+        makes."""
         outer, self.forbidden = self.forbidden, what
         try:
             yield
@@ -131,7 +131,8 @@ class EffectLog:
         raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
 
     def note_read(self, value: Mutable, name: str) -> None:
-        """An attribute is read; where a key's hash may come of it, it has to stay what it is."""
+        """Records that an attribute is read. If the hash of a key may depend on it, it must not
+        change later."""
         if self.forbidden is not None:
             if (
                 value.source is not None
@@ -144,15 +145,16 @@ class EffectLog:
             self.keys_read.add((value, name))
 
     def note_store(self, value: Mutable, name: str) -> None:
-        """An attribute is about to change."""
+        """Checks that an attribute may change. Called before the change."""
         if (value, name) in self.keys_read:
             raise GraphBreak(
                 "unsupported-mutation", f"of attribute '{name}' of {value.describe()}, a key"
             )
 
     def note_variable(self, variable: object, set_here: bool) -> None:
-        """A variable (a cell, or a global by its namespace's id and its name) is read; where a key
-        is compared by it, it has to be what it is when rebuilt code compares once more."""
+        """Records that a variable (a cell, or a global by its namespace's id and its name) is read.
+        If keys are compared by it, it must have the same value when generated code compares them
+        again."""
         if self.forbidden is not None:
             if set_here:
                 raise GraphBreak(
@@ -166,7 +168,7 @@ class EffectLog:
             raise GraphBreak("unsupported-mutation", "of a variable by which keys are compared")
 
     def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
-        """A global variable, or an attribute of a class, is bound, or deleted (None)."""
+        """Binds or deletes (None) a global variable or an attribute of a class."""
         self._refuse()
         if self.watched_by is not None:
             self._keep()
@@ -176,14 +178,14 @@ class EffectLog:
         self.globals[id(where), name] = (where, value)
 
     def output(self, output: Output) -> None:
-        """The program tells the outside world something."""
+        """Records output of the program."""
         self._refuse()
         self.outputs.append(output)
 
     def expect(
         self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None
     ) -> None:
-        """What follows holds only if a tensor that the graph makes is true."""
+        """Records that the following capture holds only if a tensor in the graph is true."""
         self._refuse()
         self.expected.append(Expectation(fact, place, branch))
 
@@ -195,7 +197,7 @@ class EffectLog:
         self.globals.clear()
 
     def next_epoch(self) -> None:
-        """What has happened so far will not be taken back."""
+        """Begins an epoch: changes so far are not undone any more."""
         self._kept_outputs = len(self.outputs)
         self._kept_expected = len(self.expected)
         if self._saved or self._saved_globals is not None:
@@ -204,7 +206,7 @@ class EffectLog:
             self._saved_globals = None
 
     def rollback(self) -> None:
-        """Takes back the changes of this epoch."""
+        """Undoes the changes of this epoch."""
         del self.outputs[self._kept_outputs :]
         del self.expected[self._kept_expected :]
         for value, epoch, state in reversed(self._saved):

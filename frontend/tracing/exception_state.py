@@ -1,5 +1,5 @@
-"""ExceptionState: the exceptions of the traced program: the one being handled, new ones, and where
-each was raised."""
+"""ExceptionState: the exceptions of the traced program: the handled one, new ones, and where each
+was raised."""
 
 from __future__ import annotations
 
@@ -37,8 +37,12 @@ class ExceptionState:
         error.happens_during(self._tx, self.handled)
         return ObservedException(error)
 
+    def no_attribute(self, type_name: str, name: str) -> ObservedException:
+        """The AttributeError of an object of this type that lacks a name."""
+        return self.new(AttributeError, f"'{type_name}' object has no attribute '{name}'")
+
     def instance(self, value: Value) -> Value:
-        """What `raise value` raises: an instance, made where `value` is a class."""
+        """The exception that `raise value` raises: an instance, made where `value` is a class."""
         if (
             value.is_constant()
             and isinstance(value.constant(), type)

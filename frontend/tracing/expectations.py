@@ -1,5 +1,4 @@
-"""Passes on what a capture knows to be dynamic, at a break, to the capture of the code after the
-break."""
+"""Passes on, at a break, what is known to vary, to the capture of the code after the break."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from ...guards.source import CellContents, SequenceItem, SlotSource, Source
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..values.base import Value
 from ..values.containers.sequence import Sequence
-from ..values.functions.function import CellValue
+from ..values.functions.cell import CellValue
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 from .capture import Break, BrokenFrame, Capture
@@ -22,8 +21,8 @@ NUMBERS = (
 
 
 def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame, ...]) -> None:
-    """Tells the variation of a continuation's site what differs in the state that it is given (see
-    pycode/resume.py)."""
+    """Records in the variation of a continuation's site what varies in the state that it is given
+    (see pycode/resume.py)."""
     exit_ = capture.exit
     if not isinstance(exit_, Break):
         return
@@ -40,7 +39,7 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
 
 
 def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
-    """What is known of the items of a frame's state; None for what the instruction leaves."""
+    """The values of the items of a frame's state; None for results of the instruction."""
     stack = [
         frame.stack[position] if position < len(frame.stack) else None
         for position in range(len(point.stack))
@@ -56,8 +55,8 @@ def tell(
     path: Source,
     around: tuple[Value, ...] = (),
 ) -> None:
-    """What varies in one value, and in what is under it. `around`: what it lies in, which it may
-    hold itself."""
+    """Records what varies in a value and in its parts. `around`: the values that contain it, since
+    it may contain them."""
     if isinstance(value, TensorValue):
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
         if dims:

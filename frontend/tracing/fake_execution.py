@@ -1,13 +1,15 @@
 """The fake tensor mode of a capture: operators calculate sizes, dtypes and strides, and never read
 or write memory.
 
-torch's own mode has two ways to memory. An operator without a meta kernel runs for real, on zeros
-of the same sizes: an operator that takes lengths or offsets may then read outside of them. And C++
-code above the mode, such as the packed RNNs, reads the numbers of a CPU tensor; a fake tensor's
-storage is a null pointer, of which torch notices only where no size is a symbol, else the process
-crashes. Here the first is off, and every fake storage raises a RuntimeError when anything asks for
-its memory; the graph builder makes a graph break of it. Operators whose arguments are all constants
-of the program still run on those.
+torch's own mode can reach memory in two ways. An operator without a meta kernel runs for real, on
+zeros of the same sizes: an operator that takes lengths or offsets may then read out of bounds. And
+C++ code above the mode, such as the packed RNNs, reads the values of a CPU tensor. A fake tensor's
+storage is a null pointer, which torch checks only where no size is a symbol; otherwise the process
+crashes.
+
+Here the first is disabled, and every fake storage raises a RuntimeError when its memory is read;
+the graph builder turns that into a graph break. Operators whose arguments are all constants of the
+program still run on those.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ NO_LEAF = (
 
 
 class CaptureFakeMode(FakeTensorMode):
-    """torch's mode, whose tensors have no memory that could be read."""
+    """torch's mode, with tensors that have no readable memory."""
 
     def __init__(self) -> None:
         super().__init__(allow_fallback_kernels=False)
@@ -51,9 +53,9 @@ class CaptureFakeMode(FakeTensorMode):
         )
 
     def open_to_backends(self) -> None:
-        """Ends the capture: from now on operators without a meta kernel run on zeros, of sizes that
-        the capture has seen to agree. The derivatives of some have none, and no program of the
-        user's calls those."""
+        """Ends the capture: from now on operators without a meta kernel run on zeros, with sizes
+        that the capture has checked. Some derivatives have no meta kernel, and no program calls
+        those."""
         self.allow_fallback_kernels = True
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
@@ -77,17 +79,18 @@ class CaptureFakeMode(FakeTensorMode):
 
 @cache
 def load_torch() -> None:
-    """Makes a first fake mode, which loads half of torch. Functions that run at import ask for
-    their frames, cycles that lead to every frame around them: the program's objects should not wait
-    there for a collection, which may be switched off."""
+    """Makes a first fake mode, which imports half of torch. Functions that run at import take their
+    frames, in cycles that refer to all frames around them: the program's objects would then stay
+    alive until a collection, which may be disabled."""
     CaptureFakeMode()
     gc.collect(1)
 
 
 @contextmanager
 def without_gradient_warning() -> Iterator[None]:
-    """torch looks at .grad to describe a tensor, and warns of it where that is no leaf. The filter
-    is put in without a word to the warnings module, which would forget what it has shown once."""
+    """Suppresses the warning that torch gives when it describes a tensor that is no leaf and reads
+    its .grad. The filter is inserted without the warnings module's functions, which would forget
+    the warnings shown once."""
     warnings.filters.insert(0, NO_LEAF)  # type: ignore[attr-defined]
     try:
         yield
@@ -96,9 +99,8 @@ def without_gradient_warning() -> Iterator[None]:
 
 
 def seal(fake: Any) -> Any:
-    """Makes reading the memory of a fake tensor with symbols an error of torch's; the tensor comes
-    back. Without symbols reading raises anyway, and torch's cache of fake results needs the
-    storage."""
+    """Makes reading the memory of a fake tensor with symbols an error; returns the tensor. Without
+    symbols reading raises anyway, and torch's cache of fake results needs the storage."""
     if (
         fake._has_symbolic_sizes_strides
         and fake.layout is torch.strided
@@ -112,12 +114,9 @@ def seal(fake: Any) -> Any:
 
 @cache
 def reading_check() -> int:
-    """Where a storage says that reading it raises, in bytes from its start; 0 where this torch does
-    not keep that as expected.
-
-    Python can only forbid to write. The flag for reading is stored beside that: `has check, no
-    writing, no reading, warn`.
-    """
+    """The offset in a storage of the flag that forbids reading, in bytes; 0 if this torch has no
+    such flag where it is expected. Python can set only the flag for writing. The flag for reading
+    is stored beside that: `has check, no writing, no reading, warn`."""
     scratch = torch.empty(1, device="meta")
     storage = scratch.untyped_storage()
     before = bytes_of(storage)
@@ -151,8 +150,8 @@ def makes_reading_fail(offset: int) -> bool:
 
 
 def lacks_dimension(target: Any, args: list[Any]) -> bool:
-    """Whether an operator asks for the size of a dimension that its tensor does not have: its C++
-    code then reads what lies behind the sizes, and a symbol that is none crashes the process."""
+    """Whether an operator reads the size of a dimension that its tensor lacks. Its C++ code then
+    reads behind the sizes, and crashes the process on something that is no symbol."""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     return (
         name in BY_CHANNEL

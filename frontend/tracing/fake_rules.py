@@ -1,9 +1,9 @@
-"""Fake results by rule, for operators on contiguous operands whose sizes are written alike: nothing
-about a size has to be decided.
+"""Fake results by rule, for operators on contiguous operands whose sizes are written alike, so that
+no question about a size has to be decided.
 
-torch's fake operators reason about every symbol they meet, a millisecond or more an operator, most
-of it to find out that a contiguous tensor times a number is contiguous. Where a rule here is not
-sure, it says nothing and torch's operator runs.
+torch's fake operators reason about every symbol, a millisecond or more an operator, mostly to find
+that a contiguous tensor times a number is contiguous. Where a rule here does not apply, torch's
+operator runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FULL = (torch.float32, torch.float64)  # what operators calculate in is also wha
 
 
 def rule(*operators: Any) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of some operators."""
+    """Registers a function as the rule of some operators."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))
@@ -37,7 +37,7 @@ def rule(*operators: Any) -> Callable[[Rule], Rule]:
 
 
 class FakeRules:
-    """The rules for one fake mode; in force inside `with`."""
+    """The rules for one fake mode; active inside `with`."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode, self._depth = mode, 0
@@ -60,8 +60,8 @@ class FakeRules:
         )
 
     def is_known(self, *tensors: Any) -> bool:
-        """Whether these are fake tensors of one dtype on one device, each contiguous as it is
-        written."""
+        """Whether these are fake tensors of one dtype on one device, each contiguous as its sizes
+        are written."""
         first = tensors[0]
         return all(
             self.is_strided(tensor) and self.is_contiguous(tensor)
@@ -70,7 +70,7 @@ class FakeRules:
         )  # fmt: skip
 
     def is_strided(self, tensor: Any) -> bool:
-        """Whether it is a fake tensor of this mode of which sizes and strides tell all."""
+        """Whether it is a fake tensor of this mode that sizes and strides describe completely."""
         return (
             type(tensor) is FakeTensor
             and tensor.fake_mode is self.mode
@@ -90,7 +90,7 @@ class FakeRules:
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
     ) -> FakeTensor:
-        """A new contiguous tensor. Its storage says nothing of its size: that would have to be
+        """A new contiguous tensor. The size of its storage is left open, since it would have to be
         calculated."""
         empty = torch.empty(0, dtype=dtype or like.dtype, device="meta")
         strides = like.stride() if sizes is like.shape else strides_of(sizes)
@@ -104,7 +104,7 @@ class FakeRules:
 
 
 def size_text(size: Size) -> Any:
-    """What two sizes have in common that are equal whatever the symbols are."""
+    """A text that is the same for two sizes only if they are equal whatever the symbols are."""
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
@@ -126,7 +126,7 @@ def same(one: Size, other: Size) -> bool:
 
 
 def fits(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
-    """Whether a tensor is spread over the full sizes without a question: each of its own is that
+    """Whether a tensor broadcasts to the full sizes without a question: each of its sizes is that
     size, or a plain 1."""
     tail = full[len(full) - len(sizes) :] if len(sizes) <= len(full) else ()
     pairs = zip(sizes, tail, strict=False)
@@ -224,7 +224,7 @@ def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: A
 
 @rule(aten.mm.default)
 def mm(fakes: FakeRules, x: Any, y: Any) -> Any:
-    """Its result is contiguous whatever the operands are; that may well be transposed."""
+    """A matrix product. Its result is contiguous even where the operands are transposed."""
     if not (fakes.is_strided(x) and fakes.is_strided(y) and x.dim() == y.dim() == 2):
         return None
     meet = (
@@ -326,7 +326,7 @@ def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
 
 
 def size_of(wanted: sympy.Expr, sizes: Sequence[Size]) -> Size | None:
-    """A size that is written so: a number, or one of these."""
+    """The size that is written so: a number, or one of these symbols."""
     if wanted.is_Integer:
         return int(wanted)
     return next((size for size in sizes if size_text(size) == wanted), None)
@@ -360,7 +360,7 @@ def unsqueeze(fakes: FakeRules, x: Any, dim: Any) -> Any:
 def slice_(
     fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Any:
-    """All of it, as `x[:, 1]` asks for at its colon."""
+    """A slice of a whole dimension, as the colon in `x[:, 1]`."""
     whole = (
         (start is None or same(start, 0))
         and (end is None or (type(end) is int and end >= LONGEST))

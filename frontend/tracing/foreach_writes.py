@@ -1,9 +1,6 @@
-"""Versions of fake tensors that `_foreach_*` operators write.
-
-On real tensors torch counts these writes. On fake ones it does not, and a view whose version stays
-the same keeps the autograd history that it had before: the graph would seem not to have given it a
-new one.
-"""
+"""Versions of fake tensors that `_foreach_*` operators write. torch counts these writes for real
+tensors, not for fake ones. A view whose version stays the same keeps its autograd history, so that
+the write would seem to have given it no new one."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ import torch
 
 @contextmanager
 def counted_writes(target: Any, args: Sequence[Any]) -> Iterator[None]:
-    """Count, as for real tensors, the writes of a call inside into the tensors of its first list."""
+    """Counts, as for real tensors, the writes of a call to the tensors of its first list."""
     written = [
         one
         for one in written_list(target, args)

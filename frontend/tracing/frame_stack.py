@@ -1,4 +1,5 @@
-"""FrameStack: the frames being interpreted, outermost first, and where in the user's code they are."""
+"""FrameStack: the frames being interpreted, outermost first, and their positions in the user's
+code."""
 
 from __future__ import annotations
 

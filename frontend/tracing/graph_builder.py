@@ -62,8 +62,8 @@ VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A tensor that the graph takes: the path to it, the tensor itself, and the version its fake
-    had at the start."""
+    """A tensor that is an input of the graph: its path, the tensor, and the version of its fake at
+    the start."""
 
     value: TensorValue
     source: Source
@@ -76,8 +76,8 @@ class GraphInput:
 
     @property
     def mutated(self) -> bool:
-        """Whether the graph writes into it. torch does not count all writes, and none into tensors
-        of inference mode."""
+        """Whether the graph writes to it. torch does not count all writes, and none to tensors of
+        inference mode."""
         fake = self.value.fake
         counts = not fake.is_inference()
         if counts and _version(fake) != self.version:
@@ -92,7 +92,7 @@ class GraphInput:
 
 @dataclass(frozen=True)
 class NumberInput:
-    """A symbolic number that the graph takes."""
+    """A symbolic number that is an input of the graph."""
 
     value: SymbolicNumber
     source: Source
@@ -110,7 +110,7 @@ class NumberInput:
 
 
 class GraphBuilder:
-    """Grows a torch.fx.Graph by calls made on values, and runs each on fake tensors."""
+    """Builds a torch.fx.Graph from calls on values, and runs each call on fake tensors."""
 
     def __init__(self, tx: Trace, fake_mode: CaptureFakeMode) -> None:
         self.tx = tx
@@ -292,8 +292,7 @@ class GraphBuilder:
         return self._value(node, result)
 
     def _holds_numpys(self, value: Value) -> bool:
-        """Whether data for a tensor has a number of numpy's in it, which would say of what dtype it
-        is."""
+        """Whether data for a tensor contains a numpy number, which would determine the dtype."""
         value = self.tx.look(value)
         if isinstance(value, Sequence):
             return any(map(self._holds_numpys, value.items))
@@ -302,7 +301,7 @@ class GraphBuilder:
     def _call_with_instances(
         self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
-        """The same with instances of tensor subclasses among the arguments."""
+        """Adds a call with instances of tensor subclasses among the arguments."""
         if self.tx.modes.subclasses_off:
             return call_unwrapped(
                 self.tx,
@@ -323,8 +322,8 @@ class GraphBuilder:
     def stand_in(
         self, target: Callable[..., Any], position: int, like: torch.Tensor
     ) -> TensorValue:
-        """A tensor of the kind of `like` that comes from outside a piece of the graph; its node is
-        made to be cut out."""
+        """A tensor like `like` that comes from outside a part of the graph. Its node is made to be
+        replaced."""
         with self.fake_mode:
             fake = torch.empty_like(like, requires_grad=False)
         node = self.raw_call(target, (position,))
@@ -462,13 +461,13 @@ class GraphBuilder:
         )
 
     def drop_idle(self) -> None:
-        """Empties a graph that does nothing but switch modes."""
+        """Empties a graph that only switches modes."""
         if all(node.target in MODE_SWITCHES for node in self.nodes):
             self.rollback(0)
 
     def forget(self) -> None:
-        """Lets go of the program's tensors: torch.utils.swap_tensors refuses one that so much as a
-        weak reference leads to."""
+        """Drops the program's tensors. torch.utils.swap_tensors refuses a tensor with even a weak
+        reference."""
         describer = self.fake_mode.fake_tensor_converter.meta_converter.describer
         describer.lookup_tensor.clear()
         describer.lookup_storage.clear()
@@ -494,7 +493,7 @@ class GraphBuilder:
 
 
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
-    """What compiled code relies on of a tensor, all sizes static."""
+    """The properties of a tensor that compiled code relies on, all sizes static."""
     return TensorSpec(
         type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape), tuple(real.stride()),
         torch._C._dispatch_keys(real).raw_repr(),
@@ -502,7 +501,7 @@ def tensor_spec(real: torch.Tensor) -> TensorSpec:
 
 
 def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Does on objects what a node of the graph does."""
+    """Applies a node's operation to objects."""
     return (
         getattr(args[0], target)(*args[1:], **kwargs)
         if kind == "call_method"

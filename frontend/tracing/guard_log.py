@@ -1,4 +1,4 @@
-"""GuardLog: the facts that a capture relies on, in the order in which it met them."""
+"""GuardLog: the facts that a capture relies on, in the order in which they were found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEATABLE = frozenset(
 
 
 class GuardLog:
-    """Guards by source and kind. `where` names the user's line that is being interpreted."""
+    """Guards by source and kind. `where` is the user's line that is being interpreted."""
 
     def __init__(self, where: Callable[[], str]) -> None:
         self._where = where
@@ -31,8 +31,7 @@ class GuardLog:
         return key in self._guards
 
     def add(self, source: Source | None, kind: Kind, expected: Any) -> None:
-        """Relies on a fact about the object at `source`; without a path to the object there is
-        nothing to check."""
+        """Adds a guard on the object at `source`. Without a source there is nothing to check."""
         if source is None:
             return
         key: Any = (source, kind)
@@ -42,14 +41,14 @@ class GuardLog:
             self._guards[key] = Guard(source, kind, expected, self._where())
 
     def add_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
-        """Relies on how many items an iterator has left; a later call says more than an earlier one
+        """Guards how many items an iterator has left. A later call says more than an earlier one
         and replaces it."""
         self._guards[source, Kind.REMAINING] = Guard(
             source, Kind.REMAINING, (count, exactly, cls), self._where()
         )
 
     def truncate(self, length: int) -> None:
-        """Drops the guards after the first `length`: a break took back the code that relied on
-        them."""
+        """Drops the guards after the first `length`, when a break has removed the code that relied
+        on them."""
         for key in list(self._guards)[length:]:
             del self._guards[key]

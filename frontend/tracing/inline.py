@@ -32,9 +32,9 @@ def inline(
     tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[PassthroughFrame, ...] | None,
     completion: CallCompletion = AS_IS,
 ) -> Value:  # fmt: skip
-    """The result of function(*args, **kwargs). Where `through` says what was passed on the way,
-    `completion` makes of it the result of the caller's instruction, so a break can be made inside.
-    """
+    """The result of function(*args, **kwargs). With `through`, the functions passed on the way,
+    `completion` turns it into the result of the caller's instruction, so that a break can be made
+    inside."""
     reason = opaque_reason(function)
     if reason is not None:
         raise GraphBreak(*reason)
@@ -79,8 +79,8 @@ PASSED_THROUGH = tuple(
 
 
 def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
-    """Whether a break may be made in a frame of the function: not in the standard library's own,
-    but where it only calls on."""
+    """Whether a break may be made in a frame of the function. Not in those of the standard library,
+    except where they only call on."""
     filename = function.code.co_filename
     if filename.startswith("<frozen") or (
         filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)
@@ -133,8 +133,8 @@ def bind(
 def argument_error(
     tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
 ) -> Exception:
-    """What Python raises for arguments that do not fit, in its own words: a function of the same
-    signature is called."""
+    """The error that Python raises for arguments that do not fit: a function of the same signature
+    is called."""
     code = function.code
     empty = _empty.__code__
     stub = types.FunctionType(
@@ -155,7 +155,7 @@ def _empty() -> None:
 
 
 def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:
-    """Fills what was not given; False when something is missing."""
+    """Fills missing arguments with defaults; False if one has none."""
     code = function.code
     first_default = code.co_argcount - len(function.defaults)
     for index in range(code.co_argcount + code.co_kwonlyargcount):

@@ -1,9 +1,6 @@
-"""How the tensors that a graph takes overlap in memory: what is guarded of it, and what backends
-are told.
-
-Asked for where the graph writes into an input. In: the inputs of a capture, real tensors in hand.
-Out: `InputMemory`.
-"""
+"""How the tensors that a graph takes overlap in memory: what is guarded, and what backends are
+told. Needed where the graph writes to an input. In: the inputs of a capture, with real tensors.
+Out: `InputMemory`."""
 
 from __future__ import annotations
 
@@ -23,9 +20,9 @@ from .graph_builder import GraphBuilder, GraphInput, is_symbolic
 
 @dataclass(frozen=True)
 class InputMemory:
-    """guards: that other calls' inputs overlap as these do; none where one input, or nothing
-    written, leaves no question. overlapping: names of written inputs, each with an input whose
-    memory, or whose history, it shares, or with itself where two of its elements are one."""
+    """`guards`: that the inputs of other calls overlap in the same way; none where there is one
+    input, or nothing is written. `overlapping`: names of written inputs, each with an input that
+    shares its memory or history, or with itself where two of its elements share memory."""
 
     guards: tuple[Guard, ...] = ()
     overlapping: tuple[tuple[str, str], ...] = ()
@@ -54,34 +51,30 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
         for one, other in apart
         if one < len(history) and windows[one].storage == windows[other].storage
     }
-    guards: tuple[Guard, ...] = ()
-    if apart or alone:
-        plain = all(
-            is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
-            for item in ordered
-        )
-        expected = frozenset(
-            found | shared | {(number, number) for number in folded.intersection(alone)}
-        )
-        sizes = tuple(window.itemsize for window in windows)
-        relation = MemoryRelation(
-            tuple(item.source for item in ordered[1:]),
-            sizes,
-            len(written),
-            len(history),
-            alone,
-            expected,
-            plain,
-        )
-        guards = (Guard(ordered[0].source, Kind.MEMORY, relation),)
+    overlapping = [*sorted(found | shared), *((number, number) for number in sorted(folded))]
+    if not (apart or alone):
+        return InputMemory((), names(ordered, overlapping))
+    relation = MemoryRelation(
+        tuple(item.source for item in ordered[1:]),
+        tuple(window.itemsize for window in windows),
+        len(written),
+        len(history),
+        alone,
+        frozenset(found | shared | {(number, number) for number in folded.intersection(alone)}),
+        all(map(is_plain_input, ordered)),
+    )
     return InputMemory(
-        guards,
-        names(ordered, [*sorted(found | shared), *((number, number) for number in sorted(folded))]),
+        (Guard(ordered[0].source, Kind.MEMORY, relation),), names(ordered, overlapping)
     )
 
 
+def is_plain_input(item: GraphInput) -> bool:
+    """Whether guards in C can read where an input's memory is."""
+    return is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
+
+
 def has_memory(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is laid out by strides over memory of its own."""
+    """Whether a tensor consists of strided memory of its own."""
     with torch._C.DisableTorchFunction():
         return (
             tensor.layout is torch.strided

@@ -1,5 +1,5 @@
-"""The symbolic interpreter: one frame's stack and slots, moved on by the opcode handlers. No
-versions, no emission."""
+"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. Knows
+no versions and emits no code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..pycode.instr import DecodedCode, Instr
 from ..pycode.passthrough import PassthroughFrame
 from ..values.base import ObservedException, Value
 from ..values.constant import Constant
-from ..values.functions.function import CellValue
+from ..values.functions.cell import CellValue
 from ..values.objects.exception import ExceptionValue
 from .opcodes import HANDLERS
 from .opcodes.generators import throw
@@ -57,7 +57,7 @@ class Interpreter:
         )
 
     def bind_cells(self, closure: list[CellValue]) -> None:
-        """What MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
+        """Makes and copies cells as MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
         for slot in self.decoded.cells:
             self.slots[slot] = CellValue(self.slots[slot])
         for slot, cell in zip(self.decoded.frees, closure, strict=True):
@@ -72,12 +72,12 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        """Takes the top item, looked at: behind a break nobody may have yet. What is only moved is
-        taken from `stack` itself."""
+        """Takes the top item, looked at: behind a break it may still be Lazy. Handlers that only
+        move items use `stack` itself."""
         return self.tx.look(self.stack.pop())
 
     def peek(self, depth: int = 1) -> Value:
-        """The item so far from the top, looked at."""
+        """The item at a distance from the top, looked at."""
         value = self.stack[-depth] = self.tx.look(self.stack[-depth])
         return value
 
@@ -91,7 +91,7 @@ class Interpreter:
     # running
 
     def run(self) -> Value:
-        """Interprets to the return of the frame; its value."""
+        """Interprets to the return of the frame; returns its value."""
         outcome = self._enter()
         assert isinstance(outcome, Returned)
         return outcome.value
@@ -105,7 +105,7 @@ class Interpreter:
         return isinstance(outcome, Yielded), outcome.value
 
     def throw(self, error: Value) -> tuple[bool, Value]:
-        """As resume, by raising at the yield, or in what a `yield from` there waits for."""
+        """As resume, but raises at the yield, or in the generator of a `yield from` there."""
         outcome = self._enter(error)
         return isinstance(outcome, Yielded), outcome.value
 
@@ -179,13 +179,13 @@ class Interpreter:
             raise self.stop_here()
 
     def stop_here(self) -> Exception:
-        """What ends the capture in this frame, where it has come to the position of the break."""
+        """The end of the capture in this frame, at the position of the break."""
         if not self.resumable:
             return SkipFrame("a second capture went another way than the first")
         return BreakReached(self.tx.frames.broken_frames())
 
     def await_result(self) -> None:
-        """Finishes the call that this frame waits for."""
+        """Completes the call that this frame waits for."""
         awaited, self.awaited = self.awaited, None
         assert awaited is not None
         try:
@@ -198,8 +198,8 @@ class Interpreter:
             self.pc = self.decoded.group_end(self.group)
 
     def complete(self, completion: CallCompletion, result: Value) -> bool:
-        """Leaves what an instruction makes of the return of the function that it called; False if
-        only Python can say that."""
+        """Pushes the result that an instruction makes of the return of its callee; False if only
+        Python can tell."""
         items = self.popn(completion.takes)
         if completion.refuses(result.constant() if result.is_constant() else result):
             return False
@@ -210,7 +210,7 @@ class Interpreter:
         return True
 
     def unwind(self, error: ObservedException, index: int) -> None:
-        """Goes to the handler of an exception raised at `index`, or lets it leave the frame."""
+        """Goes to the handler of an exception raised at `index`, or raises it in the caller."""
         handler = self.decoded.handlers[index]
         if handler is None:
             raise error

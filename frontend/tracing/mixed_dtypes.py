@@ -1,9 +1,6 @@
-"""Operators that torch refuses because their tensors are of several dtypes, which fake tensors do
-not notice.
-
-An error that comes out of a graph comes too late for what Python has done before it; one that is
-seen here breaks.
-"""
+"""Operators that torch refuses because their tensors have several dtypes, which fake tensors do not
+check. An error raised in the graph would come after earlier Python effects were expected; a break
+avoids that."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ BY_INDEX = frozenset(
 
 
 def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether an operator that wants one dtype is given several. Under autocast products get what
-    they want."""
+    """Whether an operator that needs one dtype is given several. Under autocast, products get
+    converted operands."""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     if name in BY_INDEX:
         given = list(_tensors((args[0], *args[3:], kwargs.get("source"))))

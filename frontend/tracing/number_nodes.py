@@ -1,4 +1,5 @@
-"""Arithmetic that writes itself down: Python's operators on a Recorded become nodes of the graph."""
+"""Arithmetic that records itself: Python's operators on a RecordedNumber become nodes of the
+graph."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class NodeRecorder:
-    """Makes a node of the graph of every operator that is applied to a Recorded."""
+    """Adds a node to the graph for every operator applied to a RecordedNumber."""
 
     def __init__(self, graph: GraphBuilder) -> None:
         self.graph = graph
@@ -25,7 +26,7 @@ class NodeRecorder:
 
 
 class RecordedNumber:
-    """A number in the graph that answers Python's operators with further nodes."""
+    """A number in the graph. Python's operators on it make further nodes."""
 
     def __init__(self, recording: NodeRecorder, node: torch.fx.Node) -> None:
         self.recording, self.node = recording, node

@@ -1,5 +1,5 @@
-"""ObjectTable: which value stands for which existing object, so that every path to an object meets
-the same value."""
+"""ObjectTable: which value stands for which existing object, so that every path to an object leads
+to the same value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from ..values.base import Lazy, Value
 from ..values.constant import Constant
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import TupleValue
-from ..values.functions.function import CellValue, FunctionValue
+from ..values.functions.cell import CellValue
+from ..values.functions.function import FunctionValue
 from ..values.iterators.existing_iterator import ExistingIterator
 from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule
@@ -42,8 +43,8 @@ CONTAINERS = (list, dict, set, bytearray, collections.deque)
 
 
 class ObjectTable:
-    """Wraps objects, remembers the mutable ones, and answers questions of identity with the guards
-    that these need."""
+    """Wraps objects, remembers the mutable ones, and answers questions of identity, with the guards
+    they need."""
 
     def __init__(self, tx: Trace, function: types.FunctionType) -> None:
         self._tx = tx
@@ -71,7 +72,7 @@ class ObjectTable:
         return wrap(self._tx, obj, source)
 
     def wrap_global(self, obj: Any, source: Source | None) -> Value:
-        """As wrap, for an object of a namespace; a store made by the traced program wins."""
+        """As wrap, for an object of a namespace. A store by the traced program takes precedence."""
         stores = self._tx.effects.globals
         if stores and isinstance(source, DictItem):
             for (_, name), (where, value) in stores.items():
@@ -85,8 +86,8 @@ class ObjectTable:
         return self.wrap(obj, source)
 
     def wrap_held(self, obj: Any, source: Source | None) -> Value:
-        """As wrap, for an object that an existing one holds: a break where it is a container
-        without a path, since changes would go to a copy."""
+        """As wrap, for an object inside an existing one. Breaks for a container without a path,
+        since changes would be made to a copy."""
         if source is None and isinstance(obj, CONTAINERS) and self.find(obj) is None:
             raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
         return self.wrap(obj, source)
@@ -125,8 +126,7 @@ class ObjectTable:
     # identity
 
     def same(self, left: Value, right: Value) -> bool:
-        """`left is right`; that two objects of one type which existed before are distinct is
-        guarded."""
+        """`left is right`. That two existing objects of one type are distinct is guarded."""
         guards = self._tx.guards
         if left.same(right):
             if (
@@ -161,9 +161,19 @@ class ObjectTable:
         """`left is right or left == right`."""
         return operators.equal(self._tx, self.look(left), self.look(right))
 
+    # operators of what containers hold, which containers do not import
+
+    def compare(self, sign: str, left: Value, right: Value) -> Value:
+        """left sign right, for a comparison."""
+        return operators.compare(self._tx, sign, left, right)
+
+    def operate(self, sign: str, left: Value, right: Value) -> Value:
+        """left sign right, for an operator that may be in place."""
+        return operators.binary(self._tx, sign, left, right)
+
     def identity_key(self, value: Value, real: Any) -> Identity:
-        """The dictionary key of an object that is equal to itself alone; `real` is None for one
-        that the trace has made."""
+        """The dictionary key of an object that is equal only to itself. `real` is None for one that
+        the trace has made."""
         if real is not None:
             self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
         return Identity(value if real is None else real)
@@ -196,7 +206,7 @@ class ObjectTable:
     def _add_iterated(
         self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]
     ) -> None:
-        """Adds the container that an existing iterator walks, or guards that it is one met before."""
+        """Adds the container behind an existing iterator, or guards that it is one found before."""
         path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.taken_from)
         same = (
             containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
@@ -209,19 +219,19 @@ class ObjectTable:
     # what the traced program has changed
 
     def may_be_gone(self, obj: Any) -> bool:
-        """Whether an existing object may have died by now, but for what holds it until side effects
-        are replayed."""
+        """Whether an existing object may be dead by now in eager. Here it lives until side effects
+        are applied."""
         return may_be_gone(self._tx, obj)
 
     def is_iterated_changed(self, iterator: Any) -> bool:
-        """Whether the traced program has changed the container that an existing iterator walks."""
+        """Whether the traced program has changed the container behind an existing iterator."""
         container, changed = iterated_container(iterator), self._tx.effects.changed
         value = None if container is iterator else self.find(container)
         return value in changed or (isinstance(value, UserObject) and value.base in changed)
 
     def dict_with_same_keys(self, iterator: Any) -> Value | None:
-        """The dictionary that an existing iterator walks, if the traced program has changed values
-        under its keys only."""
+        """The dictionary behind an existing iterator, if the traced program has changed only values
+        in it."""
         value = self.find(iterated_container(iterator))
         return value if isinstance(value, DictValue) and value.keeps_keys() else None
 
@@ -255,7 +265,7 @@ def is_namespace_of_its_module(globals_: dict[str, Any]) -> bool:
 
 
 def may_be_two(left: Value, right: Value) -> bool:
-    """Whether two values are literals of which equal ones may be different objects."""
+    """Whether two values are equal literals that may be different objects."""
     if not (type(left) is type(right) is Constant):
         return False
     one, other = left.object, right.object

@@ -1,4 +1,4 @@
-"""How the interpretation of a frame ends: it returned, it yielded, or it reached the place of a
+"""How the interpretation of a frame ends: it returned, it yielded, or it reached the position of a
 break."""
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Yielded:
 
 
 class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier place
-    """What follows `place` cannot be handed on to Python, so the break must come there. A place is
-    the number of instructions interpreted before it: captures of one frame with the same arguments
-    are alike."""
+    """The code behind `place` cannot be handed on to Python, so the break must come there. A place
+    is the number of instructions interpreted before it; captures of one frame with the same
+    arguments are alike."""
 
     def __init__(self, place: int, reason: GraphBreak) -> None:
         self.place, self.reason = place, reason
 
 
 class BreakReached(Exception):  # noqa: N818 - it steers: the place of the break
-    """Interpretation has come to where this capture breaks; the frames as they are there."""
+    """Interpretation has reached the position of the break, with the frames as they are there."""
 
     def __init__(self, frames: tuple[BrokenFrame, ...]) -> None:
         self.frames = frames

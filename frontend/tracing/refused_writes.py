@@ -1,4 +1,4 @@
-"""Writes that torch refuses because tensors overlap in memory, which fake tensors do not notice."""
+"""Writes that torch refuses because tensors overlap in memory, which fake tensors do not check."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_strided(tensor: torch.Tensor) -> bool:
 
 
 def has_static_layout(tensor: torch.Tensor) -> bool:
-    """Whether it is known in numbers how a tensor lies in memory."""
+    """Whether the memory layout of a tensor is known in numbers."""
     numbers = (
         (*tensor.shape, *tensor.stride(), tensor.storage_offset())
         if is_strided(tensor)
@@ -73,8 +73,8 @@ def has_static_layout(tensor: torch.Tensor) -> bool:
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two items of a tensor are one number in memory, as torch judges it. A size that
-    varies is asked where it matters alone."""
+    """Whether two elements of a tensor share memory, by torch's rules. A size that varies is read
+    only where it matters."""
     repeats = (
         type(stride) is int and stride == 0 and size > 1
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
@@ -87,7 +87,7 @@ def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def overlap_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two dense tensors lie over one another without being the same."""
+    """Whether two dense tensors overlap without being the same memory."""
     if one is other or not _share(one, other) or 0 in (one.numel(), other.numel()):
         return False
     if not (is_dense(one) and is_dense(other)):
@@ -102,7 +102,7 @@ def overlap_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's items fill one stretch of memory, each once."""
+    """Whether a tensor's elements fill one stretch of memory, each once."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != expected:

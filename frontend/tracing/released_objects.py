@@ -1,9 +1,6 @@
-"""Objects that the traced program has dropped: an existing variable, attribute or container held
-them before and does not any more.
-
-They live until side effects are replayed, so a weak reference must not be asked before that whether
-its object is gone.
-"""
+"""Objects that the traced program has dropped from variables, attributes or containers that held
+them before. They live until side effects are applied, so a weak reference cannot be read before
+that."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import torch
 from ..values.base import Lazy, Value
 from ..values.constant import is_literal
 from ..values.containers.sequence import ListValue
-from ..values.objects.class_value import lookup
+from ..values.objects.mro import lookup
 from ..values.objects.user_object import UserObject, instance_dict
 from .effect_log import was_there
 from .suspended_generators import held_values
@@ -27,18 +24,19 @@ if TYPE_CHECKING:
 
 
 def may_be_gone(tx: Trace, obj: Any) -> bool:
-    """Whether an object may have died, but for what holds it until the frame is replayed."""
+    """Whether an object may be dead by now in eager. Here it lives until side effects are
+    applied."""
     return any(one is obj or not holds_no_objects(one) for one in released_objects(tx))
 
 
 def holds_no_objects(obj: Any) -> bool:
-    """Whether an object holds no other that could die with it."""
+    """Whether an object holds no other object that could die with it."""
     return is_literal(obj) or (isinstance(obj, torch.Tensor) and not instance_dict(obj))
 
 
 def released_objects(tx: Trace) -> Iterator[Any]:
-    """The objects that variables, attributes and containers have lost. One that cannot be named is
-    given as a new object."""
+    """The objects that variables, attributes and containers have lost. One that cannot be
+    determined is given as a new object."""
     for given, held in zip(tx.frames.root_arguments, tx.frames[0].slots, strict=True):
         if given is not None and given is not held:
             value = tx.look(given)
@@ -76,7 +74,7 @@ def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
 
 
 def values_held_by(one: Any) -> Iterator[Value]:
-    """The values that a container holds itself."""
+    """The values that a container holds directly."""
     for child in held_values(one):
         if isinstance(child, Value):
             yield child

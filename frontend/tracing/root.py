@@ -15,7 +15,7 @@ from ..pycode.flow import keeps_its_frame
 from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..values.base import NULL, Lazy, ObservedException, Value
-from ..values.functions.function import CellValue, existing_cell
+from ..values.functions.cell import CellValue, existing_cell
 from ..values.objects.current_exception import HandledException, LastInstruction
 from .capture import Break, BrokenFrame, Capture, Return
 from .interpreter import Interpreter
@@ -27,8 +27,8 @@ from .work_budget import Loops
 
 
 class RootInterpreter(Interpreter):
-    """The frame that was called. Marks each group's start; a break of its own takes everything back
-    to the last mark, one in a frame that it has called is made by capturing anew up to there."""
+    """The frame that was called. Marks each group's start. A break in this frame rolls back to the
+    last mark; a break in an inlined frame is made by capturing again up to there."""
 
     def __init__(
         self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None
@@ -69,7 +69,7 @@ class RootInterpreter(Interpreter):
             tx.frames.clear()
 
     def start_group(self, index: int) -> None:
-        """Marks the state to which a break goes back."""
+        """Marks the state to which a break rolls back."""
         tx = self.tx
         super().start_group(index)
         tx.effects.next_epoch()
@@ -79,7 +79,8 @@ class RootInterpreter(Interpreter):
         )  # fmt: skip
 
     def _break_here(self, reason: GraphBreak) -> Break:
-        """The break at the start of the current group; Restart where it has to be another one."""
+        """The break at the start of the current group. Raises Restart where it has to be another
+        one."""
         tx = self.tx
         reason.chain.append(self.where())
         outside = tx.modes.place_outside()
@@ -98,7 +99,7 @@ class RootInterpreter(Interpreter):
         return self._break(reason, tx.frames.broken_frames())
 
     def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> Break:
-        """The break at these frames; Restart where an exception is being handled that no Python
+        """The break at these frames. Raises Restart where an exception is handled that no Python
         frame has raised."""
         tx = self.tx
         handled = [
@@ -137,8 +138,8 @@ def capture_call(
     stop: Restart | None,
     clock: Clock,
 ) -> Capture:
-    """Captures a frame from its start, given its argument slots as they are at entry. `loops`:
-    those left to Python, added to."""
+    """Captures a frame from its start, given its argument slots at entry. `loops`: those left to
+    Python, added to."""
     if keeps_its_frame(decoded.code):
         raise SkipFrame("it reads its own frame")
     tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
@@ -168,7 +169,7 @@ def capture_rest(
     stop: Restart | None,
     clock: Clock,
 ) -> Capture:
-    """Captures what follows a break, given the state tuple of the outermost of the frames."""
+    """Captures the code behind a break, given the state tuple of the outermost of the frames."""
     tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
     root, *inner = frames
     frame: Interpreter
@@ -193,7 +194,7 @@ def capture_rest(
 
 
 def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root: Source) -> int:
-    """Puts a frame where it went on, with what its state holds; how many items of that it takes."""
+    """Sets up a frame from the items of its state; returns how many items it takes."""
     tx, decoded = frame.tx, frame.decoded
     cells = decoded.cells | set(decoded.frees)
     at = 0

@@ -1,5 +1,5 @@
-"""Guards on sizes, each with who asked for it: a line of the program, or a backend at an operator
-of the graph."""
+"""Guards on sizes, each with its origin: a line of the program, or a backend at an operator of the
+graph."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ RUNS_NODE = torch.fx.Interpreter.run_node.__code__
 
 @dataclass(frozen=True)
 class Asker:
-    """line: file:line of the program. operator: the node that a backend was tracing, "" where it
-    was no backend."""
+    """The origin of a guard. line: file:line of the program. operator: the node that a backend was
+    tracing, "" where it was no backend."""
 
     line: str
     operator: str = ""
 
 
 class RecordedGuards(list[Any]):
-    """Torch's list of guards. `askers`: of each guard, who asked; `asker` tells who asks now."""
+    """Torch's list of guards. `askers`: the origin of each guard; `asker` returns the current
+    one."""
 
     def __init__(self, asker: Callable[[], Asker]) -> None:
         super().__init__()
@@ -36,7 +37,8 @@ class RecordedGuards(list[Any]):
 
 
 def backend_as_asker() -> Asker:
-    """The asker while a backend works: the captured node that is run on fake tensors, if one is."""
+    """The origin while a backend works: the captured node that is run on fake tensors, if there is
+    one."""
     node = node_being_run()
     if node is None:
         return Asker("", "the whole graph")
@@ -48,7 +50,7 @@ def backend_as_asker() -> Asker:
 
 
 def node_being_run() -> torch.fx.Node | None:
-    """The node at which the outermost fx interpreter of this thread is."""
+    """The current node of the outermost fx interpreter of this thread."""
     node, frame = None, sys._getframe(1)
     while frame is not None:
         if frame.f_code is RUNS_NODE:

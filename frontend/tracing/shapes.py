@@ -1,5 +1,5 @@
-"""Shapes: the symbols of one capture - the numbers that vary, what follows from them, and what was
-relied on.
+"""Shapes: the symbols of one capture: numbers that vary, numbers that follow from them, and the
+facts relied on.
 
 In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols,
 and the guards on them. Only captures with a symbol load this module: torch's symbolic shapes take
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 
 class GuardPrinter(PythonPrinter):
-    """Symbolic expressions as Python over the names that guards/kinds/shape.py knows, floats to the
-    last bit."""
+    """Prints symbolic expressions as Python over the names that guards/kinds/shape.py knows, with
+    exact floats."""
 
     def _print_Float(self, expr: Any) -> str:
         return repr(float(expr))
@@ -67,12 +67,12 @@ class GuardPrinter(PythonPrinter):
 
 
 class MarkError(FramejitError, ConstraintViolationError):
-    """What the user said of a dimension does not hold. Also torch's error of that meaning, for
-    those who catch it."""
+    """A user's mark of a dimension does not hold. Also torch's error of that meaning, for those who
+    catch it."""
 
 
 class NamedSource(torch._guards.Source):
-    """One of our paths, as torch's symbols want it: a name."""
+    """A source of framejit's in the form that torch's symbols need: a name."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -85,7 +85,7 @@ class NamedSource(torch._guards.Source):
 
 
 def _as_torch_has_it(name: str, answer: Callable[[NamedSource], Any]) -> None:
-    """Defines what is a property of Source in some versions of torch and a method in others."""
+    """Defines a method that is a property in some versions of torch's Source."""
     is_method = isinstance(vars(torch._guards.Source)[name], types.FunctionType)
     setattr(NamedSource, name, answer if is_method else property(answer))
 
@@ -96,7 +96,7 @@ _as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
 
 @dataclass(frozen=True)
 class SizeFact:
-    """A number that lies at a path, and the symbolic number that stands for it."""
+    """A number at a path, and the symbolic number for it."""
 
     source: Source
     sym: Symbol
@@ -104,8 +104,8 @@ class SizeFact:
 
 @dataclass(frozen=True)
 class SpecialisedNumber:
-    """A number that was to vary and is relied on now: at which path, which number, the user's line
-    that asked."""
+    """A number that was to vary and is guarded now: its path, its value, and the user's line that
+    needed it."""
 
     source: Source
     number: Any
@@ -115,8 +115,8 @@ class SpecialisedNumber:
 
 
 class Symbols(ShapeEnv):
-    """Torch makes the symbols of tensors greater than zero; where a tensor's storage begins may be
-    zero, and is a number then."""
+    """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
+    zero."""
 
     def create_symbol(
         self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any
@@ -181,8 +181,7 @@ class Shapes:
         return fake
 
     def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
-        """A tensor that was to have no symbols has those of a view of it, where that was an input
-        before."""
+        """Gives a tensor without symbols those of its view, where the view was an input before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
             for dim, size in enumerate(fake.shape):
                 self._note_number(TensorProperty(source, "size", dim), size)
@@ -248,8 +247,8 @@ class Shapes:
         return value
 
     def bind(self, node: torch.fx.Node, result: Any) -> None:
-        """Writes down which symbols for numbers that only the run knows come into being with a
-        node: who runs the graph on fake tensors again has to know."""
+        """Records the symbols for numbers known only at run time that a node creates, for those who
+        run the graph on fake tensors again."""
         try:
             fresh = compute_unbacked_bindings(self.env, result)
         except PendingUnbackedSymbolNotFound:  # the operator made one and did not use it
@@ -259,8 +258,8 @@ class Shapes:
             node.meta["unbacked_bindings"] = fresh
 
     def measure(self, tensor: TensorValue) -> None:
-        """Makes a tensor of the graph the home of the symbols that its sizes are and that are found
-        nowhere else."""
+        """Makes a tensor of the graph the place where symbols are found that are its sizes and are
+        found nowhere else."""
         for dim, size in enumerate(tensor.fake.shape):
             if (
                 isinstance(size, torch.SymInt)
@@ -294,8 +293,8 @@ class Shapes:
 
     @contextmanager
     def asking(self, target: Any) -> Iterator[None]:
-        """Around the run of an operator on fake tensors: what it asks of sizes 0 and 1 is relied on
-        only where it matters."""
+        """Surrounds the run of an operator on fake tensors. Its questions about sizes of 0 and 1
+        are guarded only where they matter."""
         with self.quick, AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
             yield
 
@@ -305,7 +304,7 @@ class Shapes:
 
     @contextmanager
     def backend_at_work(self) -> Iterator[None]:
-        """Around the backend: what is relied on there is its doing, not the program's."""
+        """Surrounds the backend: guards added there are attributed to it, not to the program."""
         self.relied_on_before = self._relied_on()
         before, self.asked_for.asker = self.asked_for.asker, backend_as_asker
         try:
@@ -314,7 +313,7 @@ class Shapes:
             self.asked_for.asker = before
 
     def _relied_on(self) -> frozenset[sympy.Symbol]:
-        """Symbols that stand for one number by now."""
+        """Symbols that are one number by now."""
         return frozenset(symbol for symbol in self.homes if self._simplest(symbol).is_number)
 
     # in the graph, and in rebuilt code
@@ -359,8 +358,7 @@ class Shapes:
     # guards
 
     def guards(self) -> Iterator[Guard]:
-        """What the symbols stand for and what was relied on; complete only when the backend is
-        done."""
+        """The guards on symbols; complete only when the backend is done."""
         for fact in self.facts:
             expr = self._simplest(fact.sym.node.expr)
             home = self.homes.get(expr)
@@ -396,7 +394,7 @@ class Shapes:
         return self.env.replace(expr)
 
     def _have_homes(self, expr: sympy.Basic) -> bool:
-        """Whether each symbol has a place where its number is found; the others are checked by the
+        """Whether each symbol has a place where its number is found. The others are checked by the
         operators themselves."""
         return all(
             symbol in self.homes and self.homes[symbol].source is not None
@@ -414,14 +412,14 @@ class Shapes:
         return Guard(symbols[0][1], Kind.SHAPE, ShapeExpr(PRINTER.doprint(expr), symbols), line)
 
     def spec(self, spec: TensorSpec, fake: torch.Tensor) -> TensorSpec:
-        """A tensor's spec with the numbers that turned out to be relied on."""
+        """A tensor's spec, with the numbers that are guarded by now."""
         return TensorSpec(
             spec.type, spec.dtype, spec.device, spec.requires_grad, spec.layout,
             tuple(map(as_python_number, fake.shape)), tuple(map(as_python_number, fake.stride())), spec.keys,
         )  # fmt: skip
 
     def specialised_numbers(self) -> list[SpecialisedNumber]:
-        """The numbers that were to vary and do not."""
+        """The numbers that were to vary and are guarded."""
         found = []
         for symbol, value in self.homes.items():
             if value.source is None or not self._simplest(symbol).is_number:
@@ -440,11 +438,11 @@ class Shapes:
         return found
 
     def _line_of(self, symbol: sympy.Symbol) -> str:
-        """The user's line that first asked something of a symbol."""
+        """The user's line that first needed something of a symbol."""
         return next((asker.line for asker in self._askers(symbol)), "")
 
     def _last_asker(self, symbol: sympy.Symbol) -> Asker:
-        """Who made a symbol stand for one number: nothing is asked of it afterwards."""
+        """The origin of the guard that made a symbol one number: no question about it follows."""
         return next(reversed([Asker("", "the whole graph"), *self._askers(symbol)]))
 
     def _askers(self, symbol: sympy.Symbol) -> Iterator[Asker]:

@@ -1,8 +1,6 @@
-"""Operators for which a size of 0 or 1 is a size like others.
-
-They change neither the rank of their result for it nor which elements meet which; strides are
-torch's own when they run. So what their fake versions ask about such sizes need not be relied on.
-"""
+"""Operators for which a size of 0 or 1 is a size like others. Such a size changes neither the rank
+of their result nor which elements are combined; strides are torch's own at run time. Questions of
+their fake versions about such sizes need no guards."""
 
 from __future__ import annotations
 
@@ -21,5 +19,5 @@ OBLIVIOUS = frozenset(
 
 
 def is_size_oblivious(target: Any) -> bool:
-    """Whether a node's target, a function or a method's name, is one of them."""
+    """Whether a node's target, a function or a method's name, is such an operator."""
     return (target if isinstance(target, str) else getattr(target, "__name__", "")) in OBLIVIOUS

@@ -1,5 +1,5 @@
-"""sorted() of values: by the keys themselves where they are constants, else by the comparisons that
-Python's sort makes."""
+"""sorted() of values: by the keys themselves where they are constants, else by comparisons in the
+order of Python's sort."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SortItem:
-    """An item of a sort: its key is compared as the traced program would compare it, in the order
+    """An item of a sort. Its key is compared as the traced program would compare it, in the order
     of Python's own sort."""
 
     def __init__(self, tx: Trace, key: Value, item: Value) -> None:
@@ -25,7 +25,7 @@ class SortItem:
     def __lt__(self, other: SortItem) -> bool:
         try:
             if isinstance(self.key, ComparisonKey) and isinstance(other.key, ComparisonKey):
-                answer = self.key.compare.call(self.tx, [self.key.of, other.key.of], {})
+                answer = self.key.function.call(self.tx, [self.key.of, other.key.of], {})
                 return compare(self.tx, "<", answer, Constant(0)).truth(self.tx)
             return compare(self.tx, "<", self.key, other.key).truth(self.tx)
         except ObservedException as error:
@@ -36,7 +36,7 @@ def sort_values(
     tx: Trace, items: list[Value], key: Value | None, reverse: Value | None
 ) -> list[Value]:
     """sorted(items, key=key, reverse=reverse)."""
-    by_value = key is None or (key.is_constant() and key.constant() is None)
+    by_value = key is None or key.is_none()
     keys = items if key is None or by_value else [key.call(tx, [item], {}) for item in items]
     backwards = reverse is not None and reverse.truth(tx)
     if not all(key.is_constant() for key in keys):

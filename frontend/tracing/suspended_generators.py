@@ -1,8 +1,8 @@
 """SuspendedGenerators: generators of the traced program that wait inside `try` or `with`.
 
-Python closes such a generator when the last reference to it goes, and that runs the rest of those
-blocks. A capture counts no references. It checks where it ends (a return, a break, an exception
-that leaves a frame) that every such generator can still be reached; where one cannot, Python runs
+Python closes such a generator when its last reference is dropped, which runs the rest of those
+blocks. A capture does not count references. Where it ends (a return, a break, an exception that
+leaves a frame) it checks that every such generator is still reachable; if one is not, Python runs
 the function that made it.
 """
 
@@ -45,11 +45,11 @@ class SuspendedGenerators:
         return bool(self._generators)
 
     def add(self, generator: GeneratorValue) -> None:
-        """It has yielded."""
+        """Adds a generator that has yielded."""
         self._generators.setdefault(generator, None)
 
     def remove(self, generator: GeneratorValue) -> None:
-        """It is finished."""
+        """Removes a generator that is finished."""
         self._generators.pop(generator, None)
 
     def is_running(self, generator: GeneratorValue) -> bool:
@@ -67,7 +67,7 @@ class SuspendedGenerators:
 
     def require_reachable(self, held: Iterable[Iterable[Value | None]], when: str) -> None:
         """Raises SkipFrame where a generator that runs code when it is closed cannot be reached
-        from the values that live on."""
+        from the live values."""
         suspended = [
             one
             for one in self._generators
@@ -100,7 +100,7 @@ def left_to_python(generator: GeneratorValue, when: str) -> Exception:
 
 
 def runs_code_when_closed(generator: GeneratorValue) -> bool:
-    """Whether closing a generator runs anything of its program."""
+    """Whether closing a generator runs code of the program."""
     if generator.finished or not generator.started:
         return False
     frame = generator.frame
@@ -122,7 +122,7 @@ def frame_values(frame: Interpreter) -> Iterator[Value | None]:
 
 
 def find_reachable(roots: Iterable[Any]) -> set[int]:
-    """The ids of all values that the roots lead to, themselves included."""
+    """The ids of all values reachable from the roots, which are included."""
     todo = list(roots)
     found = {id(root) for root in todo}
     while todo:
@@ -134,7 +134,7 @@ def find_reachable(roots: Iterable[Any]) -> set[int]:
 
 
 def held_values(one: Any) -> Iterable[Any]:
-    """What a value holds."""
+    """The values that a value holds."""
     if isinstance(one, dict):
         return [*one.values(), *one]
     if isinstance(one, list | tuple | set):

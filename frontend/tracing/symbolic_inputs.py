@@ -41,7 +41,7 @@ class SymbolicInputs:
 
     @property
     def exist(self) -> bool:
-        """Whether anything is symbolic so far."""
+        """Whether there is any symbol so far."""
         return self._shapes is not None
 
     @property

@@ -12,7 +12,7 @@ from torch._subclasses import fake_tensor
 
 
 class CaptureLogFilter(logging.Filter):
-    """Lets nothing through from threads that capture."""
+    """Drops records of threads that capture."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -80,8 +80,8 @@ class Trace:
         return self.objects.look(value)
 
     def forget(self) -> None:
-        """Drops the program's objects: a trace is part of reference cycles, and what it has met
-        should die when Python says."""
+        """Drops the program's objects. A trace is part of reference cycles, and the objects should
+        die when they would in eager."""
         self.objects.forget()
         self.exceptions.forget()
         self.work.forget()
@@ -91,12 +91,13 @@ class Trace:
         self.graph.forget()
 
     def misplaced_effect(self) -> Restart | None:
-        """The break to be made before an effect that cannot happen at the end of this capture.
+        """The break to be made before an effect that cannot happen at the end of this capture; None
+        if there is none.
 
-        That is before the first output that may end in a list which the program uses itself, so
-        that its time counts; before the first expectation, where the graph writes into its inputs,
-        which then could not start over; and before backward hooks are set up, which counts handles,
-        where the program counts some, too.
+        That is before the first output that may be appended to a list which the program uses, so
+        that its time matters; before the first expectation, where the graph writes to its inputs
+        and could not start over; and before backward hooks are set up, which counts handles, where
+        the program counts some too.
         """
         uses_lists = any(
             isinstance(value, ListValue) and value.source is not None

@@ -1,7 +1,7 @@
-"""Variation: what is known to differ between the calls of one site - sizes by dimension, and
+"""Variation: what is known to differ between the calls of one site: sizes by dimension, and
 numbers.
 
-In: what each capture of the site met. Out: for the next capture, which of them to treat as symbols.
+In: what each capture of the site found. Out: which of them the next capture treats as symbols.
 Knows no tensors of torch.
 """
 
@@ -22,7 +22,7 @@ Beginnings = dict[
 
 
 class Variation:
-    """Sizes and numbers by the path that leads to them; None is a size, VARIES a number, that
+    """Sizes and numbers by their paths. None is a size that differs, VARIES a number that
     differs."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Variation:
     def note_capture(
         self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]
     ) -> None:
-        """Remembers what an entry was made for."""
+        """Records the sizes and numbers of an entry."""
         for source, new in sizes.items():
             varied = self.dims(source, new)
             self.sizes[source] = tuple(
@@ -62,18 +62,18 @@ class Variation:
             self.numbers[source] = VARIES if self.varies(source, number) else number
 
     def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
-        """Says beforehand that sizes will differ; the other ones of that tensor are as they come."""
+        """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""
         known = self.sizes.get(source, ())
         if len(known) != rank:
             known = (UNKNOWN,) * rank
         self.sizes[source] = tuple(None if dim in dims else old for dim, old in enumerate(known))
 
     def expect_number(self, source: Source) -> None:
-        """Says beforehand that a number will differ."""
+        """Declares beforehand that a number will differ."""
         self.numbers[source] = VARIES
 
     def by_beginning(self) -> Beginnings:
-        """What is known to differ now, by each path that its own begins with."""
+        """What is known to differ now, by each beginning of its path."""
         found: Beginnings = {}
         sizes = ((source, sizes) for source, sizes in self.sizes.items() if None in sizes)
         numbers = ((source, None) for source, number in self.numbers.items() if number is VARIES)
@@ -85,7 +85,7 @@ class Variation:
         return found
 
     def under(self, known: Beginnings, root: Source, path: Source) -> None:
-        """Takes over what is `known` to differ under `root`, which is found at `path` here."""
+        """Takes over what is `known` to differ under `root`, which is at `path` here."""
         for source, sizes in known.get(root, ()):
             if sizes is None:
                 self.expect_number(replace_root(source, root, path))

@@ -40,14 +40,14 @@ class WorkBudget:
         self._iterations: dict[tuple[Interpreter, int], LoopIterations] = {}
 
     def count(self) -> None:
-        """One instruction, or one step of a loop in C that the program drives."""
+        """Counts one instruction, or one step of a loop in C that the program drives."""
         self.instructions += 1
         if self.instructions > self.options.trace_budget:
             raise GraphBreak("too-long", str(self.options.trace_budget))
 
     def start_iteration(self, frame: Interpreter, target: int) -> None:
-        """A frame goes back to the start of a loop, which is left to Python once unrolling it has
-        become too much."""
+        """Counts an iteration, when a frame jumps back to the start of a loop. The loop is left to
+        Python once unrolling it exceeds the budget."""
         tx = frame.tx
         loop = (id(frame.decoded.code), target)
         if loop in self.loops:

@@ -1,12 +1,14 @@
-"""Value: what capture knows of one Python object, and the questions every family of values answers.
+"""Value: what capture knows of one Python object, and the operations that a family of values
+implements.
 
-A value knows a TraceContext (see context.py), never the interpreter. The answers here are the
-fall-backs: a graph break.
+A value knows a TraceContext (see context.py), never the interpreter. The methods here are defaults:
+most of them break the graph.
 """
 
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +18,8 @@ from ..pycode.passthrough import PassthroughFrame
 
 if TYPE_CHECKING:
     from .context import TraceContext
+    from .emitter import Emitter
+    from .operation import Operation, UnaryOperation
 
 
 class ObservedException(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
@@ -36,13 +40,15 @@ class Value:
     None."""
 
     __slots__ = ("source",)
+    is_code_constant = False  # whether generated code holds the object among its constants
+    break_reason = "generator"  # id of the break before an object that code cannot make
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
 
     @property
     def known_source(self) -> Source:
-        """The source of a value that stands for an object which existed before the frame."""
+        """The source; only for values of objects that existed before the frame."""
         assert self.source is not None
         return self.source
 
@@ -55,16 +61,20 @@ class Value:
         return False
 
     def is_none(self) -> bool:
-        """Whether it is None; the type answers that, so no number is specialised for it."""
+        """Whether it is None. The type answers that, so no number is specialised for it."""
         return self.python_type() is type(None)
+
+    def is_not_implemented(self) -> bool:
+        """Whether it is NotImplemented, which a special method returns to decline."""
+        return self.python_type() is type(NotImplemented)
 
     def constant(self) -> Any:
         """The object itself, of a value that is one literal; raises GraphBreak for others."""
         raise GraphBreak("unsupported-value", f"{self.describe()} where a constant is needed")
 
     def literal(self, tx: TraceContext) -> Any:
-        """A copy of the object for a pure function to read: of literals, and of builtin containers
-        that hold nothing else."""
+        """A copy of the object that a pure function may read: a literal, or a builtin container of
+        literals."""
         return self.constant()
 
     def describe(self) -> str:
@@ -98,8 +108,8 @@ class Value:
         raise GraphBreak("unknown-call", self.describe())
 
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
-        """The call whose result is that of object(*args, **kwargs), where it comes down to another
-        one."""
+        """The call that this call comes down to and whose result it returns; None if there is
+        none."""
         return None
 
     def method(
@@ -112,13 +122,16 @@ class Value:
         """iter(object)."""
         raise self.unsupported("iteration")
 
+    def iterates_in_python(self) -> bool:
+        """Whether iter(object) calls a method that is written in Python."""
+        return False
+
     def next(self, tx: TraceContext) -> Value | None:
         """next(object), None when it is exhausted."""
         raise self.unsupported("next()")
 
     def advance(self, tx: TraceContext) -> Value:
-        """next(object) as it stands: one that is exhausted raises StopIteration, which may bring
-        something."""
+        """next(object), raising StopIteration (with its value) where the iterator is exhausted."""
         item = self.next(tx)
         if item is None:
             raise tx.exceptions.new(StopIteration)
@@ -129,13 +142,13 @@ class Value:
         return take(tx, self.iterator(tx))
 
     def list_items(self, tx: TraceContext) -> list[Value]:
-        """The items of list(object): as unpack, but an object of a class in Python is asked for its
-        length first."""
+        """The items of list(object). As unpack, but the length of an object of a class in Python is
+        read first."""
         return self.unpack(tx)
 
     def ask_length(self, tx: TraceContext) -> None:
-        """Calls __len__ or __length_hint__ as Python does before it makes a list of the items, for
-        its side effects."""
+        """Calls __len__ or __length_hint__ for its side effects, as Python does before it makes a
+        list."""
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """The (key, value) pairs that dict(object) takes."""
@@ -159,6 +172,37 @@ class Value:
     def contains(self, tx: TraceContext, item: Value) -> Value:
         raise self.unsupported("membership test")
 
+    # operators between builtin objects: None where the family has no such operator
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """self op other."""
+        return None
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """other op self, where `other` does not know how."""
+        return None
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """self op other, for a comparison. Where both operands give None, `==` and `!=` compare
+        identities."""
+        return None
+
+    def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """other op self, for a comparison, where `other` does not know how."""
+        return None
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        """-self, +self or ~self; None for literals, which are computed now."""
+        return None
+
+    def as_set(self, tx: TraceContext) -> Any:
+        """The SetValue to use in a set comparison; None if this is neither a set nor a view."""
+        return None
+
+    def content(self) -> Value:
+        """The builtin container inside an object of a class below one; else the value itself."""
+        return self
+
     def same(self, other: Value) -> bool:
         """`self is other`, as a Python bool."""
         if self is other:
@@ -167,9 +211,28 @@ class Value:
             return self.python_type() is other.python_type() and self.constant() is other.constant()
         return False
 
+    def reconstruct(self, emit: Emitter) -> None:
+        """Emits code that pushes the object, for one that the traced program made: an object with
+        a source is loaded from there. Raises CannotReconstruct where code cannot make it."""
+        raise CannotReconstruct(self)
+
+    def reconstruct_bound(self, emit: Emitter, receiver: Value) -> None:
+        """Emits code that pushes this callable as a method, bound to a receiver."""
+        emit.call(types.MethodType, [self, receiver])
+
+
+class CannotReconstruct(Exception):
+    """Generated code cannot make the object of a value. `born` is the step of the root frame that
+    made it, None if unknown; `reason` the id of the break that is made there."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value.describe())
+        self.born: int | None = getattr(value, "born", None)
+        self.reason = value.break_reason
+
 
 def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
-    """What a next() in C makes of a function that may raise StopIteration."""
+    """Calls `get` as a next() in C does: StopIteration becomes None."""
     try:
         return get()
     except ObservedException as error:
@@ -179,7 +242,7 @@ def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
 
 
 def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
-    """All that an iterator still gives, or the first of it."""
+    """Takes all items that an iterator still has, or the first `most`."""
     items: list[Value] = []
     while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
         items.append(tx.look(item))
@@ -188,8 +251,8 @@ def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Valu
 
 
 def check_result_type(result: Value, cls: type, name: str) -> Value:
-    """What a special method gave, of the very class that Python asks for: what else there is it
-    converts, warns of or refuses."""
+    """Returns the result of a special method if it has exactly the class that Python expects;
+    breaks for others, which Python converts, warns about or rejects."""
     wrong = result.python_type() is not cls
     if wrong or (name == "__len__" and result.is_constant() and result.constant() < 0):
         raise GraphBreak("unknown-call", f"{name}() that gives {result.describe()}")
@@ -197,7 +260,7 @@ def check_result_type(result: Value, cls: type, name: str) -> Value:
 
 
 class Call(NamedTuple):
-    """A call to be made; `through`: the functions that Python would call on the way to it,
+    """A call to be made. `through`: the functions that Python would call on the way to it,
     outermost first."""
 
     callee: Value
@@ -210,17 +273,21 @@ class Null(Value):
     """CPython's NULL on the stack or in a slot."""
 
     __slots__ = ()
+    is_code_constant = True
 
     def describe(self) -> str:
         return "NULL"
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.builder.push_null()
 
 
 NULL = Null()
 
 
 class Lazy(Value):
-    """An object that nobody has looked at yet: no guard stands for it until somebody does. Without
-    a source, it is one that an object holds to which no path leads."""
+    """An object that was not looked at yet, so that no guard stands for it. One without a source is
+    held by an object to which no path leads."""
 
     __slots__ = ("object",)
 
@@ -230,3 +297,7 @@ class Lazy(Value):
 
     def python_type(self) -> type:
         return type(self.object)
+
+    def is_none(self) -> bool:
+        """Not known: without a look there is no guard."""
+        return False

@@ -1,4 +1,4 @@
-"""Literals: numbers, strings, None, dtypes, devices and the like, and folding of pure calls on
+"""Literals (numbers, strings, None, dtypes, devices and the like), and folding of pure calls on
 them."""
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import GraphBreak
+from ...guards.guard import Kind
 from ...guards.source import Source, safe_repr
 from .base import ObservedException, Value
-from .registry import accepts, method_of
+from .registry import accepts, method_of, wraps
 
 if TYPE_CHECKING:
     from .context import TraceContext
+    from .emitter import Emitter
 
 LITERAL_TYPES = (
     int, float, complex, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented),
@@ -33,6 +35,7 @@ class Constant(Value):
     """A literal. Its methods and attributes are evaluated at once."""
 
     __slots__ = ("object",)
+    is_code_constant = True
 
     def __init__(self, obj: Any, source: Source | None = None) -> None:
         super().__init__(source)
@@ -94,6 +97,30 @@ class Constant(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.object)
+
+
+class VaryingLiteral(Value):
+    """A literal whose type is known now, and itself at run time. Where tracing needs it after all,
+    `constant()` specialises: compiled code is then for that literal only."""
+
+    __slots__ = ()
+
+    def is_constant(self) -> bool:
+        return True
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.constant()
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return Constant(self.constant()).attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        return Constant(self.constant()).method(tx, name, args, kwargs)
+
 
 class ConstantMethod(Value):
     """A method of a literal, not called yet."""
@@ -110,13 +137,18 @@ class ConstantMethod(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.receiver)
+        emit.builder.load_attr(self.name)
+
 
 def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
     return all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values())
 
 
 def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Runs a pure function on literals now; what it raises, the traced program raises."""
+    """Runs a pure function on literals now. An exception that it raises is raised in the traced
+    program."""
     try:
         literals, named = (
             [a.literal(tx) for a in args],
@@ -137,3 +169,15 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
     except Exception as error:
         raise tx.exceptions.new(type(error), *error.args) from None
     return tx.wrap(result, None)
+
+
+@wraps(*(set(LITERAL_TYPES) - {int, float}))
+def wrap_literal(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.EQUALS, obj)
+    return Constant(obj, source)
+
+
+def is_literal_or_tuple(obj: Any) -> bool:
+    return type(obj) in LITERAL_TYPES or (
+        type(obj) in (tuple, torch.Size) and all(map(is_literal_or_tuple, obj))
+    )

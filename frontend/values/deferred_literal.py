@@ -1,8 +1,8 @@
 """Literals computed from numbers that vary: formatted text, a rounded number.
 
-Such a value seldom decides which operations run, so it is no reason to compile again: generated
-code computes it from the number of the call. Where tracing needs it after all (as a dictionary key,
-in a comparison), the numbers are specialised.
+Such a literal seldom decides which operations run, so a new number is no reason to compile again:
+generated code computes the literal in each call. Where tracing needs its value (as a dictionary
+key, in a comparison), the numbers are specialised.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .base import Value
-from .constant import Constant, fold
+from .constant import Constant, VaryingLiteral, fold
 from .tensor.symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
     from .context import TraceContext
+    from .emitter import Emitter
 
 
-class DeferredLiteral(Value):
+class DeferredLiteral(VaryingLiteral):
     """`function(*operands)`, of type `cls`. The function is pure and does not raise for any number
     of the operands' types."""
 
@@ -35,31 +36,17 @@ class DeferredLiteral(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def is_constant(self) -> bool:
-        return True
-
     def constant(self) -> Any:
         return self.function(*(operand.constant() for operand in self.operands))
 
     def describe(self) -> str:
         return f"a {self.cls.__name__} computed from a number that varies"
 
-    def key(self, tx: TraceContext) -> Any:
-        return self.constant()
-
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.constant())
 
     def same(self, other: Value) -> bool:
         return self is other
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        return Constant(self.constant()).attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
         return Constant(self.constant()).iterator(tx)
@@ -73,13 +60,16 @@ class DeferredLiteral(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(self.constant()).contains(tx, item)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(self.function, self.operands)
+
 
 SAMPLES: dict[type, Any] = {int: 1, float: 1.5, str: ""}
 CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
 
 
 def format_number(tx: TraceContext, number: Value, spec: str) -> Value:
-    """format(number, spec), deferred where the number varies. Code points (`c`) are refused for
+    """format(number, spec), deferred where the number varies. `c` (a code point) is refused for
     some ints, so those are specialised."""
     if (
         is_dynamic(number)
@@ -138,8 +128,8 @@ def fill_template(template: str, *items: Any) -> str:
 
 
 def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
-    """round(number, digits), deferred for a float that varies: with digits behind the point there
-    is no result too large for a float."""
+    """round(number, digits), deferred for a float that varies. With digits behind the point the
+    result is never too large for a float."""
     fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
     if is_dynamic(number) and number.python_type() is float and fixed:
         return DeferredLiteral(round, (number, digits), float)
@@ -147,16 +137,15 @@ def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
 
 
 def truncate(tx: TraceContext, number: Value) -> Value | None:
-    """int(number) of a float that varies, deferred; None for others. Of a float that the program
-    was given: those are finite, as guards on symbolic floats say, while one that was calculated may
-    be too large for an int."""
+    """int(number) of a float that varies, deferred; None for other numbers. Only for an argument of
+    the program, which guards keep finite: a calculated float may be too large for an int."""
     if is_dynamic(number) and number.python_type() is float and number.source is not None:
         return DeferredLiteral(int, (number,), int)
     return None
 
 
 def concatenate_texts(left: Value, right: Value) -> Value | None:
-    """left + right of two texts of which one is deferred; None for others."""
+    """left + right of two texts, at least one of them deferred; None for others."""
     if left.python_type() is right.python_type() is str and (is_dynamic(left) or is_dynamic(right)):
         return DeferredLiteral(operator.add, (left, right), str)
     return None

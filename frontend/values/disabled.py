@@ -15,7 +15,8 @@ SHALLOW_WRAPPER = "get_nonrecursive_disable_wrapper.<locals>.nonrecursive_disabl
 
 
 def leave_alone(function: Any) -> types.FunctionType:
-    """A function around another whose own frames are left to Python, not those that it calls."""
+    """Returns a function around another one whose own frames are left to Python; functions that it
+    calls are still captured."""
     if isinstance(function, types.FunctionType):
         # also where it is called directly
         function._framejit_skip = True  # type: ignore[attr-defined]
@@ -29,8 +30,8 @@ def leave_alone(function: Any) -> types.FunctionType:
 
 
 def is_disabled(function: Any) -> bool:
-    """Whether a function bears a mark of framejit's or torch's. functools.wraps copies torch's to
-    functions around the marked one, so torch notes whose it is."""
+    """Whether a function is marked as disabled by framejit or torch. functools.wraps copies torch's
+    mark to wrappers, so torch stores the function that was marked."""
     if not isinstance(function, types.FunctionType):
         return False
     if getattr(function, "_framejit_disable", False) or getattr(function, "_framejit_skip", False):
@@ -51,7 +52,8 @@ def is_wrapper(code: types.CodeType, torch_folder: str) -> bool:
 
 
 def is_shallow_wrapper(code: types.CodeType, torch_folder: str) -> bool:
-    """The same of torch.compiler.disable(recursive=False), and of framejit's."""
+    """Whether a code object is that of torch.compiler.disable(recursive=False), or of
+    framejit's."""
     return (
         code is LEFT_ALONE
         or code.co_qualname == SHALLOW_WRAPPER

@@ -1,16 +1,19 @@
-"""Mutable values: those whose state the traced program can change, and how a change is undone."""
+"""Mutable values: their state can be changed by the traced program, and a break restores it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...guards.source import Source
 from .base import Value
 
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
 
 class Mutable(Value):
-    """State that can be saved and put back. `epoch` is that of its last saved change (see
-    effects.py), 0 for none."""
+    """State that can be saved and restored. `epoch` is that of its last saved change (see
+    tracing/effect_log.py), 0 for none."""
 
     __slots__ = ("epoch",)
 
@@ -24,3 +27,12 @@ class Mutable(Value):
 
     def restore(self, state: Any) -> None:
         raise NotImplementedError
+
+    def is_real(self) -> bool:
+        """Whether a real object exists to which changes are applied: one from before the frame, or
+        the frame's own."""
+        return self.source is not None
+
+    def emit_changes(self, emit: Emitter) -> None:
+        """Emits code that applies the changes to the real object. Does nothing by default, for
+        values whose parts apply their changes."""

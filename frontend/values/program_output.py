@@ -1,8 +1,8 @@
 """Output through warnings and loggers: the calls are recorded and made in order after the graph has
 run.
 
-They are kept where nobody can tell that they come later: what shows them is the standard library's
-own code, or a stream in C.
+They are recorded only where the delay cannot be observed: where the standard library's own code, or
+a stream in C, writes the output.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from .base import Value
 
 @dataclass(frozen=True)
 class Output:
-    """function(*args), to be called once. `place`: where a break instead of it would come
-    (tracing/outcome.py). `listed`: whether it may end in a list of the program's."""
+    """function(*args), to be called once. `place`: where a break before it would be made
+    (tracing/outcome.py). `listed`: whether the output may be appended to a list of the
+    program's."""
 
     function: Callable[..., None]
     args: tuple[Value, ...]
@@ -43,7 +44,8 @@ def warn_from(
 
 
 def shown_by() -> str:
-    """Who shows warnings: "python" itself, a "list" that records them, or "others"."""
+    """Where warnings are written: "python" (the standard library), "list" (one that records them),
+    or "others"."""
     if warnings.showwarning is not warnings._showwarning_orig or not written_in_c(sys.stderr):  # type: ignore[attr-defined]
         return "others"
     show = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
@@ -53,7 +55,7 @@ def shown_by() -> str:
 
 
 def raises(text: str, category: type[Warning], module: str, line: int) -> bool:
-    """Whether the filters make an exception of a warning."""
+    """Whether the filters turn a warning into an exception."""
     for action, message, of, where, at in warnings.filters:
         fits = issubclass(category, of) and at in (0, line)
         if (
@@ -94,8 +96,8 @@ HANDLERS = (
 
 
 def written_by_handlers(logger: logging.Logger) -> bool:
-    """Whether what a logger is told goes through the standard library's own code only, to streams
-    in C."""
+    """Whether a logger's output passes only through the standard library's own code, to streams in
+    C."""
     if (
         type(logger) not in (logging.Logger, logging.RootLogger)
         or logging.getLogRecordFactory() is not logging.LogRecord

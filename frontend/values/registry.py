@@ -18,7 +18,7 @@ def _place(function: Callable[..., Any]) -> str:
 
 
 class Registry:
-    """Handlers by key. Callables are keyed by identity, so that equal ones do not meet."""
+    """Handlers by key. Callables are compared by identity, so that equal ones stay separate."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -41,33 +41,44 @@ class Registry:
 
 
 _wraps = Registry("wrap rules")
+_subclasses = Registry("wrap rules of subclasses")
 _models = Registry("models")
 _methods = Registry("methods")
 
 wraps = _wraps.register  # @wraps(range): (tx, obj, source) -> Value
+wraps_subclasses = _subclasses.register  # the same for a class and all below it
 # @models(math.hypot): (tx, *args, **kwargs) -> Value, all Values; by module and name what loads
 # late
 models = _models.register
 
 
+REGISTRIES = (_wraps, _subclasses, _models, _methods)
+
+
 def keys_so_far() -> tuple[frozenset[Hashable], ...]:
     """The keys of each registry so far."""
-    return tuple(frozenset(kind.handlers) for kind in (_wraps, _models, _methods))
+    return tuple(frozenset(kind.handlers) for kind in REGISTRIES)
 
 
 def forget_since(before: tuple[frozenset[Hashable], ...]) -> None:
-    """Takes back all that was registered since `keys_so_far()` gave `before`."""
-    for kind, keys in zip((_wraps, _models, _methods), before, strict=True):
+    """Removes everything that was registered since `keys_so_far()` returned `before`."""
+    for kind, keys in zip(REGISTRIES, before, strict=True):
         for key in kind.handlers.keys() - keys:
             del kind.handlers[key]
 
 
 def wrap_rule(cls: type) -> Callable[..., Any] | None:
-    """The rule of a type."""
+    """The rule of a type: its own, or that of the nearest base class with a rule for subclasses."""
     try:
-        return _wraps.get(cls)
+        found = _wraps.get(cls)
     except TypeError:  # its metaclass has no hash
-        return None
+        found = None
+    if found is not None:
+        return found
+    for base in cls.__mro__:
+        if type(base).__hash__ is type.__hash__ and (rule := _subclasses.get(base)) is not None:
+            return rule
+    return None
 
 
 def method(cls: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -87,7 +98,7 @@ def model_of(function: Any) -> Callable[..., Any] | None:
 
 
 def method_of(cls: type, name: str) -> Callable[..., Any] | None:
-    """The handler of a builtin type's method, its bases' included."""
+    """The handler of a builtin type's method, or of a base class's."""
     for base in cls.__mro__:
         if (
             type(base).__hash__ is type.__hash__

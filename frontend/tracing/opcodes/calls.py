@@ -12,7 +12,10 @@ from ...pycode.instr import Instr, Op
 from ...pycode.passthrough import PassthroughFrame
 from ...values.base import NULL, Value
 from ...values.containers.mapping import DictValue
-from ...values.functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ...values.functions.builtin_function import BuiltinValue
+from ...values.functions.cell import CellValue
+from ...values.functions.function import FunctionValue
+from ...values.functions.method import MethodValue
 from ...values.models.builtins import frame_call
 from ...values.objects.class_value import ClassValue
 from ...values.objects.nn_module import ModuleValue
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]]:
-    """Of the two slots under the arguments drop whichever is NULL, else the upper one is the first
-    argument."""
+    """The callee and first argument: of the two slots under the arguments one is NULL and dropped,
+    or the upper one is the first argument."""
     upper, lower = frame.stack.pop(), frame.stack.pop()
     if lower is NULL:
         return upper, args
@@ -59,7 +62,8 @@ def call(frame: Interpreter, instr: Instr) -> None:
 def look_at_all(
     tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
 ) -> tuple[list[Value], dict[str, Value]]:
-    """The arguments of a call that is not inlined: an inlined function looks at those that it uses."""
+    """Looks at the arguments of a call that is not inlined. An inlined function looks at those that
+    it uses."""
     return [tx.look(arg) for arg in args], {name: tx.look(arg) for name, arg in kwargs.items()}
 
 
@@ -70,7 +74,7 @@ def call_value(
     kwargs: dict[str, Value],
     completion: CallCompletion = AS_IS,
 ) -> Value:
-    """callee(*args, **kwargs), of which the instruction makes what `completion` says."""
+    """callee(*args, **kwargs); `completion` is what the instruction does with the result."""
     tx = frame.tx
     through: tuple[PassthroughFrame, ...] = ()
     steps = 0
@@ -96,7 +100,7 @@ def call_value(
 def construct_instance(
     frame: Interpreter, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
-    """A new instance. While its __init__ runs the frame holds it."""
+    """Makes an instance. The frame holds it while its __init__ runs."""
     made, init = begin_construction(frame.tx, cls, args, kwargs)
     if init is None:
         return made
@@ -137,7 +141,7 @@ def set_function_attribute(frame: Interpreter, instr: Instr) -> None:
 
 
 def set_part(frame: Interpreter, function: FunctionValue, part: str, value: Value) -> None:
-    """One of the things that a function is made with."""
+    """Sets a part of a function, such as its defaults."""
     if part == "defaults":
         function.defaults = value.unpack(frame.tx)
     elif part == "kwdefaults":

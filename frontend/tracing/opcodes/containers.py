@@ -9,7 +9,7 @@ from ...pycode.instr import Instr, Op
 from ...values.base import ObservedException, Value, take
 from ...values.constant import Constant
 from ...values.containers.mapping import DictValue
-from ...values.containers.mapping_proxy import unwrap_proxy
+from ...values.containers.mapping_proxy import MappingProxyValue
 from ...values.containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ...values.containers.set import SetValue
 from ...values.models.builtins import builtin_isinstance
@@ -172,7 +172,9 @@ SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 
 @handles(Op.MATCH_KEYS)
 def match_keys(frame: Interpreter, instr: Instr) -> None:
-    tx, subject = frame.tx, unwrap_proxy(frame.peek(2))
+    tx, subject = frame.tx, frame.peek(2)
+    if isinstance(subject, MappingProxyValue):
+        subject = subject.shown
     keys = frame.peek().unpack(tx)
     if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
@@ -227,7 +229,7 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
 
 
 def positional_names(tx: TraceContext, cls: Value, count: int) -> list[str]:
-    """The attributes that the first sub-patterns of a class pattern stand for."""
+    """The attributes for the positional sub-patterns of a class pattern."""
     try:
         fields = cls.attribute(tx, "__match_args__")
     except ObservedException as error:

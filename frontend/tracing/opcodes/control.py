@@ -31,7 +31,7 @@ def jump(frame: Interpreter, instr: Instr) -> None:
 
 
 def jump_to(frame: Interpreter, target: int) -> None:
-    """Jumps; back, that is another turn of a loop."""
+    """Jumps. A jump back starts another iteration of a loop."""
     if target < frame.pc:
         frame.tx.work.start_iteration(frame, target)
     frame.pc = target
@@ -44,9 +44,9 @@ def jump_if(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
-    """The truth of what a branch tests. Of a tensor it is expected where all else raises: the run
-    checks that, or starts over in eager. Where the exception may be caught, raising may be usual:
-    there it is expected until that was wrong once."""
+    """The truth of a branch's condition. A tensor is expected to be true where every other way
+    raises: the run checks that, or starts over in eager. Where the exception may be caught, raising
+    may be usual, so it is expected only until the expectation has failed once."""
     if isinstance(tested, TensorValue) and can_hand_out_truth(tested):
         jumping, going_on = (
             always_raises(frame.decoded, index) for index in (instr.target, frame.pc)
@@ -63,7 +63,7 @@ def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
 
 
 def can_hand_out_truth(tested: TensorValue) -> bool:
-    """Whether a graph can hand out the truth of a tensor."""
+    """Whether the truth of a tensor can be an output of the graph."""
     outside_transforms = torch._C._functorch.maybe_current_level() is None
     return outside_transforms and not is_symbolic(tested.fake) and tested.fake.numel() == 1
 
@@ -71,7 +71,7 @@ def can_hand_out_truth(tested: TensorValue) -> bool:
 def expect_truth(
     tx: Trace, tested: TensorValue, truth: bool, branch: tuple[int, int] | None
 ) -> bool:
-    """Goes on as if a tensor were true, or false."""
+    """Continues as if a tensor were true, or false, with an expectation."""
     fact = tx.graph.call(
         "call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {}
     )
@@ -83,7 +83,7 @@ def expect_truth(
 
 
 def may_be_caught(frame: Interpreter) -> bool:
-    """Whether an exception in the call that a frame waits for may be caught there."""
+    """Whether the frame may catch an exception of the call that it waits for."""
     return may_catch(frame.decoded, frame.group)
 
 
@@ -102,8 +102,7 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_none(frame: Interpreter, value: Value) -> bool:
-    """Whether a value is None. Of a number or text that nobody has looked at yet only the type is
-    guarded."""
+    """Whether a value is None. Of a Lazy number or text only the type is guarded."""
     if (
         type(value) is Lazy
         and id(type(value.object)) in LITERALS_BY_TYPE

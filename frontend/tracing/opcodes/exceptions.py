@@ -9,9 +9,10 @@ from ...pycode.instr import Instr, Op
 from ...values.base import ObservedException, Value
 from ...values.constant import Constant
 from ...values.containers.sequence import TupleValue
-from ...values.objects.class_value import ClassValue, lookup
+from ...values.objects.class_value import ClassValue
 from ...values.objects.current_exception import HandledException, Traceback
 from ...values.objects.exception import ExceptionValue
+from ...values.objects.mro import lookup
 from ...values.objects.user_object import UserObject
 from .calls import call_value
 from .table import handles
@@ -38,7 +39,7 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
     error.again = error.born is not None
     if cause is not None:
-        is_none = cause.is_constant() and cause.constant() is None
+        is_none = cause.is_none()
         cause = cause if is_none else tx.exceptions.instance(cause)
         error.store(tx, "__cause__", cause)
         error.store(tx, "__suppress_context__", Constant(True))
@@ -98,7 +99,7 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
         issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)
     ):
         raise GraphBreak("exception-leaves", "TypeError of an except clause")
-    if error.is_constant() and error.constant() is None:  # those before have taken all
+    if error.is_none():  # those before have taken all
         frame.push(error)
         frame.push(error)
         return
@@ -125,7 +126,8 @@ def check_eg_match(frame: Interpreter, instr: Instr) -> None:
 
 
 def handle_instead(frame: Interpreter, taken: Value) -> None:
-    """What an except* took is what is handled, until the handler's end brings back what was before."""
+    """Makes the part that an except* took the handled exception, until the end of the handler
+    restores the former one."""
     at = max(index for index, item in enumerate(frame.stack) if isinstance(item, HandledException))
     frame.stack[at] = HandledException(frame.stack[at].previous, taken)  # type: ignore[attr-defined]
     frame.tx.exceptions.handled = taken
@@ -133,8 +135,8 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
 
 @handles(Op.PREP_RERAISE_STAR)
 def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
-    """What is raised after the last except*: nothing, or what none of them took and what they
-    raised again, in its first form. What one of them raised anew is Python's to merge."""
+    """The exception to raise after the last except*: none, or the rest that no handler took with
+    the parts raised again. Python merges what handlers have raised anew."""
     tx = frame.tx
     raised, original = frame.pop().unpack(tx), frame.pop()
     left = [error for error in raised if not error.is_constant()]
@@ -154,8 +156,8 @@ def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
-    """Whether an exception is what an except* took of a group, or left, and nobody has raised it by
-    its name or changed it since."""
+    """Whether an exception is a part that an except* took, or left, unchanged since and not raised
+    by its name."""
     group = (
         isinstance(error, ExceptionValue)
         and issubclass(error.cls, BaseExceptionGroup)
@@ -186,7 +188,8 @@ def before_with(frame: Interpreter, instr: Instr) -> None:
 
 
 def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
-    """A method of a context manager: its class's, whatever the object itself has under that name."""
+    """A method of a context manager, of its class, whatever the object itself has under that
+    name."""
     cls = manager.python_type()
     found = None
     if isinstance(manager, UserObject):

@@ -56,15 +56,15 @@ def send(frame: Interpreter, instr: Instr) -> None:
 
 
 def finish(frame: Interpreter, instr: Instr, returned: Value) -> None:
-    """What a SEND was sent to has returned."""
+    """Ends a SEND whose receiver has returned."""
     frame.pop()
     frame.push(returned)
     frame.pc = instr.target
 
 
 def throw(frame: Interpreter, error: Value) -> Yielded | None:
-    """Raises in a frame that waits in a yield; in a `yield from`, what it waits for is asked first,
-    and may yield again."""
+    """Raises in a frame that waits in a yield. In a `yield from`, the inner iterator gets the
+    exception first, and may yield again."""
     instr = frame.decoded.instrs[frame.pc - 2]
     raised = ObservedException(error)
     handles_one = any(isinstance(item, HandledException) for item in frame.stack)

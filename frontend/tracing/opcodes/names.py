@@ -11,8 +11,9 @@ from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
 from ...values.base import NULL, Lazy, ObservedException, Value
-from ...values.functions.function import CellValue
-from ...values.objects.user_object import SuperValue, UserObject
+from ...values.functions.cell import CellValue
+from ...values.objects.super_value import SuperValue
+from ...values.objects.user_object import UserObject
 from .calls import call_value
 from .table import handles
 
@@ -113,7 +114,7 @@ def load_global(frame: Interpreter, instr: Instr) -> None:
 
 
 def global_value(frame: Interpreter, name: str) -> Value:
-    """What a name means in the frame's globals, then in builtins."""
+    """Looks up a name in the frame's globals, then in builtins."""
     tx, path = frame.tx, frame.globals_path
     variable = id(frame.globals), name
     stored = tx.effects.globals.get(variable, MISSING)
@@ -163,8 +164,8 @@ def load_attr(frame: Interpreter, instr: Instr) -> None:
 
 
 def stands_alone(frame: Interpreter) -> bool:
-    """Whether the instruction is a raw group of its own, so that what it leaves is all that the
-    group leaves."""
+    """Whether the instruction is a raw group of its own, so that its result is all that the group
+    leaves."""
     return frame.decoded.group_end(frame.group) == frame.pc
 
 

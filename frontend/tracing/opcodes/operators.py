@@ -19,6 +19,8 @@ from ...values import operators as operate
 from ...values.constant import Constant
 from ...values.deferred_literal import join_parts
 from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
+from ...values.objects.special_methods import answer_after_left, is_first, method_in_python
+from ...values.operation import COMPARE, UNARY
 from ...values.tensor.symbolic_number import SymbolicNumber
 from .calls import call_value
 from .names import stands_alone
@@ -32,11 +34,7 @@ if TYPE_CHECKING:
 @handles(Op.UNARY)
 def unary(frame: Interpreter, instr: Instr) -> None:
     value = frame.pop()
-    found = (
-        operate.method_in_python(frame.tx, value, operate.UNARY[instr.arg][1])
-        if instr.arg in operate.UNARY
-        else None
-    )
+    found = method_in_python(frame.tx, value, UNARY[instr.arg].name) if instr.arg in UNARY else None
     frame.push(
         operate.unary(frame.tx, instr.arg, value)
         if found is None
@@ -55,16 +53,16 @@ def binary(frame: Interpreter, instr: Instr) -> None:
 def by_method(
     frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: CallCompletion
 ) -> bool:
-    """Lets left's own method, if it is the first that Python asks, say what an operator gives.
-    While it runs the frame holds both operands. False: it is another's to say."""
-    if not operate.is_first(left, right):
+    """Calls left's own method, written in Python, if Python calls it first. The frame holds both
+    operands while it runs. False: other rules decide."""
+    if not is_first(left, right):
         return False
-    found = operate.method_in_python(frame.tx, left, name)
+    found = method_in_python(frame.tx, left, name)
     if found is None:
         return False
     frame.stack += [left, right]
     if not frame.complete(completion, call_value(frame, found, [right], {}, completion)):
-        frame.push(operate.asked_second(frame.tx, sign, left, right))
+        frame.push(answer_after_left(frame.tx, sign, left, right))
     return True
 
 
@@ -72,7 +70,7 @@ def by_method(
 def compare(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
     if not stands_alone(frame) or not by_method(
-        frame, instr.arg, left, right, operate.COMPARE[instr.arg][1], COMPARED[instr.arg]
+        frame, instr.arg, left, right, COMPARE[instr.arg].name, COMPARED[instr.arg]
     ):
         frame.push(operate.compare(frame.tx, instr.arg, left, right))
 
@@ -86,8 +84,8 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
 
 
 def may_be_another_float(left: Value, right: Value) -> bool:
-    """Whether two values are equal floats, at least one of which varies between calls: no object of
-    it is known."""
+    """Whether two values are equal floats, at least one of which varies between calls, so that the
+    object is not known."""
     floats = left.python_type() is float and right.python_type() is float
     varies = isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)
     return floats and varies and repr(left.constant()) == repr(right.constant())
@@ -96,11 +94,7 @@ def may_be_another_float(left: Value, right: Value) -> bool:
 @handles(Op.CONTAINS_OP)
 def contains_op(frame: Interpreter, instr: Instr) -> None:
     container, item = frame.pop(), frame.pop()
-    found = (
-        operate.method_in_python(frame.tx, container, "__contains__")
-        if stands_alone(frame)
-        else None
-    )
+    found = method_in_python(frame.tx, container, "__contains__") if stands_alone(frame) else None
     if found is None:
         frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
     else:
@@ -111,7 +105,7 @@ def contains_op(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.SUBSCR)
 def subscr(frame: Interpreter, instr: Instr) -> None:
     key, container = frame.pop(), frame.pop()
-    found = operate.method_in_python(frame.tx, container, "__getitem__")
+    found = method_in_python(frame.tx, container, "__getitem__")
     frame.push(
         container.item(frame.tx, key) if found is None else call_value(frame, found, [key], {})
     )
@@ -120,7 +114,7 @@ def subscr(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.STORE_SUBSCR)
 def store_subscr(frame: Interpreter, instr: Instr) -> None:
     key, container, value = (frame.pop() for _ in range(3))
-    found = operate.method_in_python(frame.tx, container, "__setitem__")
+    found = method_in_python(frame.tx, container, "__setitem__")
     if found is None:
         container.set_item(frame.tx, key, value)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...pycode.instr import Instr, Op
 from ...values.base import NULL
 from ...values.constant import Constant
-from ...values.functions.function import BuiltinValue
+from ...values.functions.builtin_function import BuiltinValue
 from .table import handles
 
 if TYPE_CHECKING:

@@ -1,2 +1,2 @@
-"""Lists, tuples, dictionaries, sets, deques, ranges, and the dictionaries that objects and modules
-are made of."""
+"""Lists, tuples, dictionaries, sets, deques, ranges, and the dictionaries behind objects and
+modules."""

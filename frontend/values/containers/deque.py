@@ -1,15 +1,19 @@
-"""collections.deque, made in the trace."""
+"""collections.deque."""
 
 from __future__ import annotations
 
 import collections
+import functools
 from typing import TYPE_CHECKING, Any
 
-from ....guards.source import Source
-from ..base import Lazy, Value
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.iterators import advance
+from ....guards.source import AttrSource, IteratorItem, Source
+from ..base import CannotReconstruct, Lazy, Value
 from ..constant import Constant
 from ..iterators.iterator import SequenceIterator
-from ..registry import method
+from ..registry import method, wraps
 from .sequence import (
     ListValue,
     SliceValue,
@@ -19,6 +23,7 @@ from .sequence import (
     list_pop,
     list_reverse,
     list_reversed,
+    repeat_items,
     sequence_contains,
     sequence_iter,
     sequence_len,
@@ -27,11 +32,15 @@ from .sequence import (
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
+
+LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
 
 
 class DequeValue(ListValue):
-    """A deque; it drops items at the other end once it holds `maxlen`. `moves` counts the changes
-    that its iterators do not survive."""
+    """A deque. It drops items at the other end when it holds `maxlen`. `moves` counts the changes
+    that invalidate its iterators."""
 
     __slots__ = ("maxlen", "moves")
     default_class = collections.deque
@@ -50,7 +59,7 @@ class DequeValue(ListValue):
         super().restore(items)
 
     def move(self, tx: TraceContext) -> None:
-        """To be called before items come, go, or change places."""
+        """Records a change that adds, removes or moves items. Called before the change."""
         tx.effects.change(self)
         self.moves += 1
 
@@ -99,10 +108,64 @@ class DequeValue(ListValue):
                 self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
             )
 
+    def reconstruct(self, emit: Emitter) -> None:
+        items = super().reconstruct
+        emit.call(collections.deque, [lambda: items(emit), emit.const(self.maxlen)])
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.moves:
+            self._emit_refill(emit)
+        else:  # its iterators survive an item set at its place
+            self._emit_set_items(emit)
+
+    def _emit_refill(self, emit: Emitter) -> None:
+        """Emits code that removes all items and adds the current ones."""
+        items = emit.builder.temp()  # made before the old ones are gone
+        super().reconstruct(emit)
+        emit.builder.store_slot(items)
+        emit.run(collections.deque.clear, [self])
+        emit.run(collections.deque.extend, [self, lambda: emit.builder.load_slot(items)])
+        emit.builder.delete_slot(items)
+
+    def _emit_set_items(self, emit: Emitter) -> None:
+        """Emits code that sets the items that have changed."""
+        b = emit.builder
+        changed = [
+            index
+            for index, item in enumerate(self.items)
+            if item.source != IteratorItem(self.known_source, index)
+        ]
+        items = {index: b.temp() for index in changed}  # all read before any is set
+        for index in changed:
+            emit.push(self.items[index])
+            b.store_slot(items[index])
+        for index in changed:
+            load = functools.partial(b.load_slot, items[index])
+            emit.run(collections.deque.__setitem__, [self, emit.const(index), load])
+            b.delete_slot(items[index])
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.sign == "+=":
+            self.method(tx, "extend", [other], {})
+            return self
+        if op.sign == "+":
+            return add_items(tx, self, other) if isinstance(other, DequeValue) else None
+        return self._repeat(tx, op, other, in_place=op.in_place is not None)
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return self._repeat(tx, op, other, in_place=False)
+
+    def _repeat(
+        self, tx: TraceContext, op: Operation, times: Value, *, in_place: bool
+    ) -> Value | None:
+        if op.symbol != "*" or not times.is_constant():
+            return None
+        return multiply_deque(tx, self, repeat_items(tx, self, times), in_place=in_place)
+
 
 class DequeIterator(SequenceIterator):
-    """iter(deque) or reversed(deque): a change of what the deque holds is an error, but for an item
-    set at its place."""
+    """iter(deque) or reversed(deque). Any change of the deque is an error, except for setting an
+    item."""
 
     __slots__ = ("began", "born")
 
@@ -121,7 +184,7 @@ class DequeIterator(SequenceIterator):
 
     @property
     def is_current(self) -> bool:
-        """Whether the deque holds what it held when this began."""
+        """Whether the deque holds what it held when this iterator was made."""
         now = self.sequence.items
         return len(now) == len(self.began) and all(
             a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True)
@@ -134,6 +197,13 @@ class DequeIterator(SequenceIterator):
         if not self.is_current:
             raise self.unsupported("next() after items were exchanged")
         return super().next(tx)
+
+    def move_to_index(self, emit: Emitter) -> None:
+        if not self.is_current:
+            raise CannotReconstruct(self)
+        length = len(self.sequence.items)
+        taken = self.index if self.step == 1 else length - 1 - self.index
+        emit.run_on_top(advance, taken, False)  # one of a deque cannot be set
 
 
 for _name, _handler in {
@@ -153,7 +223,7 @@ def add_items(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeVal
 def multiply_deque(
     tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool
 ) -> DequeValue:
-    """of * n, where its items so many times are these."""
+    """of * n; `items` are its items n times."""
     made = of if in_place else DequeValue([], of.maxlen)
     made.move(tx)
     made.items = items
@@ -262,3 +332,16 @@ def rotate(tx: TraceContext, self: DequeValue, n: Value | None = None) -> Value:
 @method(collections.deque, "copy")
 def copy(tx: TraceContext, self: DequeValue) -> Value:
     return DequeValue(list(self.items), self.maxlen)
+
+
+@wraps(collections.deque)
+def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a deque that no path leads to")
+    if len(obj) > LARGEST_DEQUE:
+        raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
+    tx.guards.add(source, Kind.TYPE, collections.deque)
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    tx.guards.add(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
+    items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    return tx.objects.remember(obj, DequeValue(items, obj.maxlen, source))

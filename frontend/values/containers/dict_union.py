@@ -1,5 +1,5 @@
-"""`|`, `|=` and update of dictionaries, by what C's classes say: which class the result has, and
-who sets the items."""
+"""`|`, `|=` and update of dictionaries: which class the result has, and whose method sets the
+items, as in C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_dict(value: Value) -> bool:
 
 
 def whole(value: DictValue) -> Value:
-    """The dictionary, or the object that it is inside of."""
+    """The dictionary, or the object that contains it."""
     return value.outer or value
 
 
@@ -33,7 +33,7 @@ def take_over(tx: TraceContext, made: DictValue, other: Value) -> DictValue:
 
 
 def merge_dicts(tx: TraceContext, left: Value, right: Value) -> Value:
-    """dict.__or__: a dict, whatever the classes of the sides."""
+    """dict.__or__: returns a dict, whatever the classes of the operands."""
     if not (is_dict(left) and is_dict(right)):
         return Constant(NotImplemented)
     inner = left.base if isinstance(left, UserObject) else left
@@ -58,7 +58,7 @@ def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
 
 
 def set_items(tx: TraceContext, into: Value, other: Value) -> Value:
-    """What OrderedDict's methods do: each item is set as the program's class says."""
+    """Sets each item by the method of the program's class, as OrderedDict's methods do."""
     for key, value in other.mapping_pairs(tx):
         into.set_item(tx, key, value)
     return into
@@ -98,7 +98,7 @@ def ordered_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
 
 @method(OrderedDict, "copy")
 def ordered_copy(tx: TraceContext, self: DictValue) -> Value:
-    """Of a class below, each item is asked for and set as that class says."""
+    """For a subclass, each item is read and set by the methods of that class."""
     if self.outer is None:
         return DictValue(dict(self.whole(tx)), cls=OrderedDict)
     made = tx.wrap(self.outer.python_type(), None).call(tx, [], {})

@@ -1,5 +1,4 @@
-"""The dictionary that global variables live in, as an object: what `globals()` and `vars(module)`
-give."""
+"""A dictionary of global variables as an object: the result of `globals()` and `vars(module)`."""
 
 from __future__ import annotations
 
@@ -10,20 +9,22 @@ from ....guards.guard import Kind
 from ....guards.source import DictItem, Source
 from ..base import Lazy, Value
 from ..constant import Constant
-from .mapping import DictValue
+from ..registry import wraps
+from .mapping import DictValue, wrap_dict
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 def holds_globals(obj: dict[Any, Any]) -> bool:
-    """Whether a dictionary is a module's, or one that code ran in."""
+    """Whether a dictionary belongs to a module, or code was run in it."""
     return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
 
 
 class GlobalsDict(DictValue):
-    """A dictionary whose items are variables: functions and attributes of the module read and write
-    the same ones."""
+    """A dictionary whose items are variables. Functions and attributes of the module read and write
+    the same variables."""
 
     __slots__ = ()
 
@@ -37,7 +38,7 @@ class GlobalsDict(DictValue):
         pass
 
     def _stored_here(self, tx: TraceContext) -> dict[str, Value | None]:
-        """What this frame bound, or deleted (None), in the order of the first time."""
+        """The variables that this frame bound or deleted (None), in the order of the first time."""
         return {
             name: value
             for (where, name), (_, value) in tx.effects.globals.items()
@@ -96,3 +97,22 @@ class GlobalsDict(DictValue):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(self.get(tx, item) is not None)
+
+    def emit_changes(self, emit: Emitter) -> None:
+        """Does nothing: its stores are logged as those of global variables."""
+
+
+@wraps(dict)
+def wrap_plain_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+    if source is not None and holds_globals(obj):
+        return wrap_globals(tx, obj, source)
+    return wrap_dict(tx, obj, source)
+
+
+def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
+    path = tx.objects.globals_path(obj)
+    if path is None:
+        raise GraphBreak("unsupported-value", "global variables that no path leads to")
+    if source != path:
+        tx.guards.add(source, Kind.SAME, path)
+    return tx.objects.remember(obj, GlobalsDict(obj, path))

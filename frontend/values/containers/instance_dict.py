@@ -1,5 +1,5 @@
-"""An instance dictionary as an object: what `obj.__dict__` and `vars(obj)` give. Everything in it
-is the object's own state."""
+"""An instance dictionary as an object: the result of `obj.__dict__` and `vars(obj)`. Its contents
+are the state of the object itself."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .mapping import DictValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class Namespace(DictValue):
@@ -63,3 +64,6 @@ class Namespace(DictValue):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(self.get(tx, item) is not None)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(object.__getattribute__, [self.of, emit.const("__dict__")])

@@ -1,33 +1,33 @@
-"""Dictionaries and their views."""
+"""Dictionaries: dict, OrderedDict, defaultdict, Counter."""
 
 from __future__ import annotations
 
 import types
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.kinds.containers import keys_of
-from ....guards.source import DictItem, DictKey, InstanceDict, IteratorItem, Source
-from ..base import Lazy, Value
+from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, IteratorItem, Source
+from ..base import CannotReconstruct, Lazy, Value
 from ..constant import LITERAL_TYPES, Constant
-from ..iterators.iterator import Iterator
-from ..registry import method
-from .object_key import guard_hashes, is_compared
+from ..objects.mro import lookup
+from ..registry import method, wraps
+from .dict_iterator import DictIterator
+from .object_key import MOST_COMPARED, guard_hashes, is_compared
 from .sequence import BuiltinContainer, TupleValue
-from .set import SetValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
 
 
 PLAIN_METHODS = frozenset(
     "get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split()
 )
 LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
-MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each
 
 
 def key_is_literal(key: Any) -> bool:
@@ -36,7 +36,7 @@ def key_is_literal(key: Any) -> bool:
 
 
 def seen_whole(tx: TraceContext, key: Value) -> Value:
-    """A key whose parts, if it is a tuple, are looked at: its hash is theirs."""
+    """Looks at all parts of a key that is a tuple, since they make its hash; returns the key."""
     if isinstance(key, TupleValue):
         for item in key.all(tx):
             seen_whole(tx, item)
@@ -44,7 +44,7 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
 
 
 def is_in_order(real: dict[Any, Any]) -> bool:
-    """Whether the order that a dictionary keeps is that of the items in it."""
+    """Whether an OrderedDict's order is that of the items in the table."""
     try:
         return all(
             one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True)
@@ -54,9 +54,8 @@ def is_in_order(real: dict[Any, Any]) -> bool:
 
 
 class DictValue(BuiltinContainer):
-    """A dictionary. One that existed before is read key by key from the real one (`real`) until
-    somebody asks for all of it or changes it; then `entries` (key -> (key value, value)) takes
-    over."""
+    """A dictionary. An existing one is read key by key from the real one (`real`) until all of it
+    is needed or it changes; from then on `entries` (key -> (key value, value)) is used."""
 
     __slots__ = (
         "entries",
@@ -137,7 +136,7 @@ class DictValue(BuiltinContainer):
         return self.entries
 
     def real_items(self) -> dict[Any, Any]:
-        """What the real dictionary holds, in its order, past all methods of a class below."""
+        """The items of the real dictionary, in its order, without calling methods of a subclass."""
         if self.real is None:
             return {}
         try:
@@ -151,8 +150,8 @@ class DictValue(BuiltinContainer):
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """The same where keys are hashed and compared in Python: what is found is found by its
-        place."""
+        """All entries where keys are hashed and compared in Python: each item's source is its
+        position."""
         assert self.real is not None
         length = dict.__len__(self.real)
         if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
@@ -173,15 +172,14 @@ class DictValue(BuiltinContainer):
         return self.entries
 
     def is_plain(self) -> bool:
-        """Whether it is a dict and of no class below that."""
+        """Whether it is a dict and not of a subclass."""
         return self.cls is dict and self.outer is None
 
     def _real_keys(self) -> Any:
         return () if self.real is None else dict.__iter__(self.real)
 
     def has_plain_keys(self) -> bool:
-        """Whether looking a literal up in the real dictionary calls nothing that the program
-        defines."""
+        """Whether looking up a literal in the real dictionary calls no code of the program."""
         if self.plain_keys is None:
             self.plain_keys = not any(
                 is_compared(key) for key in self._real_keys() if type(key) is not str
@@ -237,7 +235,7 @@ class DictValue(BuiltinContainer):
         self.entries = {}
 
     def keeps_keys(self) -> bool:
-        """Whether no more than values under its keys, literals all, have changed."""
+        """Whether all keys are literals, and nothing but their values has changed."""
         literals = (
             self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
         )
@@ -330,7 +328,7 @@ class DictValue(BuiltinContainer):
 
     def _no_factory(self) -> bool:
         factory = self.default_factory
-        return factory is not None and factory.is_constant() and factory.constant() is None
+        return factory is not None and factory.is_none()
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self.put(tx, key, value)
@@ -352,129 +350,99 @@ class DictValue(BuiltinContainer):
             return Constant(present)
         return Constant(hashed in self.whole(tx))
 
+    def reconstruct(self, emit: Emitter) -> None:
+        def new_dict() -> None:
+            emit.push_dict((self.entries or {}).values())
+
+        if self.cls is dict:
+            new_dict()
+        elif self.cls is defaultdict:
+            emit.call(self.cls, [self.default_factory or Constant(None), new_dict])
+        else:
+            emit.call(self.cls, [new_dict])
+        if self.attributes:
+            emit.give_attributes(self, self.attributes)
+
+    def emit_fill(self, emit: Emitter, obj: Value) -> None:
+        if self.default_factory is not None:
+            emit.run(defaultdict.__init__, [obj, self.default_factory])
+        for key, item in (self.entries or {}).values():
+            emit.run(self.cls.__setitem__, [obj, key, item])
+
+    def emit_changes(self, emit: Emitter) -> None:
+        """Sets and deletes the items that differ. Fills the dictionary anew where that would give
+        the wrong order."""
+        if self.compared is not None:
+            self._emit_compared(emit, self.compared)
+            return
+        try:
+            self._emit_difference(emit, self.real_items(), self.entries or {})
+        except GraphBreak as error:  # keys are compared in Python where they meet others
+            raise CannotReconstruct(self) from error
+
+    def _emit_difference(
+        self, emit: Emitter, real: dict[Any, Any], entries: dict[Any, tuple[Value, Value]]
+    ) -> None:
+        kept = [key for key in real if key in entries and key not in self.dropped]
+        new = [key for key in entries if key not in real or key in self.dropped]
+        if [*kept, *new] != list(entries):
+            emit.run(self.cls.clear, [self])
+            changed = list(entries.values())
+        else:
+            for key in real:
+                if key not in entries or key in self.dropped:
+                    emit.run(self.cls.__delitem__, [self, emit.const(key)])
+            changed = [
+                entry
+                for key, entry in entries.items()
+                if key in self.dropped or not self._is_unchanged(real, key, entry[1])
+            ]
+        for key, item in changed:
+            emit.run(self.cls.__setitem__, [self, key, item])
+
+    def _is_unchanged(self, real: dict[Any, Any], key: Any, item: Value) -> bool:
+        """Whether an item is the one that the real dictionary holds under the key."""
+        if key not in real:
+            return False
+        if type(item) is Lazy:
+            return item.object is real[key]
+        return item is self.seen.get(key) or (
+            item.source is not None and item.source == DictItem(self.known_source, key)
+        )
+
+    def _emit_compared(self, emit: Emitter, before: dict[Any, tuple[Value, Value]]) -> None:
+        """Emits the changes where keys are compared in Python; keys are told apart by identity
+        here."""
+        entries = self.entries or {}
+        there, stay = set(map(id, before)), set(map(id, entries))
+        kept = [key for key in before if id(key) in stay]
+        new = [id(key) for key in entries if id(key) not in there]
+        if [*map(id, kept), *new] != list(map(id, entries)):
+            emit.run(self.cls.clear, [self])
+            kept = []
+        else:
+            for key, (named, _) in before.items():
+                if id(key) not in stay:
+                    emit.run(self.cls.__delitem__, [self, named])
+        was = {id(key): before[key][1].source for key in kept}
+        for key, (named, item) in entries.items():
+            if id(key) not in was or item.source is None or item.source != was[id(key)]:
+                emit.run(self.cls.__setitem__, [self, named, item])
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not isinstance(other, DictValue):
+            return None
+        if self.cls is Counter:
+            answer = self.method(tx, op.name, [other], {})
+            if not answer.is_not_implemented():
+                return answer
+        return Constant(op.answer(equal_dictionaries(tx, self, other))) if op.is_equality else None
+
 
 DICTS_OWN = vars(defaultdict)["__missing__"]
 COUNTERS_OWN = frozenset(
     name for name, raw in vars(Counter).items() if isinstance(raw, types.FunctionType)
 )
-
-
-class DictIterator(Iterator):
-    """An iterator over a dictionary, or a reversed one: values are read when they are asked for, a
-    change of its size is an error."""
-
-    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
-
-    def __init__(
-        self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
-    ) -> None:
-        super().__init__()
-        self.of, self.what, self.start, self.keys, self.index = (
-            of,
-            what,
-            start,
-            list(start(of.whole(tx))),
-            0,
-        )
-        self.deletions, self.born = of.deletions, tx.frames.break_position()
-
-    def python_type(self) -> type:
-        made: dict[Any, Any] = OrderedDict() if self.of.cls is OrderedDict else {}
-        return type(self.start(getattr(made, self.what)()))
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
-
-    def rest(self, tx: TraceContext) -> list[Value]:
-        """What it would still give if nothing changed."""
-        return [self._item(tx, key) for key in self.keys[self.index :]]
-
-    def _item(self, tx: TraceContext, hashed: Any) -> Value:
-        key, value = self.of.whole(tx)[hashed]
-        if self.what == "keys":
-            return key
-        value = tx.look(value)
-        return value if self.what == "values" else TupleValue([key, value])
-
-    def next(self, tx: TraceContext) -> Value | None:
-        now = self.of.whole(tx)
-        if self.index > len(self.keys):
-            return None
-        if len(now) != len(self.keys):
-            text = (
-                "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
-            )
-            raise tx.exceptions.new(RuntimeError, f"{text} during iteration")
-        if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
-            raise self.unsupported("next() after keys were exchanged")
-        tx.effects.change(self)
-        if self.index == len(self.keys):
-            self.index += 1
-            return None
-        self.index += 1
-        return self._item(tx, self.keys[self.index - 1])
-
-
-class OtherDict(dict):
-    """A class below dict: what C does for a dict alone it does not do for this one."""
-
-
-class ViewValue(Value):
-    """dict.keys(), .values() or .items(): read when asked, as CPython does."""
-
-    __slots__ = ("of", "what")
-    classes = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
-
-    def __init__(self, of: DictValue, what: str, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.of, self.what = of, what
-
-    def python_type(self) -> type:
-        return (
-            type(getattr(OrderedDict(), self.what)())
-            if self.of.cls is OrderedDict
-            else self.classes[self.what]
-        )
-
-    def list(self, tx: TraceContext) -> list[Value]:
-        if self.what == "keys":
-            return [key for key, _ in self.of.whole(tx).values()]
-        pairs = self.of.pairs(tx)
-        return (
-            [value for _, value in pairs]
-            if self.what == "values"
-            else [TupleValue(list(pair)) for pair in pairs]
-        )
-
-    def iterator(self, tx: TraceContext) -> Value:
-        return DictIterator(self.of, self.what, tx)
-
-    def length(self, tx: TraceContext) -> Value:
-        return self.of.length(tx)
-
-    def truth(self, tx: TraceContext) -> bool:
-        return bool(self.of.length(tx).constant())
-
-    def contains(self, tx: TraceContext, item: Value) -> Value:
-        if self.what == "keys":
-            return self.of.contains(tx, item)
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
-
-    def real(self, tx: TraceContext) -> Any:
-        """A real view, of a dictionary of keys, in the order of list()."""
-        whole = (
-            self.of.pairs(tx)
-            if self.what == "items"
-            else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
-        )
-        keys = {key.key(tx): value.key(tx) for key, value in whole}
-        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
-
-    def as_set(self, tx: TraceContext) -> SetValue:
-        return SetValue({value.key(tx): value for value in self.list(tx)})
 
 
 @method(dict, "get")
@@ -513,21 +481,6 @@ def dict_len(tx: TraceContext, self: DictValue) -> Value:
 @method(dict, "__iter__")
 def dict_iter(tx: TraceContext, self: DictValue) -> Value:
     return self.iterator(tx)
-
-
-@method(dict, "keys")
-def dict_keys(tx: TraceContext, self: DictValue) -> Value:
-    return ViewValue(self, "keys")
-
-
-@method(dict, "values")
-def dict_values(tx: TraceContext, self: DictValue) -> Value:
-    return ViewValue(self, "values")
-
-
-@method(dict, "items")
-def dict_items(tx: TraceContext, self: DictValue) -> Value:
-    return ViewValue(self, "items")
 
 
 @method(dict, "pop")
@@ -595,7 +548,7 @@ def defaultdict_init(
     if (
         factory is not None
         and factory.is_constant()
-        and factory.constant() is not None
+        and not factory.is_none()
         and not callable(factory.constant())
     ):
         raise tx.exceptions.new(TypeError, "first argument must be callable or None")
@@ -606,7 +559,7 @@ def defaultdict_init(
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    """A dict, whatever the class."""
+    """Returns a dict, whatever the class."""
     return DictValue(dict(self.whole(tx)))
 
 
@@ -635,3 +588,37 @@ def ordered_dict_move_to_end(
 @method(defaultdict, "__missing__")
 def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
     return self.item(tx, key)
+
+
+def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
+    if not isinstance(obj, defaultdict):
+        return None
+    member = vars(defaultdict)["default_factory"]  # past what a class below may have under the name
+    if type(obj) is not defaultdict and lookup(type(obj), "default_factory")[1] is not member:
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__}, whose default_factory is its own"
+        )
+    return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
+
+
+@wraps(OrderedDict, defaultdict, Counter)
+def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+    factory = default_factory_of(tx, obj, source)
+    if source is None:
+        entries = {
+            (k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()
+        }
+        return DictValue(entries, cls=type(obj), default_factory=factory)
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, DictValue(None, source, obj, type(obj), factory))
+
+
+def builtin_base(cls: type) -> type:
+    return next(base for base in cls.__mro__ if base in (dict, OrderedDict, defaultdict, Counter))
+
+
+def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> bool:
+    if set(left.whole(tx)) != set(right.whole(tx)):
+        return False
+    others = ((value, right.get(tx, key)) for key, value in left.pairs(tx))
+    return all(other is not None and tx.objects.equal(value, other) for value, other in others)

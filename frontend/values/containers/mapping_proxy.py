@@ -1,31 +1,30 @@
-"""Read-only views of mappings (types.MappingProxyType), of which a Signature's parameters and an
-enumeration's members are two."""
+"""Read-only views of mappings (types.MappingProxyType), such as the parameters of a Signature."""
 
 from __future__ import annotations
 
 import types
 from typing import TYPE_CHECKING
 
-from ....guards.source import Source
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.proxies import mapping_behind
+from ....guards.source import ProxiedMapping, Source
 from ..base import Value
+from ..registry import wraps
 from .mapping import DictValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
 
 READS = frozenset(
     "get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split()
 )
 
 
-def unwrap_proxy(value: Value) -> Value:
-    """The operand that stands in for a proxy in C: `==` and `|` are the dictionary's."""
-    return value.shown if isinstance(value, MappingProxyValue) else value
-
-
 class MappingProxyValue(Value):
-    """A mappingproxy: all that it is asked, the dictionary that it shows answers, as that is by
-    now."""
+    """A mappingproxy. Every operation is forwarded to the dictionary as it is at that time."""
 
     __slots__ = ("shown",)
 
@@ -43,9 +42,7 @@ class MappingProxyValue(Value):
         if name in READS:
             return tx.make.bound_method(self, name)
         if not hasattr(types.MappingProxyType, name):
-            raise tx.exceptions.new(
-                AttributeError, f"'mappingproxy' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute("mappingproxy", name)
         return super().attribute(tx, name)
 
     def method(
@@ -75,3 +72,40 @@ class MappingProxyValue(Value):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return self.shown.contains(tx, item)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(types.MappingProxyType, [self.shown])
+
+    # as in C, `==` and `|` are those of the dictionary
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.sign != "|" or not isinstance(other, DictValue | MappingProxyValue):
+            return None
+        return tx.objects.operate("|", self.shown, other)
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.sign != "|" or not isinstance(other, DictValue):
+            return None
+        return tx.objects.operate("|", other, self.shown)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return tx.objects.compare(op.sign, self.shown, other) if op.is_equality else None
+
+    def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return tx.objects.compare(op.sign, other, self.shown) if op.is_equality else None
+
+
+@wraps(types.MappingProxyType)
+def wrap_mapping_proxy(
+    tx: TraceContext, obj: types.MappingProxyType, source: Source | None
+) -> Value:
+    behind = mapping_behind(obj)
+    if (
+        not isinstance(behind, dict) or "__doc__" in behind
+    ):  # a class has its namespace watched, not what shows it
+        raise GraphBreak("unsupported-value", "a mappingproxy of a class")
+    tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
+    inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))
+    if not isinstance(inner, DictValue):
+        raise GraphBreak("unsupported-value", f"a mappingproxy of {inner.describe()}")
+    return tx.objects.remember(obj, MappingProxyValue(inner, source))

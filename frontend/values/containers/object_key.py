@@ -1,4 +1,4 @@
-"""Keys of dictionaries and sets whose class says, in Python, how they hash and compare."""
+"""Keys of dictionaries and sets whose classes define hashing and comparison in Python."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ....guards.native import stored_hashes
 from ....guards.source import Source
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant
-from ..objects.class_value import lookup
+from ..objects.mro import lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
 
 
 class Hashed:
-    """The key of an object with a __hash__ in Python. It meets others in real dictionaries, so they
-    are compared in CPython's order; that neither method changes anything is asked of both, since
-    rebuilt code runs them once more."""
+    """The key of an object with a __hash__ in Python. It is put into real dictionaries, so that
+    keys are compared in CPython's order. Neither method may change anything, since generated code
+    runs them again."""
 
     __slots__ = ("tx", "value", "number")
 
@@ -57,7 +57,7 @@ class Hashed:
 
 
 class _Number:
-    """hash() of it is what Python makes of the number that a __hash__ gives."""
+    """A number whose hash() is what Python makes of the result of a __hash__."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -81,7 +81,7 @@ def hash_of(answer: Value) -> int:
 
 
 def says_how(cls: type) -> bool:
-    """Whether objects of a class, as keys, are hashed or compared by a function of the program's."""
+    """Whether a function of the program hashes or compares objects of a class."""
     return any(
         type(found := lookup(cls, name)[1]) is types.FunctionType
         and found.__module__.split(".")[0] not in ("torch", enum.__name__)
@@ -100,7 +100,7 @@ def holds_hashed(key: Any) -> bool:
 
 
 def has_true_hash(key: Any) -> bool:
-    """Whether a key in a value hashes as the object does: no part is known by its identity alone."""
+    """Whether a key in a value hashes as the object does: no part is compared by identity only."""
     return (
         all(map(has_true_hash, key))
         if type(key) in (tuple, frozenset)
@@ -109,8 +109,8 @@ def has_true_hash(key: Any) -> bool:
 
 
 def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[Any]) -> None:
-    """Relies on the hashes under which an existing dictionary or set holds its keys: an object may
-    have changed since."""
+    """Guards the hashes under which an existing dictionary or set stores its keys, since an object
+    may have changed."""
     stored = stored_hashes(real)
     if len(set(stored)) < len(stored) and any(
         map(holds_hashed, keys)
@@ -129,3 +129,6 @@ def guard_hashes(tx: TraceContext, source: Source | None, real: Any, keys: list[
         Kind.PYTHON,
         (f"its hashes are {stored}", lambda other: stored_hashes(other) == stored),
     )
+
+
+MOST_COMPARED = 1 << 7  # the same of those found by their place, which takes a walk each

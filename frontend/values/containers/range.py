@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....guards.source import Source
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant, fold
 from ..iterators.iterator import RangeIterator
+from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class RangeValue(Value):
     """A range of known numbers."""
 
     __slots__ = ("range",)
+    is_code_constant = True
 
     def __init__(self, of: range, source: Source | None = None) -> None:
         super().__init__(source)
@@ -40,6 +44,8 @@ class RangeValue(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.range, name))
+        if not hasattr(range, name):
+            raise tx.exceptions.no_attribute("range", name)
         return tx.make.bound_method(self, name)
 
     def method(
@@ -63,3 +69,14 @@ class RangeValue(Value):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return fold(tx, lambda obj, other: other in obj, [self, item], {})
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.range)
+
+
+@wraps(range)
+def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, range)
+    for part in ("start", "stop", "step"):
+        tx.guards.add(source and AttrSource(source, part), Kind.EQUALS, getattr(obj, part))
+    return RangeValue(obj, source)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import functools
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,16 +13,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
-from ....guards.source import Source
-from ..base import Lazy, ObservedException, Value, check_result_type
-from ..constant import Constant
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, SequenceItem, Source
+from ..base import CannotReconstruct, Lazy, ObservedException, Value, check_result_type
+from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
-from ..registry import accepts, method, method_of
+from ..objects.mro import lookup
+from ..operation import COMPARE
+from ..registry import accepts, method, method_of, wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation, UnaryOperation
+
+LARGEST = 1 << 18  # items of a list or tuple that are looked at
 
 FIELD: type = type(
     vars(collections.namedtuple("Named", "field"))["field"]
@@ -52,11 +61,26 @@ class BoundBuiltin(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        outer = self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
+        if outer is None:
+            emit.push(self.receiver)
+            emit.builder.load_attr(self.name)
+        else:  # the container's own method, past one of that name in the object's class
+            method = getattr(self.receiver.python_type(), self.name)
+            emit.call(method.__get__, [outer, emit.const(outer.python_type())])
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, BoundBuiltin):
+            return None
+        same = self.name == other.name and tx.objects.same(self.receiver, other.receiver)
+        return Constant(op.answer(same))
+
 
 class BuiltinContainer(Mutable):
-    """What lists, tuples, dictionaries and sets share: methods come from the registry. `outer` is
-    the object, of a class written in Python, whose container this is; None where it stands for
-    itself."""
+    """The common part of lists, tuples, dictionaries and sets: their methods are registered
+    handlers. `outer` is the object of a class written in Python that contains this container, or
+    None."""
 
     __slots__ = ("outer",)
 
@@ -75,9 +99,7 @@ class BuiltinContainer(Mutable):
         if method_of(self.python_type(), name) is not None:
             return BoundBuiltin(self, name)
         if not hasattr(self.python_type(), name):
-            raise tx.exceptions.new(
-                AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(self.python_type().__name__, name)
         if isinstance(
             getattr(self.python_type(), name), types.FunctionType
         ):  # collections.Counter has methods written in Python
@@ -102,9 +124,21 @@ class BuiltinContainer(Mutable):
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.length(tx).constant())
 
+    def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
+        """The arguments of __new__, besides the class, for the object that contains this
+        container."""
+        return []
+
+    def emit_fill(self, emit: Emitter, obj: Value) -> None:
+        """Emits code that puts the items into a new object of a subclass."""
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        raw = lookup(self.python_type(), op.name)[1]
+        return self.method(tx, op.name, [], {}) if isinstance(raw, types.FunctionType) else None
+
 
 class Sequence(BuiltinContainer):
-    """An ordered container whose length is known. Items may be Lazy until somebody looks."""
+    """An ordered container of known length. Items may be Lazy."""
 
     __slots__ = ("items", "cls")
     default_class: type = object
@@ -126,7 +160,7 @@ class Sequence(BuiltinContainer):
         self.items = state
 
     def at(self, tx: TraceContext, index: int) -> Value:
-        """Item number index, looked at."""
+        """The item at an index, looked at."""
         value = self.items[index]
         if type(value) is Lazy:
             value = self.items[index] = tx.look(value)
@@ -140,7 +174,7 @@ class Sequence(BuiltinContainer):
         return self.all(tx)
 
     def parts(self, tx: TraceContext) -> list[Value]:
-        """Every item; those that nobody has looked at stay so."""
+        """Every item; a Lazy item stays Lazy."""
         return list(self.items)
 
     def literal(self, tx: TraceContext) -> Any:
@@ -188,7 +222,7 @@ class Sequence(BuiltinContainer):
         return torch.Size if self.cls is torch.Size else tuple
 
     def iterate_live(self, tx: TraceContext) -> Iterator[Value]:
-        """The items as a loop in C meets them: what the program does meanwhile counts."""
+        """Yields items as a loop in C does: a change of the sequence meanwhile is seen."""
         index = 0
         while index < len(self.items):
             yield self.at(tx, index)
@@ -199,9 +233,34 @@ class Sequence(BuiltinContainer):
             any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx))
         )
 
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """Concatenates or repeats."""
+        if op.symbol == "+":
+            right = other if op.in_place else other.content()
+            return self._concatenate(right) if type(right) is type(self) else None
+        return self.operate_reflected(tx, op, other)
+
+    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.symbol != "*" or not other.is_constant():
+            return None
+        items, cls = repeat_items(tx, self, other), repetition_class(self.cls)
+        return one_of(type(self)(items, None, cls), [self])
+
+    def _concatenate(self, right: Sequence) -> Value:
+        cls = sum_class(self.cls, right.cls)
+        items = [*self.items, *right.items]
+        if cls is torch.Size and any(item.python_type() is not int for item in items):
+            raise self.unsupported("the sum with a tuple of other objects than ints")
+        made = type(self)(items, None, cls)
+        whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
+        return one_of(made, whole)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return compare_sequences(tx, op, self, other) if isinstance(other, Sequence) else None
+
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """The names of a named tuple's fields; none of another tuple's."""
+    """The names of a named tuple's fields; empty for other tuples."""
     return getattr(cls, "_fields", ())
 
 
@@ -259,7 +318,7 @@ class TupleValue(Sequence):
         return one_of(found, [self]) if whole and isinstance(found, TupleValue) else found
 
     def same(self, other: Value) -> bool:
-        """There is but one empty tuple."""
+        """Whether it is the same object; there is only one empty tuple."""
         empty = self.cls is tuple and not self.items
         return (
             self is other
@@ -269,10 +328,21 @@ class TupleValue(Sequence):
             and not other.items
         )
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.cls is tuple:
+            emit.push_tuple(self.items)
+        elif hasattr(self.cls, "_make"):
+            emit.call(tuple.__new__, [emit.const(self.cls), lambda: emit.push_tuple(self.items)])
+        else:  # torch.Size and torch.return_types
+            emit.call(self.cls, [lambda: emit.push_tuple(self.items)])
+
+    def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
+        return [lambda: self.reconstruct(emit)]
+
 
 def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
-    """What an operation gives that would make a sequence: of an operand's items alone, all of them,
-    Python makes no second exact tuple."""
+    """Returns the operand itself where an operation would make an equal exact tuple of all its
+    items, as Python does; else `made`."""
     for operand in operands:
         if (
             made.cls is operand.cls is tuple
@@ -292,9 +362,9 @@ ITEMS: Any = vars(Sequence)["items"]
 
 
 class ListValue(Sequence):
-    """A list (exactly; subclasses are user objects with a list inside). `unread` gives the items of
-    an existing one that so far has only been added to: its length is nobody's business until
-    somebody asks."""
+    """A list (exactly; a subclass is a user object with a list inside). `unread` gives the items of
+    an existing list to which the program has only added so far, so that its length is not guarded
+    yet."""
 
     __slots__ = ("unread", "added")
     default_class: type = list
@@ -354,6 +424,33 @@ class ListValue(Sequence):
         except (IndexError, TypeError) as error:
             raise tx.exceptions.new(type(error), *error.args) from None
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if any(item is self for item in self.items):
+            raise CannotReconstruct(self)
+        emit.push_list(self.items)
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.unread is not None:
+            added = ListValue(self.added)
+            emit.run(list.extend, [self, lambda: added.reconstruct(emit)])
+        else:
+            everything = emit.const(slice(None))
+            emit.run(list.__setitem__, [self, everything, lambda: self.reconstruct(emit)])
+
+    def emit_fill(self, emit: Emitter, obj: Value) -> None:
+        emit.run(list.extend, [obj, lambda: self.reconstruct(emit)])
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if op.sign == "+=":
+            list_extend(tx, self, other)
+            return self
+        if op.sign == "*=" and other.is_constant():
+            items = repeat_items(tx, self, other)
+            tx.effects.change(self)
+            self.items = items
+            return self
+        return super().operate(tx, op, other)
+
 
 class SliceValue(Value):
     """slice(start, stop, step)."""
@@ -390,6 +487,16 @@ class SliceValue(Value):
                 raise tx.exceptions.new(type(error), *error.args) from None
             return tx.wrap(found, None)
         return super().method(tx, name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_all(self.parts)
+        emit.builder.build_slice(3)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, SliceValue):
+            return None
+        parts = zip(self.parts, other.parts, strict=True)
+        return Constant(op.answer(all(tx.objects.equal(a, b) for a, b in parts)))
 
 
 @method(list, "append")
@@ -482,7 +589,7 @@ def list_sort(
 
 
 def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
-    """Where an equal item is, between bounds."""
+    """The position of the first equal item between bounds; None if there is none."""
     for index in range(len(self.items))[
         slice(*(bound.constant() for bound in bounds))
         if len(bounds) > 1
@@ -593,3 +700,172 @@ def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
             for name, item in zip(field_names(self.cls), self.all(tx), strict=True)
         ]
     )
+
+
+def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
+    if source is None:
+        return [tx.wrap(item, None) for item in obj]
+    if len(obj) > LARGEST:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
+
+
+@wraps(tuple, torch.Size)
+def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+    if source is not None and is_literal_or_tuple(obj):
+        tx.guards.add(source, Kind.EQUALS, obj)
+        return TupleValue(
+            [
+                Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None)
+                for item in obj
+            ],
+            source,
+            type(obj),
+            obj,
+        )
+    return TupleValue(
+        wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
+    )
+
+
+@wraps(list)
+def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
+    if source is None:
+        return ListValue(wrapped_items(tx, obj, None))
+    tx.guards.add(source, Kind.TYPE, list)
+    value = ListValue([], source)
+
+    def read() -> list[Value]:
+        tx.effects.read(value)
+        return wrapped_items(tx, obj, source)
+
+    value.unread = read
+    return tx.objects.remember(obj, value)
+
+
+@wraps(slice)
+def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, slice)
+    return SliceValue(
+        [
+            tx.wrap(getattr(obj, n), source and AttrSource(source, n))
+            for n in ("start", "stop", "step")
+        ],
+        source,
+    )
+
+
+def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+    return TupleValue(
+        wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
+    )
+
+
+def is_named_tuple(obj: Any) -> bool:
+    cls = type(obj)
+    return (
+        issubclass(cls, tuple)
+        and not cls.__dictoffset__
+        and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+    )
+
+
+LONGEST_REPETITION = 1 << 16  # items
+
+
+def repeat_items(tx: TraceContext, of: Sequence, times: Value) -> list[Value]:
+    """The items of a sequence, repeated."""
+    number = times.constant()
+    if not hasattr(type(number), "__index__"):
+        raise tx.exceptions.new(
+            TypeError, f"can't multiply sequence by non-int of type '{type(number).__name__}'"
+        )
+    if len(of.items) * operator.index(number) > LONGEST_REPETITION:
+        raise GraphBreak("unsupported-operator", f"{of.describe()} * {number}, which is very long,")
+    return of.items * operator.index(number)
+
+
+@functools.cache
+def sum_class(left: type, right: type) -> type:
+    """type(left() + right()) of lists or tuples. Whether torch.Size keeps its class depends on
+    torch's version."""
+    if left is list:
+        return list
+    made: list[tuple[Any, ...]] = [
+        cls() if cls in (tuple, torch.Size) else () for cls in (left, right)
+    ]
+    return type(made[0] + made[1])
+
+
+@functools.cache
+def repetition_class(cls: type) -> type:
+    """type(cls() * 2) of lists and tuples."""
+    if cls is list:
+        return list
+    return type(cls() * 2) if cls in (tuple, torch.Size) else tuple
+
+
+def compare_sequences(tx: TraceContext, op: Operation, left: Sequence, right: Sequence) -> Value:
+    """Compares by the first items that differ, then by length."""
+    if type(left) is not type(right):
+        if op.is_equality:
+            return Constant(op.sign == "!=")
+        raise tx.exceptions.new(
+            TypeError,
+            f"'{op.sign}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'",
+        )
+    if op.is_equality and len(left.items) != len(right.items):
+        return Constant(op.sign == "!=")
+    pairs = zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)
+    for index, (a, b) in enumerate(pairs):
+        if not tx.objects.equal(a, b):
+            if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
+                break
+            return (
+                Constant(op.sign == "!=") if op.is_equality else tx.objects.compare(op.sign, a, b)
+            )
+    return Constant(op.function(len(left.items), len(right.items)))
+
+
+def _comparison(op: Operation) -> None:
+    @method(list, op.name)
+    @method(tuple, op.name)
+    def compare_base(tx: TraceContext, self: Sequence, other: Value) -> Value:
+        """The comparison of list or tuple itself, whatever a subclass defines."""
+        inner = other.content()
+        if not isinstance(inner, type(self)):
+            return Constant(NotImplemented)
+        return compare_sequences(tx, op, self, inner)
+
+
+for _op in COMPARE.values():
+    _comparison(_op)
+
+
+@method(list, "__add__")
+@method(tuple, "__add__")
+def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
+    inner = other.content()
+    if not isinstance(inner, type(self)):
+        raise self.unsupported("+")
+    return tx.objects.operate("+", self, inner)
+
+
+@method(list, "__mul__", "__rmul__")
+@method(tuple, "__mul__", "__rmul__")
+def sequence_mul(tx: TraceContext, self: Sequence, times: Value) -> Value:
+    return tx.objects.operate("*", self, times)
+
+
+@method(list, "__iadd__")
+def list_iadd(tx: TraceContext, self: ListValue, other: Value) -> Value:
+    list_extend(tx, self, other)
+    return self.outer or self
+
+
+@method(list, "__imul__")
+def list_imul(tx: TraceContext, self: ListValue, times: Value) -> Value:
+    tx.objects.operate("*=", self, times)
+    return self.outer or self

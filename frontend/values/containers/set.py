@@ -1,27 +1,33 @@
-"""Sets and frozensets, in the order in which they iterate."""
+"""Sets and frozensets, in their order of iteration."""
 
 from __future__ import annotations
 
+import enum
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import Source
-from ..base import Value
-from ..constant import Constant
+from ....guards.iterators import advance
+from ....guards.source import IteratorItem, Source
+from ..base import CannotReconstruct, Value
+from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import ListedIterator
-from ..registry import method
-from .object_key import holds_hashed
+from ..registry import method, wraps
+from .object_key import MOST_COMPARED, guard_hashes, holds_hashed, is_compared
 from .sequence import BuiltinContainer
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
 
 
 class SetValue(BuiltinContainer):
-    """A set or frozenset, by key. `order` is a real one of the keys, changed as the program changes
-    its own, so it iterates in the same order; `initial` is what an existing one gave when it was
-    met."""
+    """A set or frozenset. `members` are its values by key. `order` is a real set of the keys that
+    is changed in the same way, so it iterates in the same order; `initial` is the order in which an
+    existing set was found."""
 
     __slots__ = ("members", "cls", "order", "initial", "before")
 
@@ -43,12 +49,13 @@ class SetValue(BuiltinContainer):
             self.must_be_made_again()
 
     def must_be_made_again(self) -> None:
-        """A set of objects is made of its members, in an order that leads to the one it has."""
+        """Breaks where a new set of the same objects could not be given the same order."""
         if not self.is_known() and self.has_order() and self.making() is None:
             raise self.unsupported("an operation that leaves an order of its own")
 
     def making(self) -> list[Any] | None:
-        """Its keys in an order in which a new set of them gives them as this one does."""
+        """The keys in an order in which a new set of them iterates as this one does; None if
+        neither order in question does."""
         orders = (list(self.members), list(self.order))
         return next((order for order in orders if list(self.cls(order)) == list(self.order)), None)
 
@@ -74,7 +81,7 @@ class SetValue(BuiltinContainer):
         return all(m.is_constant() for m in self.members.values())
 
     def has_order(self) -> bool:
-        """Whether the order of the members depends on no address."""
+        """Whether the order of the members is independent of addresses."""
         return all(m.is_constant() or holds_hashed(key) for key, m in self.members.items())
 
     def constant(self) -> Any:
@@ -90,7 +97,7 @@ class SetValue(BuiltinContainer):
         return Constant(len(self.members))
 
     def members_in_order(self, tx: TraceContext) -> list[Value]:
-        """The members as Python would give them; guarded for an existing set."""
+        """The members in Python's order, which is guarded for an existing set."""
         if len(self.members) > 1:
             if (
                 self.source is not None and self in tx.effects.changed
@@ -112,9 +119,58 @@ class SetValue(BuiltinContainer):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(item.key(tx) in self.members)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if not self.is_known():
+            if self.cls is set:
+                self._push_members(emit)
+            else:
+                emit.call(frozenset, [lambda: self._push_members(emit)])
+        elif self.cls is set:  # a copy iterates in the same order
+            emit.call(set.copy, [emit.const(set(self.order))])
+        else:
+            emit.builder.load_const(self.order)
+
+    def _push_members(self, emit: Emitter) -> None:
+        """Emits code that makes a set of the members, in an order that gives the one they have."""
+        try:
+            order = self.making() if self.has_order() else list(self.members)
+        except GraphBreak:  # comparing them once more, in Python, cannot be captured any more
+            order = None
+        if order is None:
+            raise CannotReconstruct(self)
+        emit.push_all(self.members[key] for key in order)
+        emit.builder.build_set(len(order))
+
+    def emit_changes(self, emit: Emitter) -> None:
+        stay = set(map(id, self.members.values()))
+        there = set(map(id, self.before.values()))  # by identity: others may be equal to them
+        for key, member in self.before.items():
+            if id(member) not in stay:
+                dropped = emit.const(key) if member.source is None else member
+                emit.run(set.discard, [self, dropped])
+        for member in self.members.values():
+            if id(member) not in there:
+                emit.run(set.add, [self, member])
+
+    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        name = METHODS.get(op.symbol)
+        if name is None or not isinstance(other, SetValue):
+            return None
+        if op.in_place is None or self.cls is frozenset:
+            return self.method(tx, name, [other], {})
+        self.method(tx, UPDATES[op.symbol], [other], {})
+        return self
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        right = other.as_set(tx)
+        return None if right is None else compare_members(op, self, right)
+
+    def as_set(self, tx: TraceContext) -> SetValue:
+        return self
+
 
 class SetIterator(ListedIterator):
-    """An iterator over a set: a change of its size is an error."""
+    """An iterator over a set. A change of the set's size is an error."""
 
     __slots__ = ("of", "members", "over")
 
@@ -130,7 +186,7 @@ class SetIterator(ListedIterator):
 
     @property
     def is_current(self) -> bool:
-        """Whether the set holds what it held when this began."""
+        """Whether the set holds what it held when this iterator was made."""
         return self.of.members.keys() == self.members
 
     def next(self, tx: TraceContext) -> Value | None:
@@ -143,6 +199,16 @@ class SetIterator(ListedIterator):
         tx.effects.change(self)
         self.over = not self.rest
         return None if self.over else self.rest.pop(0)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.over or not self.of.is_known():
+            super().reconstruct(emit)
+            return
+        if not self.is_current:
+            raise CannotReconstruct(self)
+        emit.push(self.of)
+        emit.builder.get_iter()
+        emit.run_on_top(advance, len(self.members) - len(self.rest), False)
 
 
 def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:
@@ -216,3 +282,64 @@ def set_copy(tx: TraceContext, self: SetValue) -> Value:
     if self.cls is frozenset:
         return self
     return SetValue(dict(self.members), None, self.cls, self.order.copy())
+
+
+NAMED = (
+    type,
+    enum.Enum,
+    types.FunctionType,
+)  # objects that stay what they are, and are their own keys
+
+
+@wraps(set, frozenset)
+def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
+    if source is not None and len(obj) <= MOST_COMPARED and any(map(is_compared, obj)):
+        return compared_set(tx, obj, source)
+    if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    if source is not None:
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        tx.guards.add(
+            source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj)))
+        )
+    members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
+    value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
+    value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
+    return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
+    """Wraps a set of literals and of objects that are compared in Python."""
+    if not all(
+        is_literal_or_tuple(item) or isinstance(item, NAMED) or is_compared(item) for item in obj
+    ):
+        raise GraphBreak("unsupported-value", "a set of objects")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    tx.guards.add(source, Kind.LENGTH, len(obj))
+    values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    keys = [value.key(tx) for value in values]
+    guard_hashes(tx, source, obj, keys)
+    if list(type(obj)(keys)) != keys:
+        raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
+    members = dict(zip(keys, values, strict=True))
+    made = SetValue(members, source, type(obj), type(obj)(keys))
+    made.before = dict(members)
+    return tx.objects.remember(obj, made) if type(obj) is set else made
+
+
+def _equals(expected: frozenset) -> Callable[[Any], bool]:
+    return lambda obj: obj == expected
+
+
+def compare_members(op: Operation, left: SetValue, right: SetValue) -> Value:
+    return Constant(op.function(set(left.members), set(right.members)))
+
+
+# The methods behind the operators.
+METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+UPDATES = {
+    "|": "update",
+    "&": "intersection_update",
+    "-": "difference_update",
+    "^": "symmetric_difference_update",
+}

@@ -1,25 +1,22 @@
-"""Union, intersection and the like of sets, by CPython's own sets of their keys."""
+"""Union, intersection and the like of sets. CPython's own sets of the keys compute them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..base import Value
 from ..constant import Constant
 from ..registry import method
 from .mapping import DictValue
-from .set import SetValue
+from .set import METHODS, UPDATES, SetValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
 
 
 def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
-    """An operand's keys, in the form that Python would meet, and its members."""
-    inner = getattr(
-        other, "base", other
-    )  # C takes the members of an object of a class below set as they are
+    """The keys of an operand, in the form that Python would use, and its members."""
+    inner = other.content()  # C takes the members of an object of a class below set as they are
     if isinstance(inner, SetValue):
         return inner.order, inner.members
     members: dict[Any, Value] = {}
@@ -29,14 +26,14 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
 
 
 def which(key: Any) -> Any:
-    """Tells a key from others that it is equal to: tuples by their parts, since a dictionary's
-    items are made when asked for."""
+    """Tells equal keys apart by identity. Tuples are compared by their parts, since the items of a
+    dictionary are new tuples each time."""
     return tuple(map(which, key)) if type(key) is tuple else id(key)
 
 
 def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
-    """The members of a set that Python has made of the keys of several, the first of which come
-    first: of equal keys each member goes by the very one that is in the set."""
+    """The members of a set that Python has made of the keys of several sets. Of equal keys, the
+    member is that of the very key which is in the new set."""
     by_key = {which(key): item for members in reversed(sides) for key, item in members.items()}
     return {
         key: by_key.get(which(key)) or next(members[key] for members in sides if key in members)
@@ -47,8 +44,7 @@ def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
 def _apply(
     tx: TraceContext, self: SetValue, name: str, others: tuple[Value, ...]
 ) -> tuple[Any, Any, dict[Any, Value]]:
-    """(a set changed by its own method `name`, the method's result, the members that the one or the
-    other holds)."""
+    """(the set after its method `name`, the method's result, the members in either)."""
     parts = [as_members(tx, other) for other in others]
     order = self.order.copy()
     result = getattr(order, name)(*(keys for keys, _ in parts))
@@ -56,17 +52,15 @@ def _apply(
     return order, result, kept_members(made, [self.members, *(members for _, members in parts)])
 
 
-def _combining(name: str) -> Callable[..., Value]:
+def _combining(name: str) -> None:
     @method(set, name)
     @method(frozenset, name)
     def combine(tx: TraceContext, self: SetValue, *others: Value) -> Value:
         _, made, members = _apply(tx, self, name, others)
         return SetValue(members, None, self.cls, made)
 
-    return combine
 
-
-def _updating(name: str) -> Callable[..., Value]:
+def _updating(name: str) -> None:
     @method(set, name)
     def update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
         order, _, members = _apply(tx, self, name, others)
@@ -80,8 +74,6 @@ def _updating(name: str) -> Callable[..., Value]:
         self.must_be_made_again()
         return Constant(None)
 
-    return update
-
 
 def _asking(name: str) -> None:
     @method(set, name)
@@ -93,14 +85,7 @@ def _asking(name: str) -> None:
 for _name in ("issubset", "issuperset", "isdisjoint"):
     _asking(_name)
 
-SET_METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
-SET_OPERATORS = {op: _combining(name) for op, name in SET_METHODS.items()}
-SET_UPDATES = {
-    op: _updating(name)
-    for op, name in {
-        "|": "update",
-        "&": "intersection_update",
-        "-": "difference_update",
-        "^": "symmetric_difference_update",
-    }.items()
-}
+for _name in METHODS.values():
+    _combining(_name)
+for _name in UPDATES.values():
+    _updating(_name)

@@ -1,16 +1,20 @@
-"""operator.itemgetter, attrgetter and methodcaller: what they look up is in their arguments."""
+"""operator.itemgetter, attrgetter and methodcaller."""
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import TYPE_CHECKING, Any
 
+from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
+from ..registry import wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class GetterValue(Value):
@@ -50,13 +54,31 @@ class GetterValue(Value):
         found = [get(tx, args[0], key) for key in self.args]
         return found[0] if len(found) == 1 else tx.make.tuple_of(found)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(self.cls, [*self.args, *self.kwargs.values()], tuple(self.kwargs))
+
 
 def item(tx: TraceContext, obj: Value, key: Value) -> Value:
     return obj.item(tx, key)
 
 
 def attribute(tx: TraceContext, obj: Value, path: Value) -> Value:
-    """Names joined by dots."""
+    """Follows a path of names joined by dots."""
     for name in path.constant().split("."):
         obj = obj.attribute(tx, name)
     return obj
+
+
+@wraps(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def wrap_getter(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.IS, obj)
+    cls, arguments = obj.__reduce__()
+    named: dict[str, Any] = {}
+    if isinstance(cls, functools.partial):
+        cls, arguments, named = type(obj), cls.args, cls.keywords
+    return GetterValue(
+        cls,
+        [tx.wrap(a, None) for a in arguments],
+        {k: tx.wrap(v, None) for k, v in named.items()},
+        source,
+    )

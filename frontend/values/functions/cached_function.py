@@ -1,8 +1,9 @@
-"""Functions under functools.lru_cache: a cached result is guarded, a call that would fill the cache
-is inlined if it has no effects."""
+"""Functions under functools.lru_cache. A cached result is guarded; a call that would fill the cache
+is inlined if it has no side effects."""
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -10,27 +11,32 @@ from ....errors import GraphBreak
 from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
-from ....guards.source import CachedResult, Source, attribute_path
-from ..base import ObservedException, Value
+from ....guards.source import AttrSource, CachedResult, Source, attribute_path
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import foldable, is_literal
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
-from ..objects.class_value import lookup
+from ..objects.mro import lookup
 from ..objects.user_object import UserObject, instance_dict
+from ..registry import wraps
 from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import Identity, TensorValue
-from .function import MethodValue
+from .builtin_function import wrap_builtin
+from .method import MethodValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class CachedFunction(Value):
-    """A function under functools.lru_cache. On literals it is called for real: its maker says that
-    equal arguments give equal results, and what it does on the way it would do once in eager too.
-    What is no literal is the object that the cache holds, whoever changes it. Where it could see
-    what the frame has changed, or is given objects, what it wraps is interpreted: it may do nothing
-    but give its result, which must be what it gives without the changes."""
+    """A function under functools.lru_cache.
+
+    On literals it is called for real: equal arguments give equal results, and its side effects
+    would happen once in eager too. A result that is no literal is the object in the cache. If it
+    could see changes of this frame, or is given objects, the wrapped function is interpreted: it
+    may only return a result, which has to be what it returns without the changes.
+    """
 
     __slots__ = ("real", "inner", "given")
 
@@ -68,7 +74,7 @@ class CachedFunction(Value):
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
         if name == "__get__" and args:
-            through_class = args[0].is_constant() and args[0].constant() is None
+            through_class = args[0].is_none()
             return self if through_class else MethodValue(args[0], self)
         return super().method(tx, name, args, kwargs)
 
@@ -106,8 +112,8 @@ class CachedFunction(Value):
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """What the function makes if it cannot see what the frame has changed. By now it is known
-        to change nothing itself."""
+        """The function's result without this frame's changes. By now it is known to have no side
+        effects."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
@@ -117,7 +123,7 @@ class CachedFunction(Value):
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
 
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
-        """The path to what it gives for known arguments."""
+        """The path to the result for known arguments."""
         known, named = (
             tuple(real(tx, a) for a in args),
             tuple((name, real(tx, a)) for name, a in kwargs.items()),
@@ -130,7 +136,7 @@ class CachedFunction(Value):
         )
 
     def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What the function gives now. It may do nothing but that."""
+        """Interprets the function. Breaks if it has side effects."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
             raise self._leave_to_python("which keeps its arguments")
         calls = tx.graph.mark()
@@ -150,19 +156,22 @@ class CachedFunction(Value):
 
 
 class CachedContainer(Value):
-    """A container that a cache keeps, of a call that is known to the run alone: it may be read
-    here, and that is all."""
+    """A container that the cache keeps of a call whose arguments are known only at run time. It may
+    be read here, and nothing else."""
 
     __slots__ = ()
 
     def snapshot(self) -> Any:
-        """Asked for before each change."""
+        """Breaks: it is called before each change."""
         raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
 
     def same(self, other: Value) -> bool:
         if isinstance(other, CachedContainer) and other is not self:
             raise self.unsupported("that a cache keeps, and another: whether they are one")
         return super().same(other)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)  # the program would hold a copy of what the cache keeps
 
 
 class CachedList(CachedContainer, ListValue):
@@ -174,7 +183,7 @@ class CachedDict(CachedContainer, DictValue):
 
 
 def look_at_items(tx: TraceContext, value: Value) -> Value:
-    """A value, its items looked at."""
+    """Looks at a value and, in a tuple, at its items."""
     value = tx.look(value)
     for item in value.all(tx) if isinstance(value, TupleValue) else ():
         look_at_items(tx, item)
@@ -182,7 +191,7 @@ def look_at_items(tx: TraceContext, value: Value) -> Value:
 
 
 def is_known(tx: TraceContext, arg: Value) -> bool:
-    """Whether an argument is a literal, or an object that was there and is equal to itself alone."""
+    """Whether an argument is a literal, or an existing object that is equal only to itself."""
     if arg.is_constant():
         return not varies(arg)
     if isinstance(arg, TupleValue):
@@ -200,7 +209,7 @@ def is_known(tx: TraceContext, arg: Value) -> bool:
 
 
 def real(tx: TraceContext, arg: Value) -> Any:
-    """A known argument itself; another object takes other code."""
+    """The object of a known argument, guarded: another object needs other code."""
     if arg.is_constant():
         return arg.constant()
     if isinstance(arg, TupleValue):
@@ -211,7 +220,7 @@ def real(tx: TraceContext, arg: Value) -> Any:
 
 
 def varies(value: Value) -> bool:
-    """Whether there are numbers in it that vary between calls."""
+    """Whether a value is, or contains, a number that varies between calls."""
     return (
         any(map(varies, value.items))
         if isinstance(value, TupleValue)
@@ -220,8 +229,8 @@ def varies(value: Value) -> bool:
 
 
 def kept_back(tx: TraceContext, result: Value) -> Value | None:
-    """A result of which the program may not tell whether it is the one that the cache keeps; None
-    if it could."""
+    """The result, in a form that cannot be told from the one that the cache keeps; None if there is
+    no such form."""
     if result.is_constant():
         return result
     if isinstance(result, TupleValue | ListValue) and result.source is None:
@@ -242,7 +251,7 @@ def kept_back(tx: TraceContext, result: Value) -> Value | None:
 
 
 def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
-    """Whether a new value is of the same class and content as an object, all the way down."""
+    """Whether a value and an object have the same class and contents, recursively."""
     value = tx.look(value)
     cls: object = type(found)
     if varies(value) or value.python_type() is not cls:
@@ -271,9 +280,19 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
 
 
 def has_no_slots(cls: type) -> bool:
-    """Whether what an object of a class holds is all in its dictionary."""
+    """Whether everything that an instance of a class holds is in its dictionary."""
     return not any(
         isinstance(raw, types.MemberDescriptorType)
         for owner in cls.__mro__
         for raw in vars(owner).values()
     )
+
+
+@wraps(functools._lru_cache_wrapper)
+def wrap_cached_function(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if not isinstance(getattr(obj, "__wrapped__", None), types.FunctionType):
+        return wrap_builtin(tx, obj, source)
+    tx.guards.add(source, Kind.IS, obj)
+    inner = tx.wrap(obj.__wrapped__, source and AttrSource(source, "__wrapped__"))
+    made = CachedFunction(obj, inner, source)
+    return made if source is None else tx.objects.remember(obj, made)

@@ -1,4 +1,4 @@
-"""Python functions, bound methods, builtin callables, cells and partials."""
+"""Python functions: existing ones, and those that the traced program makes."""
 
 from __future__ import annotations
 
@@ -12,50 +12,25 @@ from weakref import WeakKeyDictionary
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, CellContents, DictItem, SequenceItem, Source
-from ..base import Call, Lazy, Value
-from ..constant import Constant, fold
-from ..models.torch_policy import goes_into_graph, is_pure
+from ....guards.source import (
+    AttrSource,
+    ClassAttribute,
+    DictItem,
+    SequenceItem,
+    Source,
+)
+from ..base import Lazy, Value
+from ..constant import Constant
+from ..containers.sequence import TupleValue
+from ..models.torch_policy import goes_into_graph
 from ..mutable import Mutable
-from ..registry import accepts, method_of, model_of
-from ..tensor.tensor import Identity
+from ..registry import accepts, method_of, model_of, wraps
+from .builtin_function import BuiltinValue
+from .cell import CellValue, existing_cell, met_again
 
 if TYPE_CHECKING:
     from ..context import TraceContext
-
-
-class CellValue(Mutable):
-    """A closure cell. `contents` is None while unbound, Lazy until looked at."""
-
-    __slots__ = ("contents", "real", "slot")
-
-    def __init__(
-        self,
-        contents: Value | None,
-        source: Source | None = None,
-        real: types.CellType | None = None,
-    ) -> None:
-        super().__init__(source)
-        self.contents, self.real = contents, real
-        self.slot: int | None = None  # the frame's own slot, for a cell that the root frame makes
-
-    def python_type(self) -> type:
-        return types.CellType
-
-    def snapshot(self) -> Any:
-        return (self.contents,)
-
-    def restore(self, state: Any) -> None:
-        (self.contents,) = state
-
-    def get(self, tx: TraceContext) -> Value | None:
-        if type(self.contents) is Lazy:
-            self.contents = tx.look(self.contents)
-        return self.contents
-
-    def set(self, tx: TraceContext, value: Value | None) -> None:
-        tx.effects.change(self)
-        self.contents = value
+    from ..emitter import Emitter
 
 
 class FunctionValue(Mutable):
@@ -127,9 +102,7 @@ class FunctionValue(Mutable):
             return self.attributes[name]
         if self.real is not None:
             if not hasattr(self.real, name):
-                raise tx.exceptions.new(
-                    AttributeError, f"'function' object has no attribute '{name}'"
-                )
+                raise tx.exceptions.no_attribute("function", name)
             return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
         if name == "__code__":
             return BuiltinValue(self.code)
@@ -141,7 +114,7 @@ class FunctionValue(Mutable):
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
-            raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
+            raise tx.exceptions.no_attribute("function", name)
         return super().attribute(tx, name)
 
     # the dictionary of one that the traced program made
@@ -176,8 +149,8 @@ class FunctionValue(Mutable):
         self.attributes[name] = value
 
     def rename_code(self, tx: TraceContext, name: str) -> None:
-        """Gives a function that the traced program made code of another name, as tracebacks and
-        profilers show it."""
+        """Renames the code of a function that the traced program made, as tracebacks and profilers
+        show it."""
         if self.real is not None:
             raise GraphBreak("unsupported-mutation", f"of the code of {self.describe()}")
         tx.effects.change(self)
@@ -217,7 +190,8 @@ class FunctionValue(Mutable):
             raise GraphBreak("unknown-call", "a single dispatch that fails") from error
 
     def _represent(self, tx: TraceContext, obj: Value) -> Value:
-        """A repr() that watches for itself: inside of its own call for one object it is "..."."""
+        """A repr() under reprlib.recursive_repr: inside its own call for the same object it is
+        "..."."""
         inner = self.closure[self.code.co_freevars.index("user_function")].get(tx)
         running = (self, obj)
         if inner is None or running in tx.calls.active_reprs:
@@ -229,15 +203,71 @@ class FunctionValue(Mutable):
             tx.calls.active_reprs.pop()
 
     def is_inlined(self, tx: TraceContext) -> bool:
-        """Whether a call of it interprets its code."""
+        """Whether a call interprets its code."""
         if self.code is DISPATCH or self.code in REPRESENTATIONS:
             return False
         return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.real is not None:
+            emit.builder.load_const(self.real)
+            return
+        if self.globals is emit.globals:
+            self._make_function(emit)
+        else:
+            self._call_function_type(emit)
+        emit.give_attributes(self, self.attributes)
+
+    def _make_function(self, emit: Emitter) -> None:
+        """Makes a function with the globals of the generated code, by the instruction
+        MAKE_FUNCTION."""
+        parts = []
+        if self.defaults:
+            emit.push_tuple(self.defaults)
+            parts.append("defaults")
+        if self.kwdefaults:
+            emit.push_keywords(self.kwdefaults)
+            parts.append("kwdefaults")
+        if self.annotations is not None:
+            emit.push(self.annotations)
+            parts.append("annotations")
+        if self.closure:
+            emit.push_tuple(list(self.closure))
+            parts.append("closure")
+        emit.builder.load_const(self.code)
+        emit.builder.make_function(parts)
+
+    def _call_function_type(self, emit: Emitter) -> None:
+        """Makes a function with other globals, by calling types.FunctionType."""
+
+        def tuple_or_none(values: list[Value]) -> Callable[[], None]:
+            return (lambda: emit.push_tuple(values)) if values else emit.const(None)
+
+        known = map(emit.const, (self.code, self.globals, self.code.co_name))
+        parts = [tuple_or_none(self.defaults), tuple_or_none(list(self.closure))]
+        emit.call(types.FunctionType, [*known, *parts])
+        if self.kwdefaults:
+            emit.builder.copy(1)
+            emit.push_keywords(self.kwdefaults)
+            emit.builder.swap(2)
+            emit.builder.store_attr("__kwdefaults__")
+        if isinstance(self.annotations, TupleValue) and "__annotations__" not in self.attributes:
+            items = self.annotations.items  # a name, its annotation, the next name
+            emit.builder.copy(1)
+            emit.push_dict(zip(items[::2], items[1::2], strict=True))
+            emit.builder.swap(2)
+            emit.builder.store_attr("__annotations__")
+
+    def emit_changes(self, emit: Emitter) -> None:
+        for name, item in self.attributes.items():
+            emit.push(item)
+            emit.push(self)
+            emit.builder.store_attr(name)
+
 
 def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
-    """A copy of code with another name, always the same one, so that functions made in each call
-    have one code object."""
+    """A copy of code with another name. The copy is made once, so that functions made in each call
+    share one code object."""
     _, renamed = _renamed_codes.setdefault(
         (id(code), name), (code, code.replace(co_name=name, co_qualname=name))
     )
@@ -278,8 +308,7 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 def existing_function(
     tx: TraceContext, real: types.FunctionType, source: Source | None
 ) -> FunctionValue:
-    """The value of a function that existed before the frame; closure and defaults are looked at
-    when used."""
+    """The value of a function that existed before the frame. Its closure and defaults are Lazy."""
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
     )  # it may close over itself
@@ -301,220 +330,46 @@ def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None
     return Lazy(obj, source if name is None or source is None else DictItem(source, name))
 
 
-def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None) -> CellValue:
-    """The value of a cell that existed before the frame; one value a cell, whoever closes over it."""
-    known = tx.objects.find(real)
-    if known is not None:
+def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
+    """The function inside a wrapper that torch, or a torch.compile in the same process, puts around
+    methods of nn.Module and of optimizers."""
+    name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
+    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(
+        name
+    )
+    inner = function if cell is None else cell.cell_contents
+    return inner if str(getattr(inner, "__module__", "")).startswith(modules) else function
+
+
+# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what
+# users disable stays disabled.
+AROUND = {
+    "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
+    "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
+    "_disable_dynamo.<locals>.inner": ("fn", "torch.optim"),
+}
+
+
+@wraps(types.FunctionType)
+def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
+    if source is not None:
+        # Where no name stands for it, it may be made anew by each call of its maker: its code and
+        # what it closes over count.
+        tx.guards.add(
+            source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType)
+        )
+        tx.guards.add(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
+    inner = unwrap_wrappers(obj)
+    if inner is not obj:
+        return tx.wrap(inner, None)
+    known = tx.objects.find(obj)
+    if isinstance(known, FunctionValue):
         met_again(tx, known, source)
         return known
-    try:
-        contents: Value | None = Lazy(real.cell_contents, source and CellContents(source))
-    except ValueError:
-        contents = None
-    return tx.objects.remember(real, CellValue(contents, source, real))
+    return existing_function(tx, obj, source)
 
 
-def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
-    """Relies on a second path leading to the same object as the first."""
-    if source is not None and known.source is not None and known.source != source:
-        tx.guards.add(source, Kind.SAME, known.source)
-
-
-class MethodValue(Value):
-    """A function (or any callable) bound to its first argument."""
-
-    __slots__ = ("receiver", "function")
-
-    def __init__(self, receiver: Value, function: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.receiver, self.function = receiver, function
-
-    def python_type(self) -> type:
-        return types.MethodType
-
-    def describe(self) -> str:
-        return f"method {self.function.describe()}"
-
-    def key(self, tx: TraceContext) -> Any:
-        return (self.receiver.key(tx), self.function.key(tx))
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__self__":
-            return self.receiver
-        if name == "__func__":
-            return self.function
-        if name == "__get__" and hasattr(types.MethodType, "__get__"):
-            return tx.make.bound_method(self, name)
-        return self.function.attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        if name == "__get__" and hasattr(
-            types.MethodType, "__get__"
-        ):  # what is bound stays so; before 3.13 the function was asked
-            return self
-        return super().method(tx, name, args, kwargs)
-
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        return Call(self.function, [self.receiver, *args], kwargs)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.function.call(tx, [self.receiver, *args], kwargs)
-
-
-WRAPPING = (property, classmethod, staticmethod)
-OF_WHAT_IS_WRAPPED = (
-    "__name__",
-    "__isabstractmethod__",
-)  # attributes that these ask their function for
-EQUAL_BY_PARTS = (
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-    types.CodeType,
-)  # two made of the same parts are equal
-
-
-class BuiltinValue(Value):
-    """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals,
-    or a break."""
-
-    __slots__ = ("real",)
-
-    def __init__(self, real: Any, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.real = real
-
-    def python_type(self) -> type:
-        return type(self.real)
-
-    def describe(self) -> str:
-        if isinstance(self.real, WRAPPING):
-            return super().describe()
-        module = getattr(self.real, "__module__", None)
-        name = (
-            getattr(self.real, "__qualname__", None)
-            or getattr(self.real, "__name__", None)
-            or repr(self.real)
-        )
-        full = f"{module}.{name}" if module and module != "builtins" else str(name)
-        return ".".join(
-            part for part in full.split(".") if not part.startswith("pybind11_detail_")
-        )  # classes that nobody has written
-
-    def key(self, tx: TraceContext) -> Any:
-        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def same(self, other: Value) -> bool:
-        return isinstance(other, BuiltinValue) and self.real is other.real
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if isinstance(self.real, WRAPPING) and name in OF_WHAT_IS_WRAPPED:
-            raise GraphBreak(
-                "unsupported-value", f"attribute {name} of a {type(self.real).__name__}"
-            )
-        if not hasattr(self.real, name):
-            raise tx.exceptions.new(
-                AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}"
-            )
-        return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        model = model_of(self.real)
-        if model is not None:
-            if accepts(model, len(args) + 1, kwargs):
-                return model(tx, *args, **kwargs)
-            raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-        if goes_into_graph(self.real):
-            return tx.graph.call("call_function", self.real, args, kwargs)
-        receiver = getattr(self.real, "__self__", None)
-        if (
-            isinstance(receiver, types.GetSetDescriptorType)
-            and self.real.__name__ == "__get__"
-            and args
-        ):
-            return tx.look(args[0]).attribute(tx, receiver.__name__)
-        if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
-            if isinstance(args[0], Value) and issubclass(
-                args[0].python_type(), self.real.__objclass__
-            ):
-                return tx.calls.builtin_method(args[0], self.real, args[1:], kwargs)
-        if is_pure(self.real):
-            return fold(tx, self.real, args, kwargs)
-        if (
-            receiver is not None
-            and not isinstance(receiver, types.ModuleType | type)
-            and hasattr(receiver, self.real.__name__)
-        ):
-            return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(
-                tx, self.real.__name__, args, kwargs
-            )
-        raise GraphBreak("unknown-call", self.describe())
-
-
-class PartialValue(Mutable):
-    """functools.partial."""
-
-    __slots__ = ("function", "args", "kwargs", "attributes")
-
-    def __init__(
-        self,
-        function: Value,
-        args: list[Value],
-        kwargs: dict[str, Value],
-        source: Source | None = None,
-    ) -> None:
-        super().__init__(source)
-        self.function, self.args, self.kwargs = function, args, kwargs
-        self.attributes: dict[str, Value] = {}  # of one made inside
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def snapshot(self) -> Any:
-        return dict(self.attributes)
-
-    def restore(self, state: Any) -> None:
-        self.attributes = state
-
-    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if self.source is not None:
-            super().set_attribute(tx, name, value)
-        tx.effects.change(self)
-        self.attributes[name] = value
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
-    def key(self, tx: TraceContext) -> Any:
-        return Identity(self)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "func":
-            return self.function
-        if name == "args":
-            return tx.make.tuple_of(self.args)
-        if name == "keywords":
-            return tx.make.dict_of([(Constant(k), v) for k, v in self.kwargs.items()])
-        if name in self.attributes:
-            return self.attributes[name]
-        return super().attribute(tx, name)
-
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
-        return Call(self.function, [tx.look(a) for a in self.args] + args, named)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs, _ = self.tail(tx, args, kwargs)
-        return function.call(tx, args, kwargs)
+def _is_definition(source: Source) -> bool:
+    """Whether a path ends in a name of a module or class, where functions are not expected to
+    change."""
+    return isinstance(source, DictItem | ClassAttribute)

@@ -1,8 +1,6 @@
-"""Python functions that are not inlined, and wrappers that torch puts around its own functions."""
+"""Python functions that are not inlined, by the module that defines them."""
 
 from __future__ import annotations
-
-import types
 
 from ..disabled import disabled_reason, is_disabled
 from .function import FunctionValue
@@ -39,7 +37,7 @@ LOOKED_INTO = {
 
 
 def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
-    """Why a Python function is not looked into: (break reason, detail); None when it is."""
+    """Why a function is not inlined: (break reason, detail); None if it is."""
     real = function.real
     if real is not None and is_disabled(real):
         return "disabled-call", disabled_reason(real, function.name)
@@ -54,23 +52,3 @@ def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
                 "output" if name in ("logging", "warnings") else "unknown-call"
             ), f"{module}.{function.name}"
     return None
-
-
-def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
-    """Past what torch, and torch.compile when it is used in the same process, puts around methods
-    of nn.Module and of optimizers."""
-    name, modules = AROUND.get(function.__code__.co_qualname, ("", ""))
-    cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)).get(
-        name
-    )
-    inner = function if cell is None else cell.cell_contents
-    return inner if str(getattr(inner, "__module__", "")).startswith(modules) else function
-
-
-# By wrapper, the name in its closure of what it wraps, and of which modules that must be: what
-# users disable stays disabled.
-AROUND = {
-    "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
-    "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
-    "_disable_dynamo.<locals>.inner": ("fn", "torch.optim"),
-}

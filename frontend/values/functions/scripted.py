@@ -1,4 +1,5 @@
-"""Functions compiled by torch.jit.script: their Python source is inlined, which computes the same."""
+"""Functions compiled by torch.jit.script. Their Python source, which computes the same, is
+inlined."""
 
 from __future__ import annotations
 
@@ -8,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import Source
 from ..base import Call, Value
 from ..objects.user_object import UserObject
+from ..registry import wraps
 from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -17,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def python_of(obj: Any) -> types.FunctionType | None:
-    """What was scripted. None for a traced function, whose trace may say less than its Python, and
-    for one that asks where it runs."""
+    """The function that was scripted. None for a traced function, which may do less than its
+    Python, and for one that tests is_scripting()."""
     inner = getattr(obj, "_torchdynamo_inline", None)  # torch.jit's own mark, for compilers
     if not isinstance(inner, types.FunctionType) or "is_scripting" in inner.__code__.co_names:
         return None
@@ -36,7 +40,8 @@ class ScriptedFunction(UserObject):
         return Call(tx.wrap(inner, None), args, kwargs)
 
     def accepts(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
-        """Whether tensors stand where it takes tensors: it raises where its Python might not."""
+        """Whether the arguments for tensors are tensors: TorchScript raises for others, where
+        Python might not."""
         declared = {one.name: str(one.type) for one in self.real.schema.arguments}
         given = dict(zip(declared, args, strict=False)) | kwargs
         return all(
@@ -46,3 +51,11 @@ class ScriptedFunction(UserObject):
             for name, kind in declared.items()
             if (value := given.get(name)) is not None
         )
+
+
+@wraps(torch.jit.ScriptFunction)
+def wrap_scripted(tx: TraceContext, obj: torch.jit.ScriptFunction, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
+    tx.guards.add(source, Kind.IS, obj)
+    return tx.objects.remember(obj, ScriptedFunction(type(obj), obj, source))

@@ -1,1 +1,1 @@
-"""Iterators, made in the trace or met there, and generators."""
+"""Iterators, existing ones and those made in the trace, and generators."""

@@ -1,4 +1,4 @@
-"""Iterators that existed before the frame: tracing peeks at their items, and the real ones advance
+"""Iterators that existed before the frame. Tracing peeks at their items; the real iterators advance
 after the graph has run."""
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ....guards.iterators import (
     ITERATORS,
     LARGEST,
     MADE_OF_PARTS,
+    advance,
     iterated_container,
     parts,
     peek,
     remaining,
     shape,
 )
-from ....guards.native import slice_state
+from ....guards.native import move_index, move_slice, set_open, slice_state
 from ....guards.source import IteratorItem, IteratorPart, SequenceItem, Source
 from ..base import Lazy, Value
 from ..constant import Constant
@@ -33,14 +34,16 @@ from .iterator import Filter, Iterator, ListedIterator, Map, SequenceIterator, Z
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 KEYS, _, ITEMS = FORWARD_DICT
+FEW = 4  # items up to which an iterator is moved by calls of next(), which is faster than a loop
 
 
 class ExistingIterator(Iterator):
-    """A builtin container's iterator that existed before the frame. What the trace takes from it is
-    peeked at; the real one moves when the effects are replayed. Guarded is only that so many items
-    are left, and the items looked at."""
+    """A builtin container's iterator that existed before the frame. Tracing peeks at items; the
+    real iterator advances when side effects are applied. Guards check only that enough items are
+    left, and the items that were looked at."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
     moves = ("taken", "exhausted")
@@ -73,13 +76,20 @@ class ExistingIterator(Iterator):
 
     @property
     def taken_from(self) -> Any:
-        """The container that the trace took something from; None if it took nothing."""
+        """The container from which tracing took items; None if it took nothing."""
         return iterated_container(self.real) if self.taken or self.exhausted else None
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.taken <= FEW and not self.exhausted:
+            for _ in range(self.taken):
+                emit.run(next, [self])
+        else:
+            emit.run(advance, [self, emit.const(self.taken), emit.const(self.exhausted)])
 
 
 class ExistingEnumerate(Iterator):
-    """An enumerate that existed before the frame: its inner iterator moves for itself, so only its
-    number has to be set."""
+    """An enumerate that existed before the frame. Its inner iterator advances by itself, so that
+    only the number has to be set."""
 
     __slots__ = ("inner", "number", "given")
     cls = enumerate
@@ -98,10 +108,13 @@ class ExistingEnumerate(Iterator):
         self.given += 1
         return tx.make.tuple_of([number, item])
 
+    def emit_changes(self, emit: Emitter) -> None:
+        emit.run(move_index, [self, emit.const(self.given)])
+
 
 class ExistingCount(Iterator):
-    """A count of ints that existed before the frame: its numbers are read off it, the real one
-    moves at the end."""
+    """A count of ints that existed before the frame. Its numbers are calculated; the real one
+    advances at the end."""
 
     __slots__ = ("value", "step", "taken")
     cls = itertools.count
@@ -117,10 +130,13 @@ class ExistingCount(Iterator):
         self.taken += 1
         return Lazy(self.value + ahead, IteratorPart(self.known_source, 0, ahead))
 
+    def emit_changes(self, emit: Emitter) -> None:
+        emit.run(advance, [self, emit.const(self.taken), emit.const(False)])
+
 
 class ExistingSlice(Iterator):
-    """An islice that existed before the frame: its inner iterator moves for itself, the counts are
-    set at the end. `skip_at_end`: how many items it skips behind the last one."""
+    """An islice that existed before the frame. Its inner iterator advances by itself; the counts
+    are set at the end. `skip_at_end`: the items skipped behind the last one."""
 
     __slots__ = (
         "inner",
@@ -181,10 +197,13 @@ class ExistingSlice(Iterator):
         self.read += item is not None
         return item
 
+    def emit_changes(self, emit: Emitter) -> None:
+        emit.run(move_slice, [self, *map(emit.const, (self.read, self.given, self.ended))])
+
 
 class ExistingChain(Flat):
-    """A chain that existed before the frame, with the iterator of iterables and the open one, if
-    there is any."""
+    """A chain that existed before the frame. `opened` is the iterator that is open, if there is
+    one."""
 
     __slots__ = ("opened",)
 
@@ -192,6 +211,12 @@ class ExistingChain(Flat):
         super().__init__(held[0] if held else SequenceIterator(TupleValue([])))
         self.source = source
         self.current = self.opened = held[1] if len(held) > 1 else None
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.outer is None:
+            emit.run(set_open, [self, self])
+        elif self.current is not self.opened:
+            emit.run(set_open, [self, self.current or Constant(None)])
 
 
 @wraps(*ITERATORS)

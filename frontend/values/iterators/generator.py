@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
-from ..base import ObservedException, Value, unless_stopped
+from ...pycode.resume import ResumePoint, Unresumable, generator_code
+from ..base import CannotReconstruct, Null, ObservedException, Value, unless_stopped
 from ..constant import Constant
+from ..containers.sequence import TupleValue
 from ..objects.current_exception import HandledException
 from .iterator import Iterator
 
 if TYPE_CHECKING:
     from ...tracing.interpreter import Interpreter
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
-    """What becomes of a StopIteration that leaves a generator's body."""
+    """The RuntimeError that Python makes of a StopIteration that leaves a generator's body."""
     raised = tx.exceptions.new(RuntimeError, "generator raised StopIteration")
     for name in ("__cause__", "__context__"):
         raised.value.attrs[name] = error  # type: ignore[attr-defined]
@@ -26,7 +31,7 @@ def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
 
 
 class GeneratorValue(Iterator):
-    """A generator object; `frame` is its interpreter, which knows how to run to the next yield."""
+    """A generator object. `frame` is its interpreter, which runs to the next yield."""
 
     __slots__ = ("frame", "finished", "started", "born", "names", "made_here", "maker_called")
     cls = types.GeneratorType
@@ -60,14 +65,14 @@ class GeneratorValue(Iterator):
         self._refuse_running(tx)
         if self.finished:
             raise tx.exceptions.new(StopIteration)
-        if not self.started and not (value.is_constant() and value.constant() is None):
+        if not self.started and not value.is_none():
             raise tx.exceptions.new(
                 TypeError, "can't send non-None value to a just-started generator"
             )
         return self._go(tx, lambda: self.frame.resume(value if self.started else None))
 
     def _refuse_running(self, tx: TraceContext) -> None:
-        """Raises where it is the generator's own body that asks it to go on."""
+        """Raises where the generator's own body asks for its next item."""
         if tx.generators.is_running(self):
             raise tx.exceptions.new(ValueError, "generator already executing")
 
@@ -92,9 +97,7 @@ class GeneratorValue(Iterator):
             return value
         self.finished = True
         tx.generators.remove(self)
-        raise tx.exceptions.new_of_values(
-            StopIteration, [] if value.is_constant() and value.constant() is None else [value]
-        )
+        raise tx.exceptions.new_of_values(StopIteration, [] if value.is_none() else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
         return unless_stopped(lambda: self.advance(tx))
@@ -121,8 +124,8 @@ class GeneratorValue(Iterator):
         return super().method(tx, name, args, kwargs)
 
     def _exception_to_throw(self, args: list[Value]) -> Value:
-        """Of throw(value) and throw(type, value, traceback) what is thrown."""
-        if len(args) == 1 or (args[1].is_constant() and args[1].constant() is None):
+        """The exception of throw(value) or throw(type, value, traceback)."""
+        if len(args) == 1 or args[1].is_none():
             return args[0]
         if not issubclass(args[1].python_type(), BaseException):
             raise self.unsupported("throw() with the argument of an exception")
@@ -154,3 +157,57 @@ class GeneratorValue(Iterator):
                 raise tx.exceptions.new(RuntimeError, "generator ignored GeneratorExit")
         self.finished = True
         return Constant(None)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        frame = self.frame
+        if self.finished:
+            emit.call(finished_generator, [])
+            return
+        if any(isinstance(item, HandledException) for item in frame.stack):
+            raise CannotReconstruct(self)
+        live = frame.decoded.live_in[self._resume_index() - 1]
+        slots = [slot for slot, held in enumerate(frame.slots) if held is not None and slot in live]
+        function = self._continuation(frozenset(slots))
+        bound = [held for slot in slots if (held := frame.slots[slot]) is not None]
+        state = TupleValue([held for held in (*bound, *frame.stack) if not isinstance(held, Null)])
+        if self.started:
+            emit.call(start_generator, [emit.const(function), state])
+        else:
+            emit.call(function, [state])
+
+    def _resume_index(self) -> int:
+        """The instruction at which it goes on. A generator that was not started begins behind
+        RETURN_GENERATOR and its POP_TOP."""
+        return self.frame.pc if self.started else self.frame.decoded.start + 2
+
+    def _continuation(self, slots: frozenset[int]) -> types.FunctionType:
+        """Returns a generator function that takes the contents of these slots and of the stack, and
+        goes on here."""
+        frame = self.frame
+        kinds = tuple("null" if isinstance(item, Null) else "value" for item in frame.stack)
+        point = ResumePoint(self._resume_index(), kinds, slots)
+        try:
+            code = generator_code(frame.decoded, point, self.started)
+        except Unresumable as error:
+            raise CannotReconstruct(self) from error
+        function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
+        function.__name__, function.__qualname__ = self.names
+        return function
+
+
+def start_generator(function: types.FunctionType, state: tuple[Any, ...]) -> types.GeneratorType:
+    """Returns a generator that waits where the one with this state did."""
+    generator = function(state)
+    next(generator)
+    return generator
+
+
+def empty_generator() -> Generator[None, None, None]:
+    yield from ()
+
+
+def finished_generator() -> Generator[None, None, None]:
+    """Returns a generator that is finished."""
+    generator = empty_generator()
+    generator.close()
+    return generator

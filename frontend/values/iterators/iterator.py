@@ -3,10 +3,12 @@ chained."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....guards.source import Source
-from ..base import ObservedException, Value, take, unless_stopped
+from ..base import CannotReconstruct, ObservedException, Value, take, unless_stopped
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import method, method_of
@@ -14,11 +16,12 @@ from ..registry import method, method_of
 if TYPE_CHECKING:
     from ..containers.sequence import Sequence
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class Iterator(Mutable):
-    """An object that is its own iterator. `moves`: the attributes that moving it changes; their
-    lists are copied to be put back."""
+    """An object that is its own iterator. `moves`: the attributes that change when it advances; a
+    break restores them."""
 
     __slots__ = ()
     cls: type = object
@@ -48,9 +51,7 @@ class Iterator(Mutable):
         if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
             return tx.make.bound_method(self, name)
         if cls is not object and not hasattr(cls, name):
-            raise tx.exceptions.new(
-                AttributeError, f"'{cls.__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(cls.__name__, name)
         return super().attribute(tx, name)
 
     def method(
@@ -68,8 +69,21 @@ class Iterator(Mutable):
         return super().method(tx, name, args, kwargs)
 
 
+def inner_iterator(emit: Emitter, inner: Value) -> Callable[[], None]:
+    """Returns an argument for an iterator over `inner`, which is an iterator already: an __iter__
+    in Python is not called again."""
+    if inner.iterates_in_python():
+        return lambda: emit.call(iterate, [inner])
+    return lambda: emit.push(inner)
+
+
+def iterate(obj: Any) -> Any:
+    """Returns an iterator over the results of next(obj)."""
+    return map(next, itertools.repeat(obj))
+
+
 class SequenceIterator(Iterator):
-    """iter() or reversed() of a list or tuple: reads the sequence as it is when asked, as CPython
+    """iter() or reversed() of a list or tuple. Reads the current items of the sequence, as CPython
     does."""
 
     __slots__ = ("sequence", "index", "step")
@@ -96,9 +110,31 @@ class SequenceIterator(Iterator):
         self.index += self.step
         return item
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.step != 1:
+            emit.call(reversed, [self.sequence])
+        else:
+            if self.index >= 0:
+                emit.push(self.sequence)
+            elif self.sequence.cls is tuple:
+                emit.builder.load_const(())
+            else:
+                emit.builder.build_list(0)
+            emit.builder.get_iter()
+        self.move_to_index(emit)
+
+    def move_to_index(self, emit: Emitter) -> None:
+        """Emits code that moves the new iterator on top of the stack to where this one is."""
+        emit.run_on_top(set_index, self.index)
+
+
+def set_index(iterator: Any, index: int) -> None:
+    """Moves an iterator that counts items to an index."""
+    iterator.__setstate__(index)
+
 
 class RangeIterator(Iterator):
-    """iter(range): the range of what is still to come."""
+    """iter(range). `rest` is the range that is left."""
 
     __slots__ = ("rest",)
     cls = type(iter(range(0)))
@@ -114,6 +150,10 @@ class RangeIterator(Iterator):
         tx.effects.change(self)
         first, self.rest = self.rest[0], self.rest[1:]
         return Constant(first)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.builder.load_const(self.rest)
+        emit.builder.get_iter()
 
 
 class ListedIterator(Iterator):
@@ -131,6 +171,10 @@ class ListedIterator(Iterator):
             return None
         tx.effects.change(self)
         return tx.look(self.rest.pop(0))
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_list(self.rest)
+        emit.builder.get_iter()
 
 
 class Enumerate(Iterator):
@@ -152,9 +196,12 @@ class Enumerate(Iterator):
         self.index += 1
         return tx.make.tuple_of([Constant(self.index - 1), item])
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(enumerate, [inner_iterator(emit, self.inner), emit.const(self.index)])
+
 
 class Zip(Iterator):
-    """zip(*inners, strict=strict). Like map and filter it has no state but that of its inner
+    """zip(*inners, strict=strict). Like map and filter, its state is that of its inner
     iterators."""
 
     __slots__ = ("inners", "strict")
@@ -175,8 +222,8 @@ class Zip(Iterator):
         return tx.make.tuple_of(items) if items else None
 
     def _ends_together(self, tx: TraceContext, ended: int) -> None:
-        """The inner iterator of this number has ended, those before it have not: raises what
-        strict=True asks for."""
+        """Raises the error of strict=True, where inner iterator number `ended` has ended and those
+        before it have not."""
         if not self.strict:
             return
         if ended:
@@ -190,6 +237,10 @@ class Zip(Iterator):
                     ValueError,
                     f"zip() argument {number + 1} is longer than argument{those_before(number)}",
                 )
+
+    def reconstruct(self, emit: Emitter) -> None:
+        inners = [inner_iterator(emit, inner) for inner in self.inners]
+        emit.call(zip, [*inners, emit.const(self.strict)], ("strict",))
 
 
 def those_before(number: int) -> str:
@@ -213,6 +264,9 @@ class Map(Iterator):
         items = [tx.look(inner.advance(tx)) for inner in self.inners]
         return self.function.call(tx, items, {})
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(map, [self.function, *(inner_iterator(emit, inner) for inner in self.inners)])
+
 
 class Filter(Iterator):
     """filter(function or None, inner)."""
@@ -225,13 +279,16 @@ class Filter(Iterator):
         self.function, self.inner = function, inner
 
     def next(self, tx: TraceContext) -> Value | None:
-        by_truth = self.function.is_constant() and self.function.constant() is None
+        by_truth = self.function.is_none()
         while (item := self.inner.next(tx)) is not None:
             item = tx.look(item)
             kept = item if by_truth else self.function.call(tx, [item], {})
             if kept.truth(tx):
                 return item
         return None
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(filter, [self.function, inner_iterator(emit, self.inner)])
 
 
 class CallIterator(Iterator):
@@ -258,6 +315,11 @@ class CallIterator(Iterator):
         tx.effects.change(self)
         self.exhausted = True
         return None
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.exhausted:
+            raise CannotReconstruct(self)
+        emit.call(iter, [self.function, self.sentinel])
 
 
 class _Indexed:
@@ -295,6 +357,18 @@ class ItemIterator(Iterator):
         self.of.ask_length(tx)
         return take(tx, self)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.index < 0:
+            raise CannotReconstruct(self)
+        emit.call(iterator_at, [self.of, emit.const(self.index)])
+
+
+def iterator_at(obj: Any, index: int) -> Any:
+    """Returns the iterator of an object with __getitem__ at an index."""
+    iterator = iter(obj)
+    iterator.__setstate__(index)
+    return iterator
+
 
 class BackwardItems(ItemIterator):
     """reversed() of an object that has __len__ and __getitem__ only."""
@@ -307,6 +381,13 @@ class BackwardItems(ItemIterator):
         super().__init__(of)
         self.index = of.length(tx).constant() - 1
         self.born = tx.frames.break_position()
+
+    def reconstruct(self, emit: Emitter) -> None:
+        cls: Any = self.of.python_type()
+        if not cls.__len__.__module__.startswith("torch."):  # reversed() calls it once more
+            raise CannotReconstruct(self)
+        emit.call(reversed, [self.of])
+        emit.run_on_top(set_index, self.index)
 
 
 @method(type(iter([])), "__length_hint__")

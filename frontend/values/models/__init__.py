@@ -1,4 +1,4 @@
-"""What known callables do, one file a Python module. Importing them registers them."""
+"""Models of known callables, one file a Python module. Importing a file registers its models."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NEEDED = frozenset({
 
 @functools.cache
 def ensure_models() -> None:
-    """Registers every model, once. Done at the first capture, so that importing framejit stays
-    cheap.
+    """Registers all models, once. Done at the first capture, so that importing framejit is fast.
 
-    A file that asks torch for something that it has not got registers nothing: calls of what it
-    knows break the graph."""
+    A file that needs something which this torch lacks registers nothing: calls of its functions
+    break the graph.
+    """
     for name in FILES:
         register_file(name)
 
 
 def register_file(name: str) -> None:
-    """Registers the models of one file: all, or (where it cannot be imported and is not needed)
-    none."""
+    """Registers the models of one file: all of them, or none where the file cannot be imported and
+    is not needed."""
     before = registry.keys_so_far()
     try:
         importlib.import_module(f"{__name__}.{name}")

@@ -19,14 +19,19 @@ from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, unless_stopped
 from ..constant import Constant, fold, foldable
-from ..containers.mapping import DictIterator, DictValue, ViewValue
+from ..containers.dict_iterator import DictIterator
+from ..containers.dict_view import ViewValue
+from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
 from ..deferred_literal import format_number, round_number, text_of, truncate
-from ..functions.function import BuiltinValue, CellValue, FunctionValue, MethodValue
+from ..functions.builtin_function import BuiltinValue
+from ..functions.cell import CellValue
+from ..functions.function import FunctionValue
+from ..functions.method import MethodValue
 from ..iterators.iterator import (
     BackwardItems,
     CallIterator,
@@ -36,8 +41,10 @@ from ..iterators.iterator import (
     RangeIterator,
     Zip,
 )
-from ..objects.class_value import ClassValue, lookup
-from ..objects.user_object import PLAIN_CLASS, SuperValue, UserObject
+from ..objects.class_value import ClassValue
+from ..objects.mro import lookup
+from ..objects.super_value import SuperValue
+from ..objects.user_object import PLAIN_CLASS, UserObject
 from ..operators import binary, compare
 from ..registry import method, model_of, models
 from ..tensor.opaque_tensor import OpaqueTensor
@@ -59,7 +66,7 @@ def builtin_len(tx: TraceContext, obj: Value) -> Value:
 
 
 def _classes(tx: TraceContext, spec: Value) -> Any:
-    """The second argument of isinstance, as Python takes it."""
+    """The second argument of isinstance, as a tuple or a class."""
     if isinstance(spec, TupleValue):
         return tuple(_classes(tx, item) for item in spec.all(tx))
     if isinstance(spec, ClassValue):
@@ -107,8 +114,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
 
 
 def asks_in_python(cls: Any, name: str) -> bool:
-    """Whether a class leaves a question about its instances or subclasses to a function of the
-    program's."""
+    """Whether isinstance or issubclass with a class calls a function of the program."""
     method = lookup(type(cls), name)[1] if isinstance(cls, type) else None
     return (
         type(method) is types.FunctionType and method.__module__.split(".")[0] not in ASK_AS_C_DOES
@@ -122,8 +128,8 @@ KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
 
 
 def _refuse_hooks(classes: Any) -> None:
-    """A break where an abstract class asks a function of the program's which its subclasses are: it
-    would run now, and its answer stay."""
+    """Breaks where an abstract class calls a function of the program to find its subclasses: the
+    call would happen now, and its answer be kept."""
     for cls in _flat(classes):
         if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
             hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
@@ -145,8 +151,7 @@ def _is_protocol(cls: Any) -> bool:
 
 
 def _follows(cls: type, protocol: Any) -> bool:
-    """Whether a class alone, without a look at its instances, says that these follow a protocol: it
-    has all of the methods."""
+    """Whether a class has all methods of a protocol, so that its instances follow it."""
     try:
         return issubclass(cls, protocol)
     except TypeError:  # there are members that are no methods
@@ -154,8 +159,7 @@ def _follows(cls: type, protocol: Any) -> bool:
 
 
 def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) -> Value:
-    """isinstance and issubclass with classes of which one has a metaclass with an answer of its
-    own."""
+    """isinstance and issubclass where a metaclass defines the answer."""
     if isinstance(spec, TupleValue):
         return Constant(
             any(_asked_of_metaclasses(tx, name, obj, item).truth(tx) for item in spec.all(tx))
@@ -170,7 +174,7 @@ def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) 
 
 
 def says_another_class(cls: type) -> bool:
-    """Whether the class that an object shows is asked of a function of the program's."""
+    """Whether an object's `__class__` is computed by a function of the program."""
     return (
         type(lookup(cls, "__getattribute__")[1]) is types.FunctionType
         or lookup(cls, "__class__")[0] not in PLAIN_CLASS
@@ -186,8 +190,8 @@ def _flat(classes: Any) -> list[Any]:
 
 
 def _names_parameter(cls: Any) -> bool:
-    """Whether a fake tensor's answer would not be the real one's: parameters are never made by
-    operators."""
+    """Whether a class is Parameter's or a fake tensor's, so that a fake tensor would give a wrong
+    answer. Operators never make parameters."""
     return isinstance(cls, type) and issubclass(cls, torch.nn.Parameter | fake_tensor.FakeTensor)
 
 
@@ -433,7 +437,7 @@ def _extreme(
                 tx, max if op == ">" else min, [TupleValue([])], {}
             )  # raises what this Python says
         return default
-    by_value = key is None or (key.is_constant() and key.constant() is None)
+    by_value = key is None or key.is_none()
     best = items[0]
     best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
@@ -661,7 +665,7 @@ def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
 
 
 def _made_of(cls: type, items: Value | None, members: dict[Any, Value]) -> Value:
-    """A new set; its order is another one where it is made of a dictionary."""
+    """Returns a new set. One that is made of a dictionary has another order."""
     return SetValue(
         members,
         None,
@@ -736,7 +740,7 @@ FRAME_CALLS: dict[Any, Callable[[Interpreter, list[Value]], Value]] = {
 
 
 def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:
-    """The handler of a builtin that depends on the frame that calls it."""
+    """The handler of a builtin that depends on the calling frame."""
     if isinstance(callee, ClassValue):
         return FRAME_CALLS.get(callee.cls)
     if isinstance(callee, BuiltinValue) and callee.real in (locals, globals, dir, eval, exec):
@@ -771,7 +775,7 @@ def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) 
 
 @models(type.__call__)
 def builtin_type_call(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    """What a metaclass's own __call__ asks of type."""
+    """type.__call__, as a metaclass's own __call__ uses it."""
     if (
         not isinstance(cls, ClassValue)
         or isinstance(cls.cls, enum.EnumMeta)
@@ -810,7 +814,7 @@ def builtin_method_type(tx: TraceContext, function: Value, receiver: Value) -> V
 def function_get(
     tx: TraceContext, function: Value, receiver: Value, cls: Value | None = None
 ) -> Value:
-    if receiver.is_constant() and receiver.constant() is None:
+    if receiver.is_none():
         return function
     return MethodValue(receiver, function)
 

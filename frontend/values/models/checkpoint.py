@@ -1,5 +1,5 @@
-"""torch.utils.checkpoint: the call is cut out of the graph and runs under torch's own checkpoint
-there."""
+"""torch.utils.checkpoint: the call becomes one node of the graph, which runs under torch's own
+checkpoint."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @models(("torch.utils._contextlib", "_set_stack_frame_name"))
 def set_stack_frame_name(tx: TraceContext, function: Value, name: Value) -> Value:
-    """torch.no_grad()(f) and its kin name the code of what they return (from torch 2.15 on)."""
+    """Renames the code of a function that torch.no_grad()(f) and the like return (from torch 2.15
+    on)."""
     if not isinstance(function, FunctionValue) or not name.is_constant():
         raise GraphBreak("unknown-call", "torch.utils._contextlib._set_stack_frame_name")
     function.rename_code(tx, name.constant())

@@ -17,34 +17,35 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
-from ..base import ObservedException, Value
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
 from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
 from ..containers.set import SetValue
-from ..functions.function import BuiltinValue, FunctionValue
-from ..objects.class_value import HEAP_TYPE, IMMUTABLE_TYPE, lookup
+from ..functions.builtin_function import BuiltinValue
+from ..functions.function import FunctionValue
+from ..objects.mro import HEAP_TYPE, IMMUTABLE_TYPE, lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import models
 from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 Each = Callable[[Value], Value]  # what becomes of a part of the copied object: itself, or a copy
 NO_OWN_WAY = (None, object)
 
 
 def in_python(cls: type, name: str) -> bool:
-    """Whether a class has a method in Python, or none at all but what object gives it."""
+    """Whether a class's method is written in Python, or is only the one of object."""
     owner, raw = lookup(cls, name)
     return owner in NO_OWN_WAY or type(raw) is FunctionType
 
 
 def is_captured(obj: UserObject) -> bool:
-    """Whether copies of an object are made by what its classes, written in Python, say, and of what
-    is known of it."""
+    """Whether an object is copied by methods in Python and by state that is known."""
     cls = obj.cls
     if type(obj) is not UserObject or type(cls).__module__ == "torch":
         return False
@@ -93,7 +94,7 @@ def reconstruct(
 
 
 def slots_of(tx: TraceContext, obj: UserObject) -> dict[str, Value]:
-    """What is in an object's slots, as copyreg finds them."""
+    """The contents of an object's slots, as copyreg finds them."""
     names = copyreg._slotnames(obj.cls)  # type: ignore[attr-defined]
     found = {}
     for name in names:
@@ -123,7 +124,7 @@ def state_of(tx: TraceContext, obj: UserObject) -> Value:
 
 
 def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) -> None:
-    """The same, stored in the copy at once."""
+    """Copies the attributes of an object into its copy."""
     assert isinstance(made, UserObject)
     slots = slots_of(tx, obj)
     if obj.cls.__dictoffset__:
@@ -134,7 +135,7 @@ def copy_attributes(tx: TraceContext, obj: UserObject, made: Value, each: Each) 
 
 
 def set_state(tx: TraceContext, made: Value, state: Value) -> None:
-    if state.is_constant() and state.constant() is None:
+    if state.is_none():
         return
     if lookup(made.python_type(), "__setstate__")[0] is not None:
         made.method(tx, "__setstate__", [state], {})
@@ -152,7 +153,7 @@ def set_state(tx: TraceContext, made: Value, state: Value) -> None:
 def by_reduction(
     tx: TraceContext, obj: UserObject, reduced: Value, each: Each, note: Callable[[Value], Any]
 ) -> Value:
-    """By what the class's own __reduce__ gave."""
+    """Copies an object by the result of its class's __reduce__."""
     if reduced.python_type() is str:
         return obj
     if not isinstance(reduced, TupleValue) or not 2 <= len(reduced.items) <= 3:
@@ -160,13 +161,13 @@ def by_reduction(
     function, arguments, *state = reduced.all(tx)
     made = function.call(tx, [each(item) for item in arguments.unpack(tx)], {})
     note(made)
-    if state and not (state[0].is_constant() and state[0].constant() is None):
+    if state and not state[0].is_none():
         set_state(tx, made, each(state[0]))
     return made
 
 
 def made_anew(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
-    """A copy of a tuple of a class of its own: made of its items by __new__."""
+    """Copies a tuple of a subclass by __new__ with its items."""
     if obj.cls in (tuple, torch.Size) or not hasattr(obj.cls, "_make"):
         return TupleValue(items, None, obj.cls)
     of = tx.wrap(obj.cls, None)
@@ -190,7 +191,7 @@ def shallow(tx: TraceContext, obj: Value) -> Value:
 
 
 def must_be_bare(tx: TraceContext, obj: Value) -> None:
-    """Relies on an OrderedDict's having no attributes: copies have them, too."""
+    """Guards that an OrderedDict has no attributes, since a copy would have them too."""
     if isinstance(obj, DictValue) and obj.cls is collections.OrderedDict:
         if obj.attributes or instance_dict(obj.real):
             raise GraphBreak("unknown-call", f"a copy of {obj.describe()} with attributes")
@@ -198,8 +199,8 @@ def must_be_bare(tx: TraceContext, obj: Value) -> None:
 
 
 class Memo(DictValue):
-    """The dictionary that __deepcopy__ is given: what was copied is found there by the same call of
-    copy.deepcopy."""
+    """The dictionary that __deepcopy__ is given. Objects copied before are found there by the same
+    call of copy.deepcopy."""
 
     __slots__ = ("of",)
 
@@ -207,18 +208,21 @@ class Memo(DictValue):
         super().__init__({})
         self.of = of
 
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)
+
 
 @models(copy.deepcopy)
 def deep(tx: TraceContext, obj: Value, memo: Value | None = None) -> Value:
     if isinstance(memo, Memo):
         return memo.of.copy(obj)
-    if memo is not None and not (memo.is_constant() and memo.constant() is None):
+    if memo is not None and not memo.is_none():
         raise GraphBreak("unknown-call", "copy.deepcopy() with a memo of the program's own")
     return DeepCopy(tx).copy(obj)
 
 
 class DeepCopy:
-    """One call of copy.deepcopy: what is met twice is copied once."""
+    """One call of copy.deepcopy: an object that occurs twice is copied once."""
 
     def __init__(self, tx: TraceContext) -> None:
         self.tx, self.memo = tx, Memo(self)
@@ -274,7 +278,8 @@ class DeepCopy:
         return obj.method(self.tx, "copy", [], {})
 
     def tensor(self, obj: TensorValue) -> Value:
-        """Each in memory of its own: copies of tensors that share theirs would share, too."""
+        """Copies a tensor into memory of its own. Breaks for tensors that share memory, since their
+        copies would share it too."""
         fake, tx = obj.fake, self.tx
         plain = obj.cls is torch.Tensor and not (
             fake.requires_grad or fake.is_inference() or fake.device.type == "meta"
@@ -284,8 +289,7 @@ class DeepCopy:
         gradient = obj.attribute(tx, "grad")
         storage = fake.untyped_storage()._cdata
         if (
-            not gradient.is_constant()
-            or gradient.constant() is not None
+            not gradient.is_none()
             or storage in self.storages
             or getattr(obj.real, "__dict__", None)
         ):
@@ -318,8 +322,8 @@ class DeepCopy:
 
 
 def fills_its_storage(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies in all of its memory, each item once, so that a clone is all that a
-    deep copy is."""
+    """Whether a tensor covers all of its memory, each element once, so that a clone is a complete
+    deep copy."""
     if is_functorch_wrapped_tensor(tensor):
         return False
     expected = 1

@@ -1,4 +1,5 @@
-"""dataclasses: questions about the class; instances are made by the __init__ that dataclass wrote."""
+"""dataclasses: queries about the class. Instances are made by the __init__ that dataclass has
+written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""torch.distributions: its properties that are calculated at the first look, and checks of
-matrices."""
+"""torch.distributions: properties that are calculated when first read, and checks of matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 @models(utils._lazy_property_and_property)
 def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
-    """What such a property is to who asks its class for it."""
+    """The property object itself, as reading it from the class gives."""
     real = getattr(wrapped, "real", None)
     if real is None:
         raise wrapped.unsupported("as a lazy property")
@@ -29,8 +28,8 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
 
 @models(("torch.distributions.distribution", "_all_true_or_runtime_assert"))
 def all_true(tx: TraceContext, valid: Value, error_message: Value) -> Value:
-    """What checks of arguments branch on (from torch 2.15 on): the tensor, so that the branch is an
-    expectation of it."""
+    """The condition of an argument check (from torch 2.15 on): returns the tensor, so that the
+    branch becomes an expectation."""
     return tx.graph.call("call_function", torch._is_all_true, [valid], {})
 
 
@@ -52,8 +51,8 @@ def symmetric(tx: TraceContext, constraint: Value, value: Value) -> Value:
 
 @models(constraints._PositiveDefinite.check)
 def positive_definite(tx: TraceContext, constraint: Value, value: Value) -> Value:
-    """Python asks whether all are symmetric before it decomposes any; what it would not decompose
-    can be, without an error."""
+    """Whether matrices are positive definite. Python checks symmetry before it decomposes any
+    matrix; here all are decomposed, without raising."""
     even = symmetric(tx, constraint, value)
     if matrix(value).fake.shape[-2] != matrix(value).fake.shape[-1]:
         return even

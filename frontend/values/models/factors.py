@@ -1,5 +1,5 @@
-"""Operators of torch with a number that eager takes from a tensor without dimensions: captured with
-the tensor instead."""
+"""Operators of torch with a number argument that eager takes from a tensor without dimensions. They
+are captured with the tensor instead."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PRECISE = (
 def factor(
     tx: TraceContext, self: TensorValue, other: Value, number: Value | None
 ) -> TensorValue | None:
-    """A copy of `number`, as precise as the kernel for two tensors takes it; None where the
-    operator has to ask for its value."""
+    """A copy of `number`, in the precision of the kernel for two tensors; None where the operator
+    needs its value."""
     parts = (self, other, number)
     if (
         not isinstance(number, TensorValue)
@@ -65,7 +65,7 @@ def factor(
 
 
 def add_scaled(name: str, sign: int) -> None:
-    """self + alpha * other, or self - alpha * other: the kernels of both round once, as that of
+    """self + alpha * other, or self - alpha * other. The kernels of both round once, as that of
     addcmul does."""
     in_place = name.endswith("_")
 
@@ -102,7 +102,7 @@ for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):
 
 @models(torch.full_like)
 def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value) -> Value:  # noqa: A002 - torch's name
-    """Of a number in a tensor: what is made is filled by a copy."""
+    """full() with a number from a tensor: the new tensor is filled by a copy."""
     fakes = [value.fake for value in (input, fill_value) if isinstance(value, TensorValue)]
     if len(fakes) < 2 or not kwargs.keys() <= {"memory_format"} or not can_fill(*fakes):
         return tx.graph.call("call_function", torch.full_like, [input, fill_value], kwargs)

@@ -1,4 +1,4 @@
-"""What torch's optimizers and clipping ask before they work on lists of tensors."""
+"""Functions that torch's optimizers and clipping call before they work on lists of tensors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 @models(torch._C._group_tensors_by_device_and_dtype)
 def group_tensors(tx: TraceContext, columns: Value, with_indices: Value | None = None) -> Value:
-    """By what is known of the first column's tensors; the order of the groups is torch's own."""
+    """Groups by device and dtype of the first column's tensors. The order of the groups is torch's
+    own."""
     lists = [column.unpack(tx) for column in columns.unpack(tx)]
     if not lists or not lists[0] or any(len(column) not in (0, len(lists[0])) for column in lists):
         raise GraphBreak("exception-leaves", "RuntimeError of _group_tensors_by_device_and_dtype")
     first = [tx.look(item) for item in lists[0]]
     others = [tx.look(item) for column in lists[1:] for item in column]
-    absent = [other.is_constant() and other.constant() is None for other in others]
+    absent = [other.is_none() for other in others]
     if not all(isinstance(item, TensorValue) for item in first) or not all(
         none or isinstance(other, TensorValue) for none, other in zip(absent, others, strict=True)
     ):

@@ -1,4 +1,4 @@
-"""framejit's own requests, inside a capture."""
+"""framejit's own functions, called inside a capture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def break_here(tx: TraceContext, message: Value | None = None) -> Value:
 
 @models(("torch._dynamo.decorators", "graph_break"))
 def not_here(tx: TraceContext) -> Value:
-    """torch.compile is asked to break, as torch's optimizers do; eager does nothing."""
+    """torch._dynamo.graph_break(), which torch's optimizers call: does nothing, as in eager."""
     return Constant(None)
 
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..functions.function import BuiltinValue, FunctionValue, MethodValue, PartialValue
-from ..objects.class_value import lookup
+from ..functions.builtin_function import BuiltinValue
+from ..functions.function import FunctionValue
+from ..functions.method import MethodValue
+from ..functions.partial import PartialValue
 from ..objects.comparison_key import KeyMaker
+from ..objects.mro import lookup
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) ->
 
 
 def has_attributes(tx: TraceContext, function: PartialValue) -> bool:
-    """Whether an existing partial has a dictionary of its own that is not empty."""
+    """Whether an existing partial has a non-empty dictionary of its own."""
     return function.source is not None and bool(
         getattr(tx.objects.real_object(function), "__dict__", None)
     )
@@ -84,7 +87,7 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
 
 
 def made_in_c(function: Value) -> bool:
-    """Whether it is a function that has no attributes but those that C gives it."""
+    """Whether it is a function with no attributes but those defined in C."""
     return isinstance(function, BuiltinValue) and isinstance(
         function.real, types.BuiltinFunctionType | types.MethodDescriptorType
     )

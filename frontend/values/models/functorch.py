@@ -1,4 +1,4 @@
-"""torch.func's vmap, grad and jvp: their Python is inlined; entering and leaving a level, and
+"""torch.func's vmap, grad and jvp. Their Python is inlined; entering and leaving a level, and
 wrapping a tensor for it, are nodes of the graph."""
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def maybe_load_decompositions(tx: TraceContext) -> Value:
 
 
 def require_gradient(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the innermost level becomes a leaf that wants a gradient."""
+    """Makes a tensor of the innermost level a leaf that requires a gradient."""
     with eager_transforms.enable_inplace_requires_grad(True):
         return tensor.requires_grad_()
 

@@ -1,9 +1,6 @@
-"""torch's higher-order operators: associative_scan is looked into, as its kernel for plain tensors
-is Python over tensors.
-
-The others stay closed: what they do in eager is what torch.compile makes of them, which refuses
-functions that a kernel would run.
-"""
+"""torch's higher-order operators. associative_scan is inlined, since its kernel for plain tensors
+is Python. The others break: in eager they call torch.compile, which refuses functions that a kernel
+would run."""
 
 from __future__ import annotations
 

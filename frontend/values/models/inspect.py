@@ -1,4 +1,4 @@
-"""inspect: questions about kinds of objects."""
+"""inspect: queries about kinds of objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..functions.function import BuiltinValue, FunctionValue, MethodValue
+from ..functions.builtin_function import BuiltinValue
+from ..functions.function import FunctionValue
+from ..functions.method import MethodValue
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
 from ..registry import models

@@ -1,4 +1,4 @@
-"""itertools, on iterables whose items are known; the endless ones stay lazy."""
+"""itertools, on iterables whose items are known. Endless iterators stay lazy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
+from ....guards.iterators import advance
 from ..base import ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
-from ..iterators.iterator import Iterator
+from ..iterators.iterator import Iterator, SequenceIterator, inner_iterator
 from ..operators import binary
 from ..registry import models
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class Count(Iterator):
@@ -38,9 +40,12 @@ class Count(Iterator):
         self.value = following
         return given
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(itertools.count, [self.value, self.step])
+
 
 class Repeat(Iterator):
-    """itertools.repeat; `left` is None for ever."""
+    """itertools.repeat. `left` is None for an endless one."""
 
     __slots__ = ("repeated", "left")
     cls = itertools.repeat
@@ -58,10 +63,14 @@ class Repeat(Iterator):
             self.left -= 1
         return self.repeated
 
+    def reconstruct(self, emit: Emitter) -> None:
+        times = [] if self.left is None else [emit.const(self.left)]
+        emit.call(itertools.repeat, [self.repeated, *times])
+
 
 class Pooled(Iterator):
-    """product, combinations and their kin: what they give is known when they are made. `pools` and
-    `options` made it."""
+    """product, combinations and the like. Their items are known when they are made, from `pools`
+    and `options`."""
 
     __slots__ = ("cls", "pools", "options", "all", "index")
 
@@ -85,6 +94,12 @@ class Pooled(Iterator):
             return None
         self.index += 1
         return TupleValue(list(items))
+
+    def reconstruct(self, emit: Emitter) -> None:
+        pools = [TupleValue(list(pool)) for pool in self.pools]
+        options = map(emit.const, self.options.values())
+        emit.call(self.cls, [*pools, *options], tuple(self.options))
+        emit.run_on_top(advance, self.index, False)
 
 
 class Slice(Iterator):
@@ -125,12 +140,21 @@ class Slice(Iterator):
             self.inner = None
         return item
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.inner is None:
+            emit.call(itertools.islice, [emit.const(()), emit.const(0)])
+            return
+        stop = None if self.stop is None else max(0, self.stop - self.at)
+        bounds = map(emit.const, (self.wanted - self.at, stop, self.step))
+        emit.call(itertools.islice, [inner_iterator(emit, self.inner), *bounds])
+
 
 class OneFrameIterator(Iterator):
-    """An iterator that generated code cannot make again half-way: a break while it is in use comes
-    before `born`, where it was made, and Python runs it."""
+    """An iterator that generated code cannot make again half-way. A break while it is in use is
+    made before `born`, where it was created."""
 
     __slots__ = ("born",)
+    break_reason = "unknown-call"
 
     def __init__(self, born: int) -> None:
         super().__init__()
@@ -138,7 +162,7 @@ class OneFrameIterator(Iterator):
 
 
 class Accumulate(OneFrameIterator):
-    """itertools.accumulate. `pending`: a start that has not been given yet."""
+    """itertools.accumulate. `pending`: the start was not returned yet."""
 
     __slots__ = ("inner", "function", "total", "pending")
     cls = itertools.accumulate
@@ -209,7 +233,7 @@ class ZipLongest(OneFrameIterator):
 
 
 class Pairwise(OneFrameIterator):
-    """itertools.pairwise; `old` is the item that the next pair begins with."""
+    """itertools.pairwise. `old` is the first item of the next pair."""
 
     __slots__ = ("inner", "old", "busy")
     cls = itertools.pairwise
@@ -245,7 +269,7 @@ class Pairwise(OneFrameIterator):
 
 
 class Flat(Iterator):
-    """itertools.chain.from_iterable: iterables are asked for as they come."""
+    """itertools.chain.from_iterable. Iterables are opened one by one."""
 
     __slots__ = ("outer", "current")
     cls = itertools.chain
@@ -273,6 +297,20 @@ class Flat(Iterator):
             self.current = None
         return None
 
+    def reconstruct(self, emit: Emitter) -> None:
+        rest = self.outer or SequenceIterator(TupleValue([]))
+        if self.current is None:
+            emit.call(itertools.chain.from_iterable, [inner_iterator(emit, rest)])
+            return
+        opened = self.current  # the iterable that is open, then the others
+
+        def push_opened() -> None:
+            inner_iterator(emit, opened)()
+            emit.builder.build_list(1)
+
+        iterables = [push_opened, inner_iterator(emit, rest)]
+        emit.call(itertools.chain.from_iterable, [lambda: emit.call(itertools.chain, iterables)])
+
 
 @models(itertools.count)
 def count(tx: TraceContext, start: Value | None = None, step: Value | None = None) -> Value:
@@ -290,7 +328,7 @@ def repeat(tx: TraceContext, object: Value, times: Value | None = None) -> Value
 
 
 def number(tx: TraceContext, value: Value) -> int:
-    """An int argument of a C function; what raises in it is Python's to raise."""
+    """An int argument of a C function. Breaks for others, which Python may refuse."""
     found = value.constant()
     if not isinstance(found, int):
         raise GraphBreak("unknown-call", "itertools with an argument that is no int")
@@ -359,9 +397,7 @@ def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> V
 
 def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
     options = {}
-    if r is not None and not (
-        cls is itertools.permutations and r.is_constant() and r.constant() is None
-    ):
+    if r is not None and not (cls is itertools.permutations and r.is_none()):
         options["r"] = number(tx, r)
         if options["r"] < 0:
             raise tx.exceptions.new(ValueError, "r must be non-negative")
@@ -382,7 +418,7 @@ def accumulate(
 
 def optional_argument(value: Value | None) -> Value | None:
     """An argument, if it is not None."""
-    return None if value is None or (value.is_constant() and value.constant() is None) else value
+    return None if value is None or value.is_none() else value
 
 
 class StarMap(OneFrameIterator):

@@ -1,4 +1,5 @@
-"""logging: loggers found by name; what they write is kept and written behind the graph, or a break."""
+"""logging: loggers found by name. Their output is recorded and written behind the graph, or breaks
+it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def is_enabled_for(tx: TraceContext, logger: Value, level: Value) -> Value:
 
 
 def is_enabled(tx: TraceContext, logger: Value, level: int) -> bool:
-    """Whether the logger writes at a level; relied on."""
+    """Whether the logger writes at a level; guarded."""
     if not isinstance(logger, UserObject) or logger.real is None or logger.attrs:
         raise GraphBreak("output", f"{logger.describe()}")
     answer = logger.real.isEnabledFor(level)

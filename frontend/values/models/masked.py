@@ -1,5 +1,4 @@
-"""torch.masked: its reductions on plain tensors. What they do for a MaskedTensor needs a class made
-in the call."""
+"""torch.masked: reductions of plain tensors. For a MaskedTensor they break."""
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 def combine_input_and_mask(
     tx: TraceContext, op: Value, tensor: Value, mask: Value, *args: Value
 ) -> Value:
-    """A tensor with what the mask hides replaced by the reduction's identity."""
+    """Returns the tensor with masked elements replaced by the reduction's identity."""
     if not isinstance(tensor, TensorValue):
         raise tensor.unsupported("a masked reduction of it")
-    if mask.is_constant() and mask.constant() is None:
+    if mask.is_none():
         return tensor
     shown = tx.wrap(_ops._input_mask, None).call(tx, [tensor], {"mask": mask})
     name = op.attribute(tx, "__name__")

@@ -1,5 +1,5 @@
-"""math: functions of numbers that vary, where torch's symbols know them. Of literals they are
-folded like other pure functions."""
+"""math: functions of numbers that vary, where torch's symbols have them. On literals they are
+folded."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..functions.attribute_getter import GetterValue
-from ..operators import BINARY, COMPARE, IN_PLACE, UNARY, binary, compare, contains, unary
+from ..operation import BINARY, COMPARE, UNARY
+from ..operators import binary, compare, contains, unary
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -17,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def _binary(op: str) -> None:
-    @models(BINARY[op][0] if op in BINARY else IN_PLACE[op])
+    @models(BINARY[op].written)
     def apply(tx: TraceContext, left: Value, right: Value) -> Value:
         return binary(tx, op, left, right)
 
 
 def _compare(op: str) -> None:
-    @models(COMPARE[op][0])
+    @models(COMPARE[op].function)
     def apply(tx: TraceContext, left: Value, right: Value) -> Value:
         return compare(tx, op, left, right)
 
 
 def _unary(op: str) -> None:
-    @models(UNARY[op][0])
+    @models(UNARY[op].function)
     def apply(tx: TraceContext, value: Value) -> Value:
         return unary(tx, op, value)
 
 
-for _op in (*BINARY, *IN_PLACE):
+for _op in BINARY:
     _binary(_op)
 for _op in COMPARE:
     _compare(_op)

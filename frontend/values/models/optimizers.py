@@ -1,5 +1,4 @@
-"""torch.optim: what its steps calculate with Python's numbers of tensors, captured without taking
-the numbers."""
+"""torch.optim: steps that read numbers from tensors, captured without reading them."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 @models(optimizer._get_value)
 def get_value(tx: TraceContext, number: Value) -> Value:
-    """The tensor instead of its number, as precise as Python calculates."""
+    """Returns the tensor instead of its number, in the precision of Python's floats."""
     if isinstance(number, TensorValue) and number.fake.dtype in (
         torch.float32,
         torch.float16,
@@ -34,8 +33,8 @@ def get_value(tx: TraceContext, number: Value) -> Value:
 
 
 def _without_branches(function: Callable[..., Any]) -> None:
-    """Of a step that branches on how many there were, the way that torch takes for CUDA graphs,
-    with counts as precise as Python's."""
+    """Inlines a step that branches on the number of steps in the form that torch uses for CUDA
+    graphs, with counts in Python's precision."""
 
     @models(function)
     def step(tx: TraceContext, *columns: Value, **settings: Value) -> Value:
@@ -67,8 +66,8 @@ STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
 
 @models(STEP_WITH_NUMBERS)
 def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: Value) -> Value:
-    """Its numbers of tensors are tensors of float64 here, as long as nothing makes them differ from
-    Python's."""
+    """Inlines a step that reads numbers from tensors: here they are tensors of float64, as long as
+    that gives Python's results."""
     tensors = [
         tensor
         for column in columns[:6]
@@ -85,8 +84,7 @@ def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: 
 
 
 def in_such_a_step(tx: TraceContext) -> bool:
-    """Whether the code being interpreted is one that never goes on in Python, and takes numbers of
-    tensors to calculate with them."""
+    """Whether the code being interpreted is such a step, which never continues in Python."""
     return tx.frames.line()[1] is STEP_WITH_NUMBERS.__code__
 
 
@@ -100,7 +98,7 @@ def item(tx: TraceContext, self: TensorValue) -> Value:
 
 
 def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
-    """max() or min() of two numbers of which one is a tensor's: the second where it is beyond the
+    """max() or min() of two numbers, at least one from a tensor: the second where it is beyond the
     first."""
     beyond = tx.graph.call(
         "call_function", torch.gt if op == ">" else torch.lt, [second, first], {}

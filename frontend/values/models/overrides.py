@@ -1,5 +1,5 @@
-"""__torch_function__: torch's own, what switches it off, and how torch's Python functions ask for
-it."""
+"""__torch_function__: torch's own, the switches that disable it, and the functions by which torch's
+Python calls it."""
 
 from __future__ import annotations
 

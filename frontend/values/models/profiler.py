@@ -24,7 +24,7 @@ PROFILER = InstanceDict(ModuleSource("torch.autograd.profiler"))
 
 
 def without_profiler(tx: TraceContext) -> None:
-    """Relies on that nobody looks at the ranges."""
+    """Guards that no profiler runs."""
     enabled = torch.autograd.profiler._is_profiler_enabled
     if (
         tx.wrap(enabled, DictItem(PROFILER, "_is_profiler_enabled")).truth(tx)
@@ -49,7 +49,7 @@ def leave(tx: TraceContext, annotation: Value) -> Value:
 
 @models(torch.autograd.profiler.record_function.__exit__)
 def end(tx: TraceContext, manager: Value, *error: Value) -> Value:
-    """Opened before a break, it is left to Python as a whole."""
+    """Closes the range. A range that Python has opened, before a break, is closed by Python."""
     if manager.source is not None and not isinstance(manager.attribute(tx, "record"), Annotation):
         raise GraphBreak("unknown-call", "the end of a profiler's range")
     inner = tx.wrap(torch.autograd.profiler.record_function.__exit__, None)
@@ -59,7 +59,7 @@ def end(tx: TraceContext, manager: Value, *error: Value) -> Value:
 
 @models(("torch.autograd.profiler", "_maybe_cupti_monitor"))
 def maybe_cupti_monitor(tx: TraceContext) -> Value:
-    """Its first call imports a module, which it keeps."""
+    """Calls it for real: its first call imports a module, which it keeps."""
     module = vars(torch.autograd.profiler)["_maybe_cupti_monitor"]()
     return tx.wrap(module, DictItem(PROFILER, "_cupti_monitor_module"))
 

@@ -1,5 +1,5 @@
-"""torch's CPU generator: its state is read before the graph draws from it and put back behind; what
-lies between is a break."""
+"""torch's CPU generator. Its state is read before the graph draws from it and stored behind the
+graph; between the two it breaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ....guards.source import EnteredRandomState
 from ..base import Value
 from ..constant import Constant
-from ..functions.function import BuiltinValue
+from ..functions.builtin_function import BuiltinValue
 from ..modes.mode_manager import NullManager
 from ..registry import models
 from ..tensor.graph_piece import NoEffects
@@ -26,7 +26,7 @@ STATE = torch.get_rng_state()  # for its size and dtype
 
 
 def fresh_random_state(tx: TraceContext, what: str) -> RandomState:
-    """The generator, to be changed, where the program has done nothing to it so far."""
+    """The generator, to be changed, if the program has not changed it so far."""
     state = tx.random
     used = state.seed is not None or state.stored is not None or any(map(may_draw, tx.graph.nodes))
     if used or isinstance(tx.effects, NoEffects):
@@ -78,7 +78,7 @@ def seed(tx: TraceContext) -> Value:
 
 @models(torch._C._DisableTorchDispatch, torch._C._DisableFuncTorch)
 def no_modes(tx: TraceContext) -> Value:
-    """Without a mode or a subclass there is nothing to switch off."""
+    """Does nothing: without a mode or a subclass there is nothing to disable."""
     if torch._C._functorch.maybe_current_level() is not None:
         raise GraphBreak("unknown-call", "a transform switched off inside of it")
     return NullManager(Constant(None))

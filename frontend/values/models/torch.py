@@ -93,7 +93,7 @@ def _always(value: Any, *functions: Any) -> None:
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def is_compiling(tx: TraceContext) -> Value:
-    """Not where nn.Module asks whether it may leave out hooks that are always called."""
+    """True, except where nn.Module tests whether it may leave out hooks that are always called."""
     return Constant(tx.frames.innermost_globals() is not vars(torch.nn.modules.module))
 
 
@@ -198,12 +198,8 @@ def torch_diff(
     tx: TraceContext, input: Value, n: Value | None = None, dim: Value | None = None, prepend: Value | None = None,
     append: Value | None = None,
 ) -> Value:  # fmt: skip
-    """Where sizes vary, what it consists of: some versions of torch read the sizes as numbers."""
-    parts = [
-        part
-        for part in (prepend, input, append)
-        if part is not None and not (isinstance(part, Constant) and part.constant() is None)
-    ]
+    """torch.diff by slices where sizes vary: some versions of torch read the sizes as numbers."""
+    parts = [part for part in (prepend, input, append) if part is not None and not part.is_none()]
     n, dim = n or Constant(1), dim or Constant(-1)
     times, along = n.constant(), dim.constant()
     varies = all(isinstance(part, TensorValue) for part in parts) and any(
@@ -242,7 +238,7 @@ def has_symbols(value: Value) -> bool:
 
 @method(torch.Tensor, "size")
 def tensor_size(tx: TraceContext, self: TensorValue, dim: Value | None = None) -> Value:
-    if dim is None or dim.constant() is None:
+    if dim is None or dim.is_none():
         return tx.wrap(self.fake.shape, None)
     return fold(tx, self.fake.size, [dim], {})
 
@@ -257,7 +253,7 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
         raise self.unsupported(
             "the stride of a dimension of one element, where sizes vary"
         )  # symbolic shapes give it another
-    if dim is None or dim.constant() is None:
+    if dim is None or dim.is_none():
         return tx.wrap(self.fake.stride(), None)
     return fold(tx, self.fake.stride, [dim], {})
 
@@ -284,7 +280,7 @@ for _name in "dim ndimension numel nelement element_size get_device __len__".spl
 
 @method(torch.Tensor, "storage_offset")
 def tensor_storage_offset(tx: TraceContext, self: TensorValue) -> Value:
-    """Nothing else guards it; that of a result may follow from that of an input."""
+    """The storage offset, guarded here: that of a result may follow from that of an input."""
     offset = self.fake.storage_offset()
     if self.source is None:
         raise GraphBreak("data-dependent-value", f"`.storage_offset()` of {self.describe()}")
@@ -339,8 +335,8 @@ def tensor_addcdiv(
     *,
     value: Value | None = None,
 ) -> Value:
-    """A tensor as `value`, which eager makes a number of, is a factor; the order is that of the
-    CPU's kernel."""
+    """addcdiv where `value` is a tensor, which eager reads as a number: multiplied in the order of
+    the CPU kernel."""
     named = {} if value is None else {"value": value}
     parts = [self, tensor1, tensor2, value]
     if not isinstance(value, TensorValue) or not all(
@@ -409,7 +405,7 @@ def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 def tensor_type(
     tx: TraceContext, self: TensorValue, dtype: Value | None = None, **kwargs: Value
 ) -> Value:
-    if dtype is None or dtype.constant() is None:
+    if dtype is None or dtype.is_none():
         return Constant(self.fake.type())
     return tx.graph.call("call_method", "type", [self, dtype], kwargs)
 
@@ -421,7 +417,7 @@ def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 
 @method(torch.Tensor, "new")
 def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
-    """By sizes; what is made of data is a break."""
+    """Tensor.new(*sizes). Breaks for data."""
     numbers = all(issubclass(arg.python_type(), int) for arg in args)
     if not numbers and not (len(args) == 1 and args[0].python_type() is torch.Size):
         raise self.unsupported("Tensor.new")

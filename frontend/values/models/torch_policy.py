@@ -66,7 +66,7 @@ OPERATOR_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch.
 
 
 def goes_into_graph(function: Any) -> bool:
-    """Whether a call of it is one node."""
+    """Whether a call becomes one node."""
     if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return True
     return id(function) in operators() or id(function) in ALLOWED
@@ -106,8 +106,8 @@ IMPURE = frozenset(
 
 
 def is_pure(function: Any) -> bool:
-    """Whether calling it on literals, or on containers of such, gives a literal and does nothing
-    else."""
+    """Whether a call on literals, or on containers of literals, returns a literal and has no side
+    effects."""
     if id(function) in IMPURE:
         return False
     if id(function) in PURE:

@@ -1,4 +1,4 @@
-"""typing: cast() and the like, which do almost nothing at run time."""
+"""typing: cast() and the like, which return their argument."""
 
 from __future__ import annotations
 

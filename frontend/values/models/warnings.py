@@ -1,4 +1,4 @@
-"""warnings.warn: kept, and shown behind the graph."""
+"""warnings.warn: recorded, and shown behind the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def warn(
     stacklevel: Value | None = None,
     source: Value | None = None,
 ) -> Value:
-    if category is None or (category.is_constant() and category.constant() is None):
+    if category is None or category.is_none():
         category = tx.wrap(UserWarning, None)
     level = 1 if stacklevel is None else stacklevel.constant()
     plain = (

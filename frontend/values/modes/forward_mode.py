@@ -1,5 +1,5 @@
-"""The manager that switches derivatives in forward mode on: made entered, as torch's is; it lives
-inside a level of torch.func."""
+"""The manager that enables derivatives in forward mode. As in torch, making it enters it; it is
+used inside a level of torch.func."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class ForwardMode(Value):
-    """torch.autograd.forward_ad._set_fwd_grad_enabled(mode). Not kept across a break, which is made
-    before the level instead."""
+    """torch.autograd.forward_ad._set_fwd_grad_enabled(mode). It does not survive a break, which is
+    made before the level instead."""
 
     __slots__ = ("born",)
 

@@ -1,5 +1,5 @@
-"""Context managers that change torch's modes: entered in the trace and in the graph, entered for
-real at a break."""
+"""Context managers that change torch's modes: entered in the trace and in the graph, and really
+entered at a break."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class ModeManager(Mutable):
     """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an
-    existing one (`real`). `saved` is the state that entering it found, or the node that entered it,
-    and the grad mode then (None before and after). `prev` is what torch.set_grad_enabled, which
-    switches when it is made, found then."""
+    existing one (`real`).
+
+    `saved` is the state before entering, or the node that entered it, with the grad mode before
+    (None while not entered). `prev` is the mode that torch.set_grad_enabled found when it was made,
+    which switches the mode.
+    """
 
     __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
 
@@ -78,7 +82,7 @@ class ModeManager(Mutable):
         return tx.calls.class_method(self, self.cls, "__call__").call(tx, args, kwargs)
 
     def clone(self, tx: TraceContext) -> Value:
-        """manager.clone(): one like it, not entered."""
+        """manager.clone(): returns a manager like it that is not entered."""
         if self.cls in AUTOCASTS:
             raise self.unsupported("method clone")
         made = ModeManager(self.cls, self.arguments, self.keywords)
@@ -87,7 +91,7 @@ class ModeManager(Mutable):
         return made
 
     def switch(self, tx: TraceContext) -> None:
-        """What making a torch.set_grad_enabled does."""
+        """Switches the grad mode, as making a torch.set_grad_enabled does."""
         self.prev = torch.is_grad_enabled()
         tx.modes.set_grad(tx, GRAD_MODES[self.cls](self.arguments, self.keywords))
 
@@ -114,6 +118,18 @@ class ModeManager(Mutable):
         self.saved = None
         return Constant(None)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.prev is not None:
+            enabled = GRAD_MODES[self.cls](self.arguments, self.keywords)
+            emit.call(set_grad_manager, [emit.const(enabled), emit.const(self.prev)])
+        else:
+            arguments = map(emit.const, (*self.arguments, *self.keywords.values()))
+            emit.call(self.cls, arguments, tuple(self.keywords))
+
+    def emit_changes(self, emit: Emitter) -> None:
+        if self.last is not None:
+            emit.run(setattr, [self, emit.const("prev"), emit.const(self.last)])
+
 
 class ManagerMethod(Value):
     """manager.__enter__, manager.__exit__ or manager.clone."""
@@ -130,13 +146,17 @@ class ManagerMethod(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.manager.cls, self.name)
         if not hasattr(found, name):
-            raise tx.exceptions.new(AttributeError, f"'function' object has no attribute '{name}'")
+            raise tx.exceptions.no_attribute("function", name)
         return tx.wrap(getattr(found, name), None)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "clone":
             return self.manager.clone(tx)
         return self.manager.enter(tx) if self.name == "__enter__" else self.manager.exit(tx)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.manager)
+        emit.builder.load_attr(self.name)
 
 
 class NullManager(Value):
@@ -156,6 +176,9 @@ class NullManager(Value):
             return NullMethod(self, name)
         raise self.unsupported(f"attribute {name}")
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(contextlib.nullcontext, [self.result])
+
 
 class NullMethod(Value):
     """nullcontext.__enter__ or .__exit__."""
@@ -172,11 +195,17 @@ class NullMethod(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.manager.result if self.name == "__enter__" else Constant(None)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.manager)
+        emit.builder.load_attr(self.name)
+
 
 class Modes:
-    """torch's modes while a frame is traced: changed for real (fake tensors must see them),
-    mirrored in the graph, put back when the capture ends. `open` are the managers entered and not
-    left, outermost first; `left` those that were entered before the capture began and left in it.
+    """torch's modes while a frame is traced. They are really changed, since fake tensors depend on
+    them, mirrored in the graph, and restored when the capture ends.
+
+    `open` are the managers entered and not left, outermost first; `left` those that were entered
+    before the capture began and left in it.
     """
 
     def __init__(self) -> None:
@@ -221,8 +250,8 @@ class Modes:
         self._undo(self.cleanups.pop(), tx)
 
     def leave_existing(self, tx: TraceContext, manager: ModeManager) -> None:
-        """Leaves a manager that was entered before the capture began: the state that it found then
-        comes back."""
+        """Leaves a manager that was entered before the capture began: restores the state that it
+        has saved."""
         source, real = manager.known_source, manager.real
         names = FOUND[manager.cls]
         if any(not hasattr(real, name) for name in names):
@@ -240,7 +269,7 @@ class Modes:
         self.left.append(manager)
 
     def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
-        """Opens a level of torch.func (of LEVELS), here and in the graph; its number."""
+        """Opens a level of torch.func (of LEVELS), here and in the graph; returns its number."""
         del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
         self.places.append(tx.frames.root_break_position())
         node = tx.graph.raw_call(LEVELS[what], arguments)
@@ -251,8 +280,8 @@ class Modes:
         return level
 
     def place_outside(self) -> int | None:
-        """Where the root frame was when the outermost level that is open was opened: Python cannot
-        go on inside of one."""
+        """The root frame's position before the outermost open level: Python cannot go on inside a
+        level. None without one."""
         return self.places[0] if any(what in LEVELS for what, _, _ in self.cleanups) else None
 
     def leave_level(self, tx: TraceContext, what: str) -> None:
@@ -277,7 +306,8 @@ class Modes:
         return len(self.open), len(self.left), len(self.cleanups), torch.is_grad_enabled()
 
     def rollback(self, mark: tuple[int, int, int, bool]) -> None:
-        """Takes back what was entered since; what was left since cannot be entered again."""
+        """Leaves everything entered since. Breaks where something was left since, which cannot be
+        entered again."""
         opened, left, entered, grad = mark
         if len(self.open) < opened or len(self.cleanups) < entered:
             raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
@@ -288,7 +318,8 @@ class Modes:
         torch._C._set_grad_enabled(grad)
 
     def close(self, tx: TraceContext | None) -> None:
-        """Ends the capture: leaves what is open, in the graph too when a context is given."""
+        """Ends the capture: leaves everything that is open, in the graph too when a context is
+        given."""
         grad = torch.is_grad_enabled()
         self.lasting_grad = None if grad == self.grad_at_start and not self.open else grad
         while self.cleanups:
@@ -316,7 +347,7 @@ def _leave_dual(level: int) -> None:
 
 
 def enter_forward_mode(enabled: bool) -> bool:
-    """Switches derivatives in forward mode; what they were."""
+    """Enables or disables derivatives in forward mode; returns the state before."""
     before = torch._C._is_fwd_grad_enabled()
     torch._C._set_fwd_grad_enabled(enabled)
     return before
@@ -373,8 +404,8 @@ def autocast_arguments(
 
 
 def enter_for_real(manager: Any, grad: bool) -> None:
-    """Enters, at the end of a capture, a manager that the trace had entered symbolically, in the
-    grad mode that it found."""
+    """Enters a manager at the end of a capture that the trace had entered symbolically, in the grad
+    mode at that time."""
     torch._C._set_grad_enabled(grad)
     if type(manager) is torch.inference_mode:
         for name, mode in zip(
@@ -390,8 +421,7 @@ def leave_for_real(manager: Any) -> None:
 
 
 def set_grad_manager(mode: bool, prev: bool) -> torch.set_grad_enabled:
-    """A torch.set_grad_enabled as it was made when the mode was `prev`; making this one switches
-    nothing."""
+    """Returns a torch.set_grad_enabled with these attributes, without switching the mode."""
     manager = object.__new__(torch.set_grad_enabled)
     manager.mode, manager.prev = mode, prev
     return manager

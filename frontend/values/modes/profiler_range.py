@@ -1,16 +1,19 @@
-"""What torch.profiler.record_function opens: a named range that only a profiler sees."""
+"""The ranges of torch.profiler.record_function, which only a profiler sees."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..base import Value
 
+if TYPE_CHECKING:
+    from ..emitter import Emitter
+
 
 class Annotation(Value):
-    """An open range. Where a break comes before its end it is opened there for real."""
+    """An open range. A break inside it really opens it there."""
 
     __slots__ = ("name", "arguments")
 
@@ -24,10 +27,13 @@ class Annotation(Value):
     def truth(self, tx: Any) -> bool:
         return True
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(torch.ops.profiler._record_function_enter_new, [self.name, self.arguments])
+
 
 class DispatchWithoutSubclasses(Value):
-    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. Not kept
-    across a break, which is made before it instead."""
+    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. It does
+    not survive a break, which is made before it instead."""
 
     __slots__ = ("born",)
 

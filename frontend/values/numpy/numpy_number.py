@@ -1,5 +1,5 @@
-"""numpy's scalars are literals, and its functions of literals are folded where they give a number.
-Arrays are Python's."""
+"""numpy's scalars, which are literals, and functions of literals that return numbers, which are
+folded. Arrays break."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import Source
 from ..base import ObservedException, Value
-from ..constant import LITERAL_TYPES, fold
-from ..functions.function import BuiltinValue
+from ..constant import LITERAL_TYPES, Constant, fold
+from ..functions.builtin_function import BuiltinValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -28,7 +30,7 @@ TYPED_BY_DATA = frozenset({
 
 
 def is_numpys(obj: Any) -> bool:
-    """Whether an object is a scalar of numpy's, or a function that is folded on literals."""
+    """Whether an object is a numpy scalar, or a function that is folded on literals."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and (isinstance(obj, numpy.number | numpy.bool_) or is_function(obj))
 
@@ -46,7 +48,7 @@ def is_function(obj: Any) -> bool:
 
 
 def operand(number: Any) -> Any:
-    """The number that torch takes a scalar of numpy's for."""
+    """The Python number for which torch takes a numpy scalar."""
     if type(number).__name__ in ("bool", "bool_"):
         raise GraphBreak(
             "unsupported-value", "a numpy.bool as an operand of a tensor"
@@ -80,4 +82,19 @@ class NumpyFunction(BuiltinValue):
 
 
 class NotFolded(Exception):  # noqa: N818 - it steers
-    """A result that is no number, or one that came with a warning."""
+    """Raised for a result that is no number, or a call that warned."""
+
+
+def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if is_function(obj):
+        tx.guards.add(source, Kind.IS, obj)
+        return NumpyFunction(obj, source)
+    number = obj.item()
+    if (
+        source is not None
+        and isinstance(number, int | float)
+        and tx.symbols.is_symbolic(source, number)
+    ):
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
+    tx.guards.add(source, Kind.EQUALS, obj)
+    return Constant(obj, source)

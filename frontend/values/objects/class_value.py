@@ -1,4 +1,4 @@
-"""Classes: attribute look-up along the method resolution order, and construction."""
+"""Classes: look-up of attributes, and calls."""
 
 from __future__ import annotations
 
@@ -27,32 +27,19 @@ from ....guards.source import (
 from ..base import Call, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
-from ..functions.function import MethodValue
+from ..functions.method import MethodValue
 from ..models.torch_policy import is_plain_metaclass
-from ..registry import accepts, model_of
+from ..registry import accepts, model_of, wraps_subclasses
 from ..tensor.tensor import Identity
+from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
-
-MISSING: Any = object()
-HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
-
-
-def lookup(cls: type, name: str) -> tuple[type | None, Any]:
-    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING)
-    for nothing."""
-    if cls.__mro__ is None:
-        raise GraphBreak("unsupported-value", "a class that is being made")
-    for owner in cls.__mro__:
-        found = owner.__dict__.get(name, MISSING)
-        if found is not MISSING:
-            return owner, found
-    return None, MISSING
+    from ..emitter import Emitter
 
 
 def class_source(cls: type) -> Source | None:
-    """The path to a class by its qualified name, if that really leads to it."""
+    """The path to a class by its qualified name, if it leads to the class."""
     module = sys.modules.get(cls.__module__)
     if module is None:
         return None
@@ -68,13 +55,13 @@ def class_source(cls: type) -> Source | None:
 
 
 def has_plain_names(names: Any) -> bool:
-    """Whether looking a name up in a dictionary calls nothing that the program defines: its keys
-    are strings, no others."""
+    """Whether looking up a name in a dictionary calls no code of the program: its keys are all
+    strings."""
     return set(map(type, names)) <= {str}
 
 
 def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | None:
-    """A path to a class, by its name if that leads to it; else `path`, which does if there is any."""
+    """A path to a class: by its name if that leads to it, else `path`."""
     by_name = tx.objects.class_paths.get(id(cls), MISSING)
     if by_name is MISSING:
         if not is_plainly_named(cls):
@@ -88,8 +75,8 @@ def class_path(tx: TraceContext, cls: type, path: Source | None) -> Source | Non
 
 
 def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
-    """Remembers how a class was met that its name does not lead to: its instances may be made
-    without a path of their own."""
+    """Remembers the path to a class that its name does not lead to, for instances without a path of
+    their own."""
     if (
         path is not None
         and id(cls) not in tx.objects.class_paths
@@ -100,13 +87,13 @@ def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
 
 
 def is_plainly_named(cls: type) -> bool:
-    """Whether looking up a class's attributes calls nothing that the program defines."""
+    """Whether looking up a class's attributes calls no code of the program."""
     return all(has_plain_names(vars(owner)) for owner in cls.__mro__ or ())
 
 
 def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None) -> Any:
-    """The value that the traced program stored under a name of a class, if that is what the class
-    has there now; else MISSING. `path`: one to the class, should its name not lead to it."""
+    """The value that the traced program stored under a name of a class, if it is the current one;
+    else MISSING. `path`: a path to the class, in case its name does not lead to it."""
     if not tx.effects.globals:
         return MISSING
     deleted = False
@@ -128,7 +115,7 @@ def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None)
 
 
 def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, count: int) -> None:
-    """The first `count` classes of the method resolution order have nothing under a name."""
+    """Guards that the first `count` classes of the method resolution order lack a name."""
     of = class_path(tx, cls, path) if count else None
     for place, owner in enumerate(cls.__mro__[:count]):
         if of is None:
@@ -143,8 +130,8 @@ def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, 
 def raw_attribute(
     tx: TraceContext, cls: type, name: str, path: Source | None
 ) -> tuple[Any, Source | None]:
-    """The raw attribute of a class and the path to it; (MISSING, None) when it has none, which is
-    then relied on."""
+    """The raw attribute of a class and the path to it; (MISSING, None) if there is none, which is
+    guarded."""
     of = class_path(tx, cls, path)
     owner, raw = lookup(cls, name)
     if stored_in_class(tx, cls, name, path) is not MISSING:
@@ -164,8 +151,8 @@ CLASSMETHODS_BIND = BINDING.__get__(None, int) is int  # 3.9 to 3.12
 
 
 def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source | None) -> Value:
-    """raw.__get__(receiver, cls) for an attribute found in a class, for methods and what is no
-    descriptor."""
+    """raw.__get__(receiver, cls) for an attribute found in a class: methods, and objects that are
+    no descriptors."""
     kind = type(raw)
     if kind is types.FunctionType:
         return MethodValue(receiver, tx.wrap(raw, source))
@@ -201,8 +188,8 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
 def property_error(
     tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]
 ) -> Exception:
-    """What a property without the function that is asked for raises: said by itself, of an object
-    whose class has the same name."""
+    """The error of a property without the function in question, taken from the property itself with
+    an object whose class has the same name."""
     if type(raw) is not property:
         return GraphBreak("exception-leaves", "AttributeError of a property")
     alike = type(cls.__name__, (), {"__qualname__": cls.__qualname__, "__module__": cls.__module__})
@@ -220,10 +207,17 @@ def property_function(tx: TraceContext, raw: property, source: Source | None, pa
     return tx.wrap(getattr(raw, part), attribute_path(source, part))
 
 
+# Attributes that type answers for each class.
+ATTRIBUTES_OF_TYPE = frozenset(
+    "__name__ __qualname__ __module__ __doc__ __mro__ __bases__ __class__ __base__".split()
+)
+
+
 class ClassValue(Value):
     """A class."""
 
     __slots__ = ("cls",)
+    is_code_constant = True
 
     def __init__(self, cls: type, source: Source | None = None) -> None:
         super().__init__(source)
@@ -254,19 +248,9 @@ class ClassValue(Value):
         return self.source if self.source is not None else class_source(self.cls)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in (
-            "__name__",
-            "__qualname__",
-            "__module__",
-            "__doc__",
-            "__mro__",
-            "__bases__",
-            "__class__",
-            "__base__",
-        ):
-            return tx.wrap(
-                type.__getattribute__(self.cls, name), attribute_path(self.path(tx), name)
-            )
+        if name in ATTRIBUTES_OF_TYPE:
+            found = type.__getattribute__(self.cls, name)
+            return tx.wrap(found, attribute_path(self.path(tx), name))
         stored = stored_in_class(tx, self.cls, name, self.path(tx))
         if stored is not MISSING:
             return stored
@@ -278,16 +262,22 @@ class ClassValue(Value):
         ):
             raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
         if meta not in (None, type) and hasattr(type(first), "__set__"):
-            raw, source = raw_attribute(tx, type(self.cls), name, None)
-            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+            return self._of_metaclass(tx, name)
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
         if raw is MISSING:
             if meta is None:
                 raise tx.exceptions.new(
                     AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'"
                 )
-            raw, source = raw_attribute(tx, type(self.cls), name, None)
-            return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+            return self._of_metaclass(tx, name)
+        return self._bind(tx, name, raw, source)
+
+    def _of_metaclass(self, tx: TraceContext, name: str) -> Value:
+        raw, source = raw_attribute(tx, type(self.cls), name, None)
+        return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
+
+    def _bind(self, tx: TraceContext, name: str, raw: Any, source: Source | None) -> Value:
+        """What a raw attribute of the class gives when the class is asked for it."""
         if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
             return tx.wrap(raw, source)
         if isinstance(self.cls, enum.EnumMeta) and isinstance(
@@ -325,8 +315,8 @@ class ClassValue(Value):
         tx.effects.set_global(self.cls, name, None)
 
     def _holds_plainly(self, tx: TraceContext, name: str) -> bool:
-        """Whether what the class has under a name, if anything, is just a value, and storing
-        another one does no more than that."""
+        """Whether the class's attribute, if there is one, is a plain value, so that a store only
+        replaces it."""
         meta = type(self.cls)
         if (
             meta.__setattr__ is not type.__setattr__
@@ -347,7 +337,7 @@ class ClassValue(Value):
         return raw is MISSING or not hasattr(type(raw), "__get__")
 
     def of_metaclass(self, tx: TraceContext, name: str) -> Value | None:
-        """A special method that the class's own class defines in Python, bound."""
+        """A special method that the metaclass defines in Python, bound."""
         by_python = type(lookup(type(self.cls), name)[1]) is types.FunctionType and not isinstance(
             self.cls, enum.EnumMeta
         )
@@ -416,7 +406,7 @@ class ClassValue(Value):
         return None if found is None else Call(found, args, kwargs)
 
     def is_constructed(self, tx: TraceContext) -> bool:
-        """Whether a call of it is __new__, then __init__."""
+        """Whether a call runs __new__, then __init__."""
         if is_named_tuple(self.cls) or isinstance(self.cls, enum.EnumMeta):
             return False
         if model_of(self.cls) is not None or is_number_of_numpys(self.cls):
@@ -432,9 +422,12 @@ class ClassValue(Value):
             raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")
         return TupleValue([given[name] for name in fields], None, self.cls)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.cls)
+
 
 def is_named_tuple(cls: type) -> bool:
-    """Whether its instances are made as collections.namedtuple() says, and hold nothing else."""
+    """Whether its instances are made as collections.namedtuple() defines, and hold nothing else."""
     if (
         not issubclass(cls, tuple)
         or not hasattr(cls, "_make")
@@ -451,7 +444,7 @@ def is_number_of_numpys(cls: type) -> bool:
 
 
 def python_object(tx: TraceContext, value: Value) -> Any:
-    """The Python object of literals, classes and lists of such, as annotations hold them."""
+    """The Python object of literals, classes and lists of these, as annotations contain them."""
     value = tx.look(value)
     if isinstance(value, Sequence):
         return value.cls(python_object(tx, item) for item in value.items)
@@ -473,3 +466,12 @@ __all__ = [
     "raw_attribute",
     "type_path",
 ]
+
+
+@wraps_subclasses(type)
+def wrap_class(tx: TraceContext, obj: type, source: Source | None) -> Value:
+    if type(obj).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"class {obj.__qualname__}, which has no hash")
+    tx.guards.add(source, Kind.IS, obj)
+    note_path(tx, obj, source)
+    return ClassValue(obj, source)

@@ -1,5 +1,5 @@
-"""functools.cmp_to_key(compare), and the keys that it makes: ordered by what a function of two
-objects says."""
+"""functools.cmp_to_key(function), and the keys that it makes, which a function of two objects
+compares."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KEY = functools.cmp_to_key(lambda a, b: 0)
 class KeyMaker(Value):
     """What functools.cmp_to_key returns."""
 
-    __slots__ = ("compare",)
+    __slots__ = ("function",)
 
-    def __init__(self, compare: Value) -> None:
+    def __init__(self, function: Value) -> None:
         super().__init__()
-        self.compare = compare
+        self.function = function
 
     def python_type(self) -> type:
         return type(KEY)
@@ -32,17 +32,17 @@ class KeyMaker(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
             return super().call(tx, args, kwargs)
-        return ComparisonKey(self.compare, args[0])
+        return ComparisonKey(self.function, args[0])
 
 
 class ComparisonKey(Value):
     """The key of one object."""
 
-    __slots__ = ("compare", "of")
+    __slots__ = ("function", "of")
 
-    def __init__(self, compare: Value, of: Value) -> None:
+    def __init__(self, function: Value, of: Value) -> None:
         super().__init__()
-        self.compare, self.of = compare, of
+        self.function, self.of = function, of
 
     def python_type(self) -> type:
         return type(KEY(0))

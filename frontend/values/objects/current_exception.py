@@ -1,4 +1,4 @@
-"""What CPython keeps on the stack for open exception handlers."""
+"""The items that CPython keeps on the stack for open exception handlers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ..base import Value
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class HandledException(Value):
-    """Pushed by PUSH_EXC_INFO: the exception handled before (None: none), under the one that is
-    handled now."""
+    """Pushed by PUSH_EXC_INFO: `previous` was handled before (None: nothing), `current` is handled
+    now."""
 
     __slots__ = ("previous", "current")
 
@@ -27,7 +28,7 @@ class HandledException(Value):
 
 
 class Traceback(Value):
-    """The traceback of an exception that no Python frame has raised: nothing can be asked of it."""
+    """The traceback of an exception that no Python frame has raised. Any use of it breaks."""
 
     __slots__ = ("born",)
 
@@ -46,6 +47,7 @@ class LastInstruction(Value):
     """The index of a raising instruction, as an existing frame pushed it."""
 
     __slots__ = ("object",)
+    is_code_constant = True
 
     def __init__(self, obj: int, source: Source | None) -> None:
         super().__init__(source)
@@ -59,3 +61,6 @@ class LastInstruction(Value):
 
     def python_type(self) -> type:
         return int
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.object)

@@ -1,4 +1,4 @@
-"""Members of enumerations: objects that stay what they are, with attributes that may change."""
+"""Members of enumerations. Their identity is guarded; their attributes may change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import enum
 import types
 from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ClassAttribute, DictItem, InstanceDict, Source
 from ..base import Value
 from ..constant import Constant, ConstantMethod
-from .class_value import class_path, lookup
+from ..registry import wraps_subclasses
+from .class_value import class_path
+from .mro import lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
 
 
 class EnumMember(Constant):
-    """A member of an enumeration. What its methods in C say is evaluated at once."""
+    """A member of an enumeration. Its methods in C are evaluated at once."""
 
     __slots__ = ()
 
@@ -73,7 +76,7 @@ class EnumMember(Constant):
         raise self.unsupported(f"deleting attribute '{name}'")
 
     def _dictionary(self, tx: TraceContext) -> Source | None:
-        """The path to its own dictionary: by where it was met, or by its name in its class."""
+        """The path to its own dictionary: from where it was found, or by its name in its class."""
         if self.source is not None:
             return InstanceDict(self.source)
         cls: Any = type(self.object)
@@ -85,3 +88,13 @@ class EnumMember(Constant):
         return path and InstanceDict(
             DictItem(ClassAttribute(path, "_member_map_"), self.object._name_)
         )
+
+
+@wraps_subclasses(enum.Enum)
+def wrap_enum(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if "_name_" not in object.__getattribute__(obj, "__dict__"):
+        raise GraphBreak(
+            "unsupported-value", f"a member of {type(obj).__qualname__}, which is being made"
+        )
+    tx.guards.add(source, Kind.IS, obj)
+    return EnumMember(obj, source)

@@ -1,4 +1,4 @@
-"""Exceptions of the traced program, as symbolic objects."""
+"""Exceptions of the traced program."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import Value
+from ..base import CannotReconstruct, Value
 from ..constant import Constant
-from .class_value import lookup
+from ..registry import wraps_subclasses
 from .current_exception import Traceback
+from .mro import HEAP_TYPE, lookup
 from .user_object import UserObject
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
     __slots__ = ("args", "born", "again")
+    break_reason = "exception-leaves"
 
     def __init__(
         self, cls: type, args: list[Value], real: Any = None, source: Source | None = None
@@ -75,7 +79,7 @@ class ExceptionValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        is_none = value.is_constant() and value.constant() is None
+        is_none = value.is_none()
         if name == "__traceback__":
             if self.source is None and (is_none or isinstance(value, Traceback)):
                 return
@@ -95,16 +99,16 @@ class ExceptionValue(UserObject):
             self.store(tx, "__suppress_context__", Constant(True))
 
     def _laid_out(self, name: str) -> bool:
-        """Whether a builtin exception class keeps an attribute, in C, that only its own code knows
-        how to make and to show."""
+        """Whether a builtin exception class stores an attribute in C, where only its own code can
+        make and show it."""
         owner, raw = lookup(self.cls, name)
         return owner not in (None, BaseException) and isinstance(
             raw, types.MemberDescriptorType | types.GetSetDescriptorType
         )
 
     def happens_during(self, tx: TraceContext, handled: Value | None) -> None:
-        """Being raised while another exception is handled: that is its context, and no chain of
-        contexts leads back to it."""
+        """Sets the context of an exception that is raised while another one is handled. A chain of
+        contexts never leads back to it."""
         if handled is None or handled is self:
             return
         self.store(tx, "__context__", handled)
@@ -126,7 +130,7 @@ class ExceptionValue(UserObject):
     def split(
         self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]
     ) -> tuple[Value | None, Value | None]:
-        """What is wanted of it, and the rest."""
+        """The exceptions in a group that are wanted, and the others."""
         if wanted(self):
             return self, None
         if not issubclass(self.cls, BaseExceptionGroup):
@@ -145,7 +149,7 @@ class ExceptionValue(UserObject):
         return self.derive(tx, taken) if taken else None, self.derive(tx, left) if left else None
 
     def leaves(self, tx: TraceContext) -> list[Value]:
-        """The exceptions in a group, and in the groups in it, that are none."""
+        """The exceptions in a group and in its subgroups, without the groups."""
         if not issubclass(self.cls, BaseExceptionGroup):
             return [self]
         return [
@@ -156,7 +160,7 @@ class ExceptionValue(UserObject):
         ]
 
     def derive(self, tx: TraceContext, members: list[Value]) -> Value:
-        """A group like this one of some of its exceptions."""
+        """Returns a group like this one with some of its exceptions."""
         cls = (
             ExceptionGroup
             if all(issubclass(member.python_type(), Exception) for member in members)
@@ -197,7 +201,7 @@ class ExceptionValue(UserObject):
         return super().method(tx, name, args, kwargs)
 
     def text(self, tx: TraceContext) -> Value:
-        """str(exception), where its class leaves that to the builtin ones."""
+        """str(exception), if its class does not redefine it."""
         owner = lookup(self.cls, "__str__")[0]
         owner = (
             BaseException if owner in (NameError, AttributeError) else owner
@@ -208,7 +212,7 @@ class ExceptionValue(UserObject):
         return tx.wrap(TEXTS[owner](args.constant()), None)
 
     def representation(self, tx: TraceContext) -> Value:
-        """repr(exception), where its class leaves that to the builtin ones."""
+        """repr(exception), if its class does not redefine it."""
         if lookup(self.cls, "__repr__")[0] is not BaseException:
             raise self.unsupported("repr()")
         args = tx.look(self.attribute(tx, "args")).literal(tx)
@@ -218,8 +222,39 @@ class ExceptionValue(UserObject):
             else f"{self.cls.__name__}{args!r}"
         )
 
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.born is not None:
+            raise CannotReconstruct(self)
+        builtin: Any = builtin_exception(self.cls)
+        emit.call(builtin.__new__, [emit.const(self.cls), *self.args])
+        emit.keep(self)
+        emit.run(builtin.__init__, [self, *self.args])  # some take their arguments apart there
+        self._emit_new_attributes(emit)
+
+    def emit_store(self, emit: Emitter, name: str, item: Value) -> None:
+        """By setattr: some attributes of exceptions can be stored in no other way."""
+        emit.run(setattr, [self, emit.const(name), item])
+
+
+def builtin_exception(cls: type) -> type:
+    """The nearest exception class made in C, whose __new__ and __init__ lay out an instance."""
+    return next(
+        base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE or base in C_HEAP_EXCEPTIONS
+    )
+
+
+C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
+
 
 TEXTS: dict[type, Callable[[Any], str]] = {
     BaseException: lambda args: "" if not args else str(args[0] if len(args) == 1 else args),
     KeyError: lambda args: repr(args[0]) if len(args) == 1 else TEXTS[BaseException](args),
 }
+
+
+@wraps_subclasses(BaseException)
+def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ExceptionValue(type(obj), [], obj, source))

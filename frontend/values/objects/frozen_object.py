@@ -3,28 +3,34 @@ dataclasses.Field)."""
 
 from __future__ import annotations
 
+import collections.abc
 import inspect
 import types
 import typing
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
+from ....guards.guard import Kind
 from ....guards.proxies import mapping_behind
+from ....guards.source import Source
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
+from ..registry import wraps
 from ..tensor.tensor import Identity
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class FrozenObject(Value):
-    """An immutable object of the standard library's; its attributes are literals, classes or
-    further facts."""
+    """An immutable object of the standard library. Its attributes are literals, classes or more
+    such objects."""
 
     __slots__ = ("real",)
+    is_code_constant = True
 
     def __init__(self, real: Any) -> None:
         super().__init__()
@@ -47,9 +53,7 @@ class FrozenObject(Value):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if not hasattr(self.real, name):
-            raise tx.exceptions.new(
-                AttributeError, f"'{type(self.real).__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(type(self.real).__name__, name)
         found = getattr(self.real, name)
         if isinstance(found, types.MappingProxyType):
             if not isinstance(self.real, inspect.Signature):  # what it shows may change
@@ -94,3 +98,21 @@ class FrozenObject(Value):
             for item in self.real
         ]
         return tx.make.list_of(items).iterator(tx)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.real)
+
+
+FORMS = (
+    typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.Optional, typing.TypeVar("T"),  # noqa: UP006, UP007
+    collections.abc.Callable[[int], int],
+)  # fmt: skip
+
+
+TYPING_FORMS: tuple[type, ...] = tuple({type(form) for form in FORMS} - {type, types.GenericAlias})
+
+
+@wraps(types.GenericAlias, types.UnionType, *TYPING_FORMS)
+def wrap_frozen(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.IS, obj)
+    return FrozenObject(obj)

@@ -1,4 +1,5 @@
-"""torch.nn.Module instances: their three tables, calls with and without hooks."""
+"""torch.nn.Module instances: their parameters, buffers and submodules; calls with and without
+hooks."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, Type
 from ...pycode.passthrough import PassthroughFrame
 from ..base import Call, Value
 from ..containers.mapping import DictValue
-from .class_value import MISSING, ClassValue, lookup, raw_attribute, stored_in_class
+from ..registry import wraps_subclasses
+from .class_value import ClassValue, raw_attribute, stored_in_class
+from .mro import MISSING, lookup
 from .user_object import UserObject, instance_dict
 
 if TYPE_CHECKING:
@@ -34,13 +37,13 @@ GLOBAL_HOOKS = (
 
 
 def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> bool:
-    """Whether a class has a name, in the program's eyes."""
+    """Whether a class has a name, including changes of the traced program."""
     return lookup(cls, name)[0] is not None or stored_in_class(tx, cls, name, path) is not MISSING
 
 
 class ModuleValue(UserObject):
-    """A module that existed before the frame, or one made in it (then everything lives in its
-    overlay)."""
+    """A module that existed before the frame, or one made in it, all of whose attributes are in
+    `attrs`."""
 
     __slots__ = ()
 
@@ -73,9 +76,7 @@ class ModuleValue(UserObject):
         entries = self.table(tx, table)
         value = entries.get(tx, tx.wrap(name, None))
         if value is None:
-            raise tx.exceptions.new(
-                AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(self.cls.__name__, name)
         return value
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -113,7 +114,7 @@ class ModuleValue(UserObject):
         self.generic_set_attribute(tx, name, value)
 
     def _holds(self, tx: TraceContext, table: str, name: str) -> bool:
-        """Whether a table has a name, as the traced program has left it."""
+        """Whether a table contains a name, including changes of the traced program."""
         real = (instance_dict(self.real) or {})[table]
         known = tx.objects.find(real)
         if table in self.attrs or known in tx.effects.changed:
@@ -148,9 +149,17 @@ class ModuleValue(UserObject):
         return False
 
     def _is_filled(self, tx: TraceContext, hooks: dict, path: Source | None) -> bool:
-        """Whether there are hooks in an existing table, as the traced program has left it."""
+        """Whether an existing table contains hooks, including changes of the traced program."""
         known = tx.objects.find(hooks)
         if isinstance(known, DictValue):
             return known.truth(tx)
         tx.guards.add(path, Kind.LENGTH, len(hooks))
         return bool(hooks)
+
+
+@wraps_subclasses(torch.nn.Module)
+def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ModuleValue(type(obj), obj, source))

@@ -10,14 +10,17 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, Source
 from ..base import Value
+from ..registry import wraps_subclasses
 from ..tensor.tensor import Identity
+from .mro import lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 def lookup_in_module_type(name: str) -> object:
-    """What module objects have under a name besides their own dictionary."""
+    """The attribute of module objects that is not in their own dictionary."""
     return vars(types.ModuleType).get(name, vars(object).get(name))
 
 
@@ -90,3 +93,22 @@ class PythonModule(Value):
         else:
             tx.guards.add(self.source and InstanceDict(self.source), Kind.PRESENT, name)
         tx.effects.set_global(vars(self.real), name, None)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.builder.load_const(self.real)
+
+
+MODULE_DICT = vars(types.ModuleType)["__dict__"]
+
+
+@wraps_subclasses(types.ModuleType)
+def wrap_module_object(tx: TraceContext, obj: types.ModuleType, source: Source | None) -> Value:
+    if (
+        type(type(obj).__getattribute__) is types.FunctionType
+        or lookup(type(obj), "__dict__")[1] is not MODULE_DICT
+    ):
+        raise GraphBreak(
+            "unsupported-value", "a module with a __getattribute__ or __dict__ of its own"
+        )
+    tx.guards.add(source, Kind.IS, obj)
+    return PythonModule(obj, source)

@@ -1,5 +1,5 @@
-"""Instances of user classes: attribute protocol, special methods, subclasses of builtin containers,
-super()."""
+"""Instances of user classes: attribute protocol, special methods, subclasses of builtin
+containers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,34 @@ from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
 from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
+from ..containers.mapping import DictValue, builtin_base, default_factory_of
 from ..containers.object_key import key_of
-from ..containers.sequence import FIELD, BoundBuiltin, BuiltinContainer
+from ..containers.sequence import (
+    FIELD,
+    BoundBuiltin,
+    BuiltinContainer,
+    ListValue,
+    TupleValue,
+    wrapped_items,
+)
 from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
+from ..numpy.numpy_number import is_numpys, wrap_numpys
 from .class_value import (
-    HEAP_TYPE,
-    MISSING,
     ClassValue,
     bind,
     has_plain_names,
-    lookup,
     property_error,
     property_function,
     raw_attribute,
     stored_in_class,
 )
+from .mro import HEAP_TYPE, MISSING, lookup
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import UnaryOperation
 
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
@@ -90,7 +99,7 @@ class UserObject(Mutable):
     # attributes
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
-        """What the instance dictionary holds, or None."""
+        """The item of the instance dictionary, or None."""
         tx.effects.note_read(self, name)
         if name in self.attrs:
             return self.attrs[name]
@@ -109,7 +118,7 @@ class UserObject(Mutable):
         return value
 
     def of_class(self, tx: TraceContext, name: str) -> Value:
-        """What the class has under a name, unbound."""
+        """The class's attribute, unbound."""
         return tx.wrap(*raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source)))
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -127,8 +136,8 @@ class UserObject(Mutable):
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
     def getter(self, tx: TraceContext, name: str) -> Call | None:
-        """The call of a property's function that gives an attribute just as it returns; None where
-        another way leads to it."""
+        """The call of a property's function whose result is the attribute as it is; None if there
+        is no such call."""
         if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
             return None
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
@@ -141,7 +150,7 @@ class UserObject(Mutable):
         return Call(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
 
     def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
-        """The call that sets an attribute, if it is one of a property's function or of __setattr__."""
+        """The call that sets an attribute, if a property's function or __setattr__ does."""
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
             return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
@@ -186,9 +195,7 @@ class UserObject(Mutable):
         if own is not None:
             return own
         if raw is MISSING:
-            raise tx.exceptions.new(
-                AttributeError, f"'{name_in_c(self.cls)}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(name_in_c(self.cls), name)
         if isinstance(raw, functools.cached_property):
             value = tx.wrap(raw.func, attribute_path(source, "func")).call(tx, [self], {})
             tx.effects.change(self)
@@ -207,7 +214,7 @@ class UserObject(Mutable):
         )
 
     def _of_base(self, raw: types.MemberDescriptorType) -> bool:
-        """Whether a slot is one of the builtin container inside."""
+        """Whether a slot belongs to the builtin container inside."""
         return self.base is not None and raw.__objclass__ is self.base.python_type()
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
@@ -224,9 +231,7 @@ class UserObject(Mutable):
             value = None
             self._was_bound(tx, name)
         if value is None:
-            raise tx.exceptions.new(
-                AttributeError, f"'{name_for_slots(self.cls)}' object has no attribute '{name}'"
-            )
+            raise tx.exceptions.no_attribute(name_for_slots(self.cls), name)
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
@@ -303,7 +308,7 @@ class UserObject(Mutable):
             del self.attrs[name]
 
     def _was_bound(self, tx: TraceContext, name: str) -> bool:
-        """Whether the real object has the name; guarded where nobody has looked at what it holds."""
+        """Whether the real object has the name; guarded if its value was not looked at."""
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
@@ -356,7 +361,7 @@ class UserObject(Mutable):
         self.remove(tx, name)
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
-        """Whether the object has the name by now, in its dictionary or a slot."""
+        """Whether the object has the name now, in its dictionary or a slot."""
         tx.effects.note_read(self, name)
         return self.attrs[name] is not None if name in self.attrs else self._was_bound(tx, name)
 
@@ -512,9 +517,58 @@ class UserObject(Mutable):
             )
         return Constant(any(tx.objects.equal(candidate, item) for candidate in self.unpack(tx)))
 
+    # generated code
+
+    def reconstruct(self, emit: Emitter) -> None:
+        laid_out = types.SimpleNamespace if issubclass(self.cls, types.SimpleNamespace) else object
+        new = laid_out.__new__ if self.base is None else self.base.python_type().__new__
+        arguments = [] if self.base is None else self.base.new_arguments(emit)
+        emit.call(new, [emit.const(self.cls), *arguments])
+        emit.keep(self)
+        if self.base is not None:
+            self.base.emit_fill(emit, self)
+        self._emit_new_attributes(emit)
+
+    def _emit_new_attributes(self, emit: Emitter) -> None:
+        for name, stored in self.attrs.items():
+            if stored is not None:
+                self.emit_store(emit, name, stored)
+
+    def emit_changes(self, emit: Emitter) -> None:
+        for name, item in self.attrs.items():
+            if name in self.renewed or item is None:
+                emit.run(object.__delattr__, [self, emit.const(name)])
+            if item is not None:
+                self.emit_store(emit, name, item)
+
+    def emit_store(self, emit: Emitter, name: str, item: Value) -> None:
+        """Emits the store of an attribute past the class's own __setattr__. Behind a descriptor that
+        takes stores for itself it goes into the object's dictionary."""
+        in_class = lookup(self.cls, name)[1]
+        hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(
+            type(in_class), "__set__"
+        )
+        setter = store_in_dictionary if hidden else object.__setattr__
+        emit.run(setter, [self, emit.const(name), item])
+
+    def iterates_in_python(self) -> bool:
+        return not isinstance(lookup(self.cls, "__iter__")[1], types.WrapperDescriptorType)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        found = self.special(tx, op.name)
+        return None if found is None else found.call(tx, [], {})
+
+    def content(self) -> Value:
+        return self if self.base is None else self.base
+
+
+def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
+    """Stores an attribute in an object's dictionary, past its class."""
+    object.__getattribute__(obj, "__dict__")[name] = item
+
 
 def name_in_c(cls: type) -> str:
-    """A class as C's sentences name it: one of C itself with its module."""
+    """A class's name as C's error messages show it: with its module if it is made in C."""
     return (
         cls.__name__
         if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
@@ -523,7 +577,7 @@ def name_in_c(cls: type) -> str:
 
 
 def name_for_slots(cls: type) -> str:
-    """A class as the sentence about an empty slot names it."""
+    """A class's name as the error message of an empty slot shows it."""
     if not SLOT_ERRORS_NAME_THE_MODULE:
         return cls.__name__
     return (
@@ -534,7 +588,7 @@ def name_for_slots(cls: type) -> str:
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:
-    """The real instance dictionary, past any __dict__ of the class's own; None when the object has
+    """The real instance dictionary, whatever `__dict__` the class defines; None if the object has
     none."""
     if obj is None:
         return None
@@ -549,57 +603,33 @@ def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[An
 
 
 def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
-    """What a slot of a real object holds; MISSING when it is empty."""
+    """The contents of a slot of a real object; MISSING if it is empty."""
     try:
         return MISSING if obj is None else slot.__get__(obj)
     except AttributeError:
         return MISSING
 
 
-class SuperValue(Value):
-    """super(cls, receiver)."""
-
-    __slots__ = ("cls", "receiver")
-
-    def __init__(self, cls: type, receiver: Value, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.cls, self.receiver = cls, receiver
-
-    def python_type(self) -> type:
-        return super
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        of_class = isinstance(self.receiver, ClassValue) and self.cls in (
-            self.receiver.cls.__mro__ or ()
+def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if type(obj).__module__ == "numpy" and is_numpys(obj):
+        return wrap_numpys(tx, obj, source)
+    if source is None:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    base: BuiltinContainer | None = None
+    cls = type(obj)  # what an object says of itself may be another's class
+    if type(cls).__hash__ is None:
+        raise GraphBreak("unsupported-value", f"a {cls.__name__}, whose class has no hash")
+    if issubclass(cls, dict):
+        base = DictValue(
+            None, source, obj, builtin_base(type(obj)), default_factory_of(tx, obj, source)
         )
-        start = self.receiver.constant() if of_class else self.receiver.python_type()
-        order = start.__mro__
-        if order is None or self.cls not in order:
-            raise GraphBreak(
-                "exception-leaves",
-                "TypeError: super(type, obj): obj must be an instance or subtype of type",
-            )
-        if name == "__class__":
-            return tx.wrap(super, None)
-        for owner in order[order.index(self.cls) + 1 :]:
-            if name in owner.__dict__:
-                return self._bind_found(tx, owner, name, start, of_class)
-        raise tx.exceptions.new(AttributeError, f"'super' object has no attribute '{name}'")
-
-    def _bind_found(
-        self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool
-    ) -> Value:
-        raw, source = raw_attribute(tx, owner, name, None)
-        if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
-            return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
-        if name == "__new__":
-            return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
-        if of_class and isinstance(
-            raw,
-            types.FunctionType
-            | property
-            | types.WrapperDescriptorType
-            | types.MethodDescriptorType,
-        ):
-            return tx.wrap(raw, source)
-        return bind(tx, raw, self.receiver, tx.wrap(start, None), source)
+    elif issubclass(cls, list):
+        base = ListValue(wrapped_items(tx, obj, source), source)
+    elif issubclass(cls, tuple):
+        base = TupleValue(wrapped_items(tx, obj, source), source)
+    elif issubclass(cls, (int, float, complex, str, bytes, bytearray, set, frozenset, super)):
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)"
+        )
+    return tx.objects.remember(obj, UserObject(type(obj), obj, source, base))

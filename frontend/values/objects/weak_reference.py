@@ -5,11 +5,15 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ....errors import GraphBreak
+from ....guards.guard import Kind
 from ....guards.source import Referent, Source
 from ..base import Value
+from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..operation import Operation
 
 
 class WeakReference(Value):
@@ -34,3 +38,25 @@ class WeakReference(Value):
         if referent is not None and tx.objects.may_be_gone(referent):
             raise self.unsupported("called where its object may be gone")
         return tx.wrap(referent, Referent(self.source))
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        """By the referents, while both are alive."""
+        if not op.is_equality or not isinstance(other, WeakReference):
+            return None
+        ends = self.call(tx, [], {}), other.call(tx, [], {})
+        return None if any(end.is_none() for end in ends) else tx.objects.compare(op.sign, *ends)
+
+
+@wraps(weakref.ProxyType, weakref.CallableProxyType)
+def wrap_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    raise GraphBreak("unsupported-value", "a weak proxy")
+
+
+@wraps(weakref.ReferenceType)
+def wrap_reference(
+    tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None
+) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
+    tx.guards.add(source, Kind.TYPE, weakref.ReferenceType)
+    return tx.objects.remember(obj, WeakReference(obj, source))

@@ -1,1 +1,1 @@
-"""Tensors, the numbers of their sizes, and what autograd and torch's generators do with them."""
+"""Tensors, their sizes as numbers, autograd, and torch's generators."""

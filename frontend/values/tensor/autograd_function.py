@@ -1,5 +1,5 @@
-"""torch.autograd.Function: forward and backward are interpreted where apply() is called, cut out of
-the graph, and stand in it as one node that is differentiated as the class says."""
+"""torch.autograd.Function: forward and backward are interpreted at the call of apply(), cut out of
+the graph, and replaced by one node that is differentiated as the class defines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction,
 from ....backends.graph.extracted_calls import CustomFunction, TransformedFunction, extract_subgraph
 from ....backends.graph.runtime_errors import draws_random_numbers
 from ....errors import GraphBreak
-from ..base import ObservedException, Value
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..functions.function import FunctionValue
@@ -28,6 +28,7 @@ from .tensor import TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class ContextValue(UserObject):
@@ -57,9 +58,13 @@ class ContextValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def declared_tensors(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
-        """The tensors that forward handed to save_for_backward, mark_non_differentiable ..."""
+        """The tensors that forward passed to save_for_backward, mark_non_differentiable and the
+        like."""
         value = self.attrs.get(name)
         return otherwise if value is None else value.unpack(tx)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)
 
 
 OTHER_BACKWARDS = (
@@ -109,9 +114,9 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
 
 
 def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
-    """cls.apply(*args) inside a torch.func transform: the graph calls it, as what torch makes of it
-    depends on the levels around it. Its Python is interpreted for what it relies on, and to see
-    that running it, when and as often as torch likes, does nothing else."""
+    """cls.apply(*args) inside a torch.func transform. The graph calls it, since torch's behaviour
+    depends on the open levels. Its Python is interpreted to find what it relies on, and that it has
+    no side effects when torch runs it."""
     function: Any = cls.cls
     where = f"{cls.cls.__qualname__}, inside a torch.func transform,"
     levels = {
@@ -135,7 +140,7 @@ def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) 
 
 
 def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
-    """Interprets what torch may call for cls.apply(*args)."""
+    """Interprets the functions that torch may call for cls.apply(*args)."""
     stack = torch._C._functorch.get_interpreter_stack()
     generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
     maps = [place for place, level in enumerate(stack) if level.key() == TransformType.Vmap]
@@ -166,8 +171,8 @@ def follow_rule(
     level: VmapInterpreter,
     above: Sequence[Any],
 ) -> None:
-    """Interprets the rule for vmap of the one level that maps, as it is called below that level;
-    nothing, where it is not."""
+    """Interprets the vmap rule for the level that maps, as torch calls it below that level. Does
+    nothing without one."""
     inner: list[Value] = []
     dims: list[Value] = []
     for arg in args:
@@ -182,7 +187,7 @@ def follow_rule(
             (fake,), (dim,) = unwrap_batched((fake,), level.level())
         inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
         dims.append(Constant(dim))
-    if all(dim.constant() is None for dim in dims):
+    if all(dim.is_none() for dim in dims):
         return
     info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
     rule = cls.attribute(tx, "vmap")
@@ -192,7 +197,7 @@ def follow_rule(
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
-    """Arguments as setup_context sees them: those left out too."""
+    """The arguments as setup_context gets them, including defaults."""
     if not isinstance(forward, FunctionValue) or forward.code.co_kwonlyargcount:
         raise forward.unsupported("forward of a function with setup_context")
     missing = forward.code.co_argcount - len(args)
@@ -206,8 +211,8 @@ def version(tensor: TensorValue) -> int:
 def declares_all_writes(
     written: list[TensorValue], dirty: list[Value], tensors: list[TensorValue], results: list[Value]
 ) -> bool:
-    """Whether what forward writes into is what it marks as dirty, and torch takes that: tensors of
-    their own, which are returned."""
+    """Whether forward marks all tensors that it writes as dirty and returns them, and torch accepts
+    that."""
     if not written and not dirty:
         return True
     nodes = [tensor.node for tensor in tensors]
@@ -235,8 +240,8 @@ def run_forward(
 
 @dataclass
 class Backward:
-    """The backward pass: placeholders of the gradients, its nodes, a gradient (or None) for each
-    tensor argument."""
+    """The backward pass: placeholders of the incoming gradients, its nodes, and a gradient (or
+    None) for each tensor argument."""
 
     incoming: list[torch.fx.Node]
     strides: list[tuple[int, ...]]
@@ -260,16 +265,13 @@ def trace_backward(
             f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)",
         )
     ctx.saved = ctx.declared_tensors(tx, "to_save", [])
-    incoming, strides = [], []
-    grads: list[Value] = []
-    for position, result in enumerate(results):
-        if isinstance(result, TensorValue):
-            grad = tx.graph.stand_in(incoming_gradient, position, result.fake)
-            incoming.append(grad.node)
-            strides.append(tuple(grad.fake.stride()))
-            grads.append(grad)
-        else:
-            grads.append(Constant(None))
+    grads = [
+        tx.graph.stand_in(incoming_gradient, position, result.fake)
+        if isinstance(result, TensorValue)
+        else Constant(None)
+        for position, result in enumerate(results)
+    ]
+    incoming = [grad for grad in grads if isinstance(grad, TensorValue)]
     try:
         traced = interpret_without_effects(
             tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
@@ -280,31 +282,37 @@ def trace_backward(
         ) from None
     returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
     extra = returned[len(args) :]
-    if len(returned) < len(args) or any(
-        not value.is_constant() or value.constant() is not None for value in extra
-    ):
+    if len(returned) < len(args) or any(not value.is_none() for value in extra):
         raise GraphBreak(
             "exception-leaves",
             f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs",
         )
+    return Backward(
+        [grad.node for grad in incoming],
+        [tuple(grad.fake.stride()) for grad in incoming],
+        traced.nodes,
+        gradient_nodes(args, returned),
+    )
+
+
+def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.Node | None]:
+    """For each tensor argument the node of its gradient, None where backward gave None."""
     gradients = []
     for arg, value in zip(args, returned, strict=False):
-        if not isinstance(value, TensorValue) and not (
-            value.is_constant() and value.constant() is None
-        ):
+        if not isinstance(value, TensorValue) and not value.is_none():
             raise GraphBreak("unsupported-value", f"{value.describe()} as a gradient")
         if isinstance(arg, TensorValue):
             gradients.append(value.node if isinstance(value, TensorValue) else None)
         elif isinstance(value, TensorValue):
             raise GraphBreak("exception-leaves", "RuntimeError: a gradient for what is no tensor")
-    return Backward(incoming, strides, traced.nodes, gradients)
+    return gradients
 
 
 def call_node(
     tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue], forward: TracedCall, results: list[Value],
     backward: Backward | None, start: int,
 ) -> list[Value]:  # fmt: skip
-    """Puts one node in the place of the nodes of both passes; its outputs."""
+    """Replaces the nodes of both passes by one node; returns its outputs."""
     outputs = [result.node for result in tensors_of(results)]
     inputs = [tensor.node for tensor in tensors]
     kept: list[torch.fx.Node] = []  # what backward uses, besides gradients

@@ -1,5 +1,5 @@
-"""torch.utils.hooks.BackwardHook, which a module with full backward hooks makes for each of its
-calls: nodes around the module's."""
+"""torch.utils.hooks.BackwardHook, which a module with full backward hooks makes in each call:
+becomes nodes around the module's."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ ENTERED = "input_tensors_index"  # the attribute that a BackwardHook gets when i
 
 
 class HookSetUp(Value):
-    """That the hook is set up for the module's arguments: known to the graph alone, so that a break
-    behind is made before it instead. `given`: a tensor that the module was given and that requires
-    a gradient."""
+    """Stands for a hook that was set up for the module's arguments. Only the graph knows it, so a
+    later break is made before it instead. `given`: an argument of the module that requires a
+    gradient."""
 
     __slots__ = ("arguments", "given", "hooks")
+    break_reason = "unknown-call"
 
     def __init__(self, hooks: BackwardHooks, given: TensorValue | None, arguments: int) -> None:
         super().__init__()
@@ -92,16 +93,15 @@ def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
 
 
 def hooks_are_odd(tx: TraceContext) -> bool:
-    """Whether they are set up where a node for each would not do: under a transform, in a piece
-    that is run again."""
+    """Whether nodes cannot replace the hooks: inside a transform, or in a piece that is run
+    again."""
     return torch._C._functorch.maybe_current_level() is not None or isinstance(
         tx.effects, NoEffects
     )
 
 
 def wants_gradient(items: list[Value]) -> bool:
-    """Whether torch sets hooks up for these. Raises GraphBreak where one is a tensor that is more
-    than its numbers."""
+    """Whether torch sets up hooks for these. Raises GraphBreak for a tensor subclass among them."""
     if any(
         issubclass(item.python_type(), torch.Tensor) and not isinstance(item, TensorValue)
         for item in items
@@ -123,7 +123,7 @@ def replace_tensors(items: list[Value], place: TensorPositions, new: list[Value]
 
 
 def hooks_of(tx: TraceContext, hook: UserObject) -> BackwardHooks:
-    """The module and the functions that existed before, relied on as they are."""
+    """The module and its hook functions, guarded."""
     module, *lists = (
         tx.look(hook.attribute(tx, name)) for name in ("module", "user_hooks", "user_pre_hooks")
     )

@@ -1,5 +1,5 @@
-"""Marks that users put on tensors: which dimensions vary, which never do. Kept on the tensor
-itself, under our own name."""
+"""Marks that users set on tensors: which dimensions vary, which never do. They are stored on the
+tensor, under a name of framejit's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ATTRIBUTE = "_framejit_marks"
 
 @dataclass(frozen=True)
 class Mark:
-    """What is said of one dimension: "dynamic" (with an inclusive range), "maybe" or "static"."""
+    """A mark of one dimension: "dynamic" (with an inclusive range), "maybe" or "static"."""
 
     kind: str
     min: int | None = None
@@ -46,7 +46,7 @@ def mark_dynamic(
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int]) -> None:
-    """As mark_dynamic, where the code may still decide otherwise."""
+    """As mark_dynamic, but a size that the code specialises is accepted."""
     for one in _dims("maybe_mark_dynamic", tensor, dim):
         _put(tensor, one, Mark("maybe"))
 

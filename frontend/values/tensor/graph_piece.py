@@ -1,5 +1,5 @@
-"""A call whose nodes are cut out of the graph and stand in it as one: interpreted without effects
-on what existed before."""
+"""A call whose nodes are replaced by one node of the graph. It is interpreted without side effects
+on objects that existed before."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class TracedCall:
     value: Value
 
     def results(self, tx: TraceContext, what: str) -> list[Value]:
-        """The items of a returned tuple, or the one thing returned. Raises GraphBreak unless they
-        are tensors and literals."""
+        """The items of a returned tuple, or the single result. Raises GraphBreak unless they are
+        tensors and literals."""
         items = self.value.all(tx) if isinstance(self.value, TupleValue) else [self.value]
         if not all(
             isinstance(item, TensorValue) or item.is_constant() for item in items
@@ -39,7 +39,7 @@ class TracedCall:
         return items
 
     def wrap(self, items: list[Value], made: list[Value]) -> Value:
-        """The returned value with its tensors replaced by those that the one node makes."""
+        """The returned value, with its tensors replaced by the outputs of the one node."""
         new = iter(made)
         replaced = [next(new) if isinstance(item, TensorValue) else item for item in items]
         return (
@@ -52,8 +52,8 @@ class TracedCall:
 def interpret_without_effects(
     tx: TraceContext, args: list[Value], grad: bool, run: Callable[[], Value]
 ) -> TracedCall:
-    """Interprets a call with gradients on or off, and without effects: what it makes ends in one
-    node."""
+    """Interprets a call with gradients enabled or disabled, and without side effects; its nodes
+    become one node."""
     mark, before, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
     tx.effects = cast("EffectLog", NoEffects(effects, args))
     torch._C._set_grad_enabled(grad)
@@ -69,7 +69,8 @@ def interpret_without_effects(
 
 
 class NoEffects:
-    """The effect log while a piece is interpreted: it may change only what it makes itself."""
+    """The effect log while such a call is interpreted: only objects that it makes itself may
+    change."""
 
     def __init__(self, real: Any, args: list[Value]) -> None:
         self.changed, self.globals = real.changed, real.globals
@@ -111,7 +112,7 @@ class NoEffects:
 
 
 def containers(values: list[Value]) -> Iterator[Value]:
-    """What can be changed among values and the items of sequences."""
+    """The mutable containers among values and the items of sequences."""
     for value in values:
         if isinstance(value, Mutable):
             yield value

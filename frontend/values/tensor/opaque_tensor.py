@@ -1,5 +1,4 @@
-"""Tensors that cannot be graph inputs: they are passed on as they are, and operations on them
-break."""
+"""Tensors that cannot be graph inputs. They may be passed on; operations on them break."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 def why_opaque(real: torch.Tensor) -> str | None:
-    """What keeps a tensor out of graphs; None for those that they take."""
+    """Why a tensor cannot be a graph input; None if it can."""
     if type(real) not in PLAIN_TENSORS:
         return type(real).__name__  # asking it anything may run its own code
     if real.layout is not torch.strided:

@@ -1,20 +1,23 @@
-"""What the traced program does to torch's CPU generator besides drawing from it: seeds it, keeps
-its state, puts one back."""
+"""The state of torch's CPU generator: the traced program may seed it, keep its state, or restore
+one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..base import Value
 from ..mutable import Mutable
 
+if TYPE_CHECKING:
+    from ..emitter import Emitter
+
 
 class RandomState(Mutable):
-    """`seed`: it was seeded before the graph draws from it. `kept`: somebody has the state that it
-    had when the frame was entered. `stored`: the state that it is given behind the graph, and the
-    place of that (tracing/outcome.py)."""
+    """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
+    state that the frame began with. `stored`: the state that it is given behind the graph; `place`
+    the position of that (tracing/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "place")
 
@@ -33,3 +36,11 @@ class RandomState(Mutable):
 
     def restore(self, state: Any) -> None:
         self.seed, self.kept, self.stored, self.place = state
+
+    def emit_state(self, emit: Emitter, *, seeded_by_graph: bool) -> None:
+        """Emits code that seeds the generator, unless the graph does, and then gives it the state that
+        the program stored."""
+        if self.seed is not None and not seeded_by_graph:
+            emit.run(torch.manual_seed, [emit.const(self.seed)])
+        if self.stored is not None:
+            emit.run(torch.set_rng_state, [self.stored])

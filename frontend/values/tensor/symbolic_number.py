@@ -15,34 +15,39 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 import torch.fx
 
+from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
-from ..constant import Constant, fold
+from ..constant import Constant, VaryingLiteral, fold, wrap_literal
+from ..registry import wraps
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation, UnaryOperation
 
 Symbol = torch.SymInt | torch.SymFloat | torch.SymBool
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
 class Owner(Protocol):
-    """What a symbolic number asks of the symbols it is one of (tracing/shapes.py)."""
+    """The questions that a symbolic number asks about its symbol (tracing/shapes.py answers
+    them)."""
 
     def decide(self, sym: Symbol | bool) -> bool:
-        """bool(sym) for this call, relied on."""
+        """bool(sym) in this call, guarded."""
 
     def calculation(self, value: SymbolicNumber) -> tuple[Callable[..., Any], list[Value]]:
         """The calculation of a number that follows from sizes: a function and its operands."""
 
     def specialise(self, sym: Symbol) -> Any:
-        """The number in this call, relied on."""
+        """The number in this call, guarded."""
 
     def rely_on_sign(self, sym: Symbol) -> None:
-        """That sizes in `sym` are not zero may have answered a question."""
+        """Guards that sizes in `sym` are not zero, which may have answered a question."""
 
 
-class SymbolicNumber(Value):
+class SymbolicNumber(VaryingLiteral):
     """An int, float or bool. It has a source (the program was given it), or is
     `function(*operands)` of other numbers, or follows from the sizes of tensors by its symbol's
     expression."""
@@ -65,9 +70,6 @@ class SymbolicNumber(Value):
     def python_type(self) -> type:
         return CLASSES[type(self.sym)]
 
-    def is_constant(self) -> bool:
-        return True
-
     def constant(self) -> Any:
         return self.owner.specialise(self.sym)
 
@@ -75,25 +77,28 @@ class SymbolicNumber(Value):
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a symbolic {self.python_type().__name__}{where} ({self.sym})"
 
-    def key(self, tx: TraceContext) -> Any:
-        return self.constant()
-
     def truth(self, tx: TraceContext) -> bool:
         self.owner.rely_on_sign(self.sym)
         return self.owner.decide(self.sym if isinstance(self.sym, torch.SymBool) else self.sym != 0)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        return Constant(self.constant()).attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        return Constant(self.constant()).method(tx, name, args, kwargs)
 
     def same(self, other: Value) -> bool:
         if self is other or other.python_type() is not self.python_type():
             return self is other
         return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
+
+    def reconstruct(self, emit: Emitter) -> None:
+        """By the program's own arithmetic where there is one, which gives Python's number
+        exactly."""
+        if self.function is not None:
+            emit.call(self.function, self.operands)
+        elif self.node is not None:
+            emit.push_output(self, self.node)
+        else:
+            function, operands = self.owner.calculation(self)
+            emit.call(function, operands)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
+        return calculate(tx, op.function, self) or self
 
 
 def is_number(value: Value) -> bool:
@@ -108,8 +113,9 @@ def calculate(
     *operands: Value,
     written: Callable[..., Any] | None = None,
 ) -> Value | None:
-    """A pure function of numbers, at least one of them symbolic; None if one is no number. What has
-    no symbol is specialised. `written`: the operator that the program has, which an error names."""
+    """Calculates a pure function of numbers, at least one of them symbolic; None if an operand is
+    no number. A function without a symbolic form is specialised. `written`: the operator in the
+    program, for error messages."""
     if not all(map(is_number, operands)):
         return None
     allowed = ALLOWED.get(function)
@@ -125,6 +131,13 @@ def calculate(
             if isinstance(operand, SymbolicNumber):
                 operand.owner.rely_on_sign(operand.sym)
     return tx.symbols.shapes.number(result, function, operands)
+
+
+def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
+    """An operator of numbers, at least one of them symbolic; None for others."""
+    if not (isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)):
+        return None
+    return calculate(tx, op.function, left, right, written=op.written)
 
 
 def raw(value: Value) -> Any:
@@ -148,8 +161,9 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
 
 
 def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """A small natural exponent of an int; or a base and an exponent of which one lies in [0, 1] and
-    neither is negative; or what makes a number of at least one smaller."""
+    """Whether a power can be symbolic: a small natural exponent of an int; or a base and an
+    exponent, neither negative and one of them in [0, 1]; or a base of at least 1 with an exponent
+    in [-1, 0)."""
     if base.python_type() is int:
         return (
             isinstance(exponent, Constant)
@@ -167,7 +181,7 @@ def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
 
 
 def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
-    """Whether a number is so related to zero."""
+    """Whether a number has this relation to zero."""
     if isinstance(value, SymbolicNumber):
         value.owner.rely_on_sign(value.sym)
         return value.owner.decide(relation(value.sym, 0))
@@ -175,7 +189,7 @@ def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) ->
 
 
 def within(low: float, high: float) -> Callable[..., bool]:
-    """Where a function of one number is defined: what is outside, or no number at all, is
+    """Returns a test whether a function's argument is in its domain; outside of it the number is
     specialised."""
 
     def lies_within(tx: TraceContext, value: Value) -> bool:
@@ -234,3 +248,16 @@ SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.size: torch.ops.aten.sym_size.int,
     **{function: form for function, (_, form) in FUNCTIONS.items()},
 }
+
+
+@wraps(int, float)
+def wrap_number(tx: TraceContext, obj: int | float, source: Source | None) -> Value:
+    if source is not None and tx.symbols.is_symbolic(source, obj):
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        return tx.symbols.input(obj, source)
+    return wrap_literal(tx, obj, source)
+
+
+@wraps(torch.SymInt, torch.SymFloat, torch.SymBool)
+def wrap_symbol(tx: TraceContext, obj: Symbol, source: Source | None) -> Value:
+    return tx.symbols.shapes.number(obj)

@@ -1,4 +1,4 @@
-"""Tensors: a graph node with a fake tensor that knows everything but the values."""
+"""Tensors: a graph node with a fake tensor, which has all properties but the values."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from ..registry import accepts, method_of
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import UnaryOperation
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu is_leaf "
@@ -43,8 +45,8 @@ class Identity:
 
 
 class TensorValue(Value):
-    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient`: what
-    was stored as its .grad."""
+    """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient` is
+    the stored .grad, if the program stored one."""
 
     __slots__ = ("node", "fake", "cls", "real", "gradient")
 
@@ -92,15 +94,14 @@ class TensorValue(Value):
         return TensorMethod(self, name)
 
     def _own_attribute(self, tx: TraceContext, name: str) -> Value:
-        """What the program has stored under a name, which no class knows."""
+        """An attribute that the program has stored on the tensor, which its class does not
+        define."""
         path = self.source and InstanceDict(self.source)
         own = {} if self.real is None else self.real.__dict__
         if name in own:
             return tx.wrap(own[name], path and DictItem(path, name))
         tx.guards.add(path, Kind.ABSENT, name)
-        raise tx.exceptions.new(
-            AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'"
-        )
+        raise tx.exceptions.no_attribute(self.cls.__name__, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if name != "grad" or not self._takes_gradient(tx, value):
@@ -116,11 +117,11 @@ class TensorValue(Value):
         self.set_attribute(tx, name, Constant(None))  # as torch does
 
     def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
-        """Whether a tensor that existed before takes this as its .grad."""
+        """Whether an existing tensor accepts this as its .grad."""
         if self.source is None or not self.fake.is_leaf or self.fake.is_inference():
             return False
         if not isinstance(value, TensorValue):
-            return value.is_constant() and value.constant() is None
+            return value.is_none()
         if not self._plain_gradient(tx):
             return False
         mine, its = ((fake.dtype, fake.device, *fake.shape) for fake in (self.fake, value.fake))
@@ -130,7 +131,7 @@ class TensorValue(Value):
         return plain and mine == its and not self.same(value)
 
     def _plain_gradient(self, tx: TraceContext) -> bool:
-        """Whether the dtype of a gradient is to be the tensor's own; relied on."""
+        """Whether gradients must have the tensor's own dtype; guarded."""
         asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
         real: Any = self.real
         return (
@@ -165,8 +166,8 @@ class TensorValue(Value):
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
 
     def _check_rows(self, tx: TraceContext, key: Value) -> None:
-        """A list of numbers as index: a fake does not look at what is in it, and a graph that
-        raises may have changed inputs before."""
+        """Checks a list of numbers as index, which fake tensors do not: a graph that raises may
+        have changed inputs before."""
         if key.python_type() is not list or self.fake.device.type != "cpu" or not self.fake.dim():
             return
         items = key.unpack(tx)
@@ -189,10 +190,16 @@ class TensorValue(Value):
         # on.
         return isinstance(other, TensorValue) and self.node is other.node
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_output(self, self.node)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
+        return tx.graph.call("call_function", op.function, [self], {})
+
 
 class Gradient(Mutable):
-    """The .grad of a tensor that existed before the frame; `stored` is what the program put there,
-    None while it is as it was."""
+    """The .grad of a tensor that existed before the frame. `stored` is the new one, None while it
+    is unchanged."""
 
     __slots__ = ("of", "stored")
 
@@ -210,6 +217,12 @@ class Gradient(Mutable):
     def restore(self, state: Any) -> None:
         self.stored = state
 
+    def emit_changes(self, emit: Emitter) -> None:
+        assert self.stored is not None
+        emit.push(self.stored)
+        emit.push(self.of)
+        emit.builder.store_attr("grad")
+
 
 class TensorMethod(Value):
     """A method of a tensor, not called yet."""
@@ -225,6 +238,10 @@ class TensorMethod(Value):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.receiver)
+        emit.builder.load_attr(self.name)
 
 
 def _shape(tx: TraceContext, tensor: TensorValue) -> Value:

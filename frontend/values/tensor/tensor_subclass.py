@@ -1,8 +1,8 @@
 """Instances of Tensor subclasses written in Python: a plain tensor in the graph, and the class's
 own __torch_function__, interpreted.
 
-How an operation reaches __torch_function__ (by which function, with which arguments) is torch's to
-say: it is done once on stand-ins that note it down.
+torch decides how an operation reaches __torch_function__ (by which function, with which arguments):
+the operation is run once on stand-ins that record it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
-from ..objects.class_value import ClassValue, lookup, raw_attribute
+from ..objects.class_value import ClassValue, raw_attribute
+from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from .tensor import Identity, TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import UnaryOperation
 
 TORCHS = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
 DISABLED = torch._C._disabled_torch_function_impl
 
 
 def is_captured(cls: type) -> bool:
-    """Whether instances of a class are looked into: a plain tensor with Python around it, nothing
-    below torch's dispatcher."""
+    """Whether instances of a class are captured: a plain tensor with Python methods, nothing below
+    torch's dispatcher."""
     ours = all(
         base in TORCHS or base.__module__.partition(".")[0] != "torch" for base in cls.__mro__
     )
@@ -50,13 +53,13 @@ def is_captured(cls: type) -> bool:
 
 
 def wrap_as_instance(tensor: torch.Tensor, cls: type) -> torch.Tensor:
-    """A tensor as one of a class."""
+    """Returns a tensor as an instance of a class."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.as_subclass(cls)
 
 
 class InstanceMet(Exception):  # noqa: N818 - it steers
-    """An instance of a subclass among the arguments of an operation."""
+    """Raised where an instance of a subclass is among the arguments of an operation."""
 
 
 class TensorObject(UserObject):
@@ -102,9 +105,21 @@ class TensorObject(UserObject):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         super().set_attribute(tx, name, value)
 
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(wrap_as_instance, [self.plain, emit.const(self.cls)])
+        emit.keep(self)
+        self._emit_new_attributes(emit)
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
+        if lookup(self.cls, op.name)[0] not in TORCHS:
+            return super().apply_unary(tx, op)
+        if not tx.modes.subclasses_off:
+            return dispatch_operation(tx, op.function, [self], {})
+        return call_unwrapped(tx, lambda tx, a: a.apply_unary(tx, op), [self], {})
+
 
 class SubclassMethod(Value):
-    """A method that such an object has from torch, not called yet."""
+    """A method that such an object inherits from torch, not called yet."""
 
     __slots__ = ("receiver", "name")
 
@@ -164,11 +179,11 @@ def found_in(tx: TraceContext, values: Any) -> list[TensorObject]:
 
 
 class StandInCalled(BaseException):  # noqa: N818 - it steers, past handlers of Exception
-    """What __torch_function__ was called with."""
+    """The arguments with which __torch_function__ was called."""
 
 
 class StandIn(torch.Tensor):
-    """Notes how it is asked."""
+    """Records how torch calls __torch_function__."""
 
     @classmethod
     def __torch_function__(cls, *given: Any) -> Any:
@@ -176,7 +191,7 @@ class StandIn(torch.Tensor):
 
 
 class StandIns:
-    """Arguments as torch is to see them, and the way back."""
+    """Converts arguments to stand-ins for torch, and back."""
 
     def __init__(self, tx: TraceContext) -> None:
         self.tx = tx
@@ -221,7 +236,7 @@ class StandIns:
 def dispatch_operation(
     tx: TraceContext, operation: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
-    """An operation of torch's with instances among its arguments."""
+    """Runs an operation of torch with instances among its arguments."""
     stand_ins = StandIns(tx)
     given, named = (
         [stand_ins.of(arg) for arg in args],
@@ -248,8 +263,7 @@ def dispatch_operation(
 def call_unwrapped(
     tx: TraceContext, operation: Callable[..., Value], args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
-    """An operation on values, on plain tensors; an instance that it works on in place is what it
-    gives."""
+    """Runs an operation on plain tensors. An instance that it changes in place is its result."""
     result = operation(
         tx,
         *(unwrap_instance(tx, arg) for arg in args),
@@ -286,13 +300,13 @@ def call_torch_function(
         .attribute(tx, "__torch_function__")
         .call(tx, [function, TupleValue([ClassValue(cls)]), *rest], {})
     )
-    if result.is_constant() and result.constant() is NotImplemented:
+    if result.is_not_implemented():
         raise GraphBreak("subclass", f"{cls.__name__}, which does not implement an operation")
     return result
 
 
 def by_default(tx: TraceContext, cls: type, function: Value, rest: list[Value]) -> Value:
-    """torch.Tensor.__torch_function__: the operation on plain tensors, and what it gives as
+    """torch.Tensor.__torch_function__: runs the operation on plain tensors; its results become
     instances of the class."""
     result = call_on_plain_tensors(tx, function, rest)
     real = getattr(function, "real", None)
@@ -304,7 +318,7 @@ def by_default(tx: TraceContext, cls: type, function: Value, rest: list[Value]) 
 
 
 def call_on_plain_tensors(tx: TraceContext, function: Value, rest: list[Value]) -> Value:
-    """The operation on plain tensors."""
+    """Runs the operation on plain tensors."""
     args = rest[0].unpack(tx)
     kwargs = rest[1] if len(rest) > 1 else Constant(None)
     named = (

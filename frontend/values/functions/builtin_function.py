@@ -1,0 +1,186 @@
+"""Callables made in C or by torch."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
+from ..base import Value
+from ..constant import Constant, fold
+from ..models.torch_policy import goes_into_graph, is_pure
+from ..objects.mro import lookup
+from ..registry import accepts, model_of, wraps
+from ..tensor.tensor import Identity
+from .method import MethodValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
+
+
+WRAPPING = (property, classmethod, staticmethod)
+
+
+OF_WHAT_IS_WRAPPED = (
+    "__name__",
+    "__isabstractmethod__",
+)  # attributes that these ask their function for
+
+
+EQUAL_BY_PARTS = (
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.CodeType,
+)  # two made of the same parts are equal
+
+
+class BuiltinValue(Value):
+    """A callable made in C (or by torch): a model, an op of the graph, a pure function of literals,
+    or a break."""
+
+    __slots__ = ("real",)
+    is_code_constant = True
+
+    def __init__(self, real: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.real = real
+
+    def python_type(self) -> type:
+        return type(self.real)
+
+    def describe(self) -> str:
+        if isinstance(self.real, WRAPPING):
+            return super().describe()
+        module = getattr(self.real, "__module__", None)
+        name = (
+            getattr(self.real, "__qualname__", None)
+            or getattr(self.real, "__name__", None)
+            or repr(self.real)
+        )
+        full = f"{module}.{name}" if module and module != "builtins" else str(name)
+        return ".".join(
+            part for part in full.split(".") if not part.startswith("pybind11_detail_")
+        )  # classes that nobody has written
+
+    def key(self, tx: TraceContext) -> Any:
+        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def same(self, other: Value) -> bool:
+        return isinstance(other, BuiltinValue) and self.real is other.real
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if isinstance(self.real, WRAPPING) and name in OF_WHAT_IS_WRAPPED:
+            raise GraphBreak(
+                "unsupported-value", f"attribute {name} of a {type(self.real).__name__}"
+            )
+        if not hasattr(self.real, name):
+            raise tx.exceptions.new(
+                AttributeError, f"{type(self.real).__name__!r} object has no attribute {name!r}"
+            )
+        return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        model = model_of(self.real)
+        if model is not None:
+            if accepts(model, len(args) + 1, kwargs):
+                return model(tx, *args, **kwargs)
+            raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+        if goes_into_graph(self.real):
+            return tx.graph.call("call_function", self.real, args, kwargs)
+        receiver = getattr(self.real, "__self__", None)
+        if (
+            isinstance(receiver, types.GetSetDescriptorType)
+            and self.real.__name__ == "__get__"
+            and args
+        ):
+            return tx.look(args[0]).attribute(tx, receiver.__name__)
+        if isinstance(self.real, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
+            if isinstance(args[0], Value) and issubclass(
+                args[0].python_type(), self.real.__objclass__
+            ):
+                return tx.calls.builtin_method(args[0], self.real, args[1:], kwargs)
+        if is_pure(self.real):
+            return fold(tx, self.real, args, kwargs)
+        if (
+            receiver is not None
+            and not isinstance(receiver, types.ModuleType | type)
+            and hasattr(receiver, self.real.__name__)
+        ):
+            return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(
+                tx, self.real.__name__, args, kwargs
+            )
+        raise GraphBreak("unknown-call", self.describe())
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.real)
+
+    def reconstruct_bound(self, emit: Emitter, receiver: Value) -> None:
+        """Binds the function itself, since a subclass may have another one of that name."""
+        if isinstance(self.real, types.ClassMethodDescriptorType):
+            emit.call(self.real.__get__, [emit.const(None), receiver])
+        else:  # without the type 3.11 may crash
+            emit.call(self.real.__get__, [receiver, emit.const(receiver.python_type())])
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, BuiltinValue):
+            return None
+        return Constant(op.answer(self.key(tx) == other.key(tx)))
+
+
+@wraps(
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.CodeType, property,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.TorchBindOpOverload,
+)  # fmt: skip
+def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is not None:
+        receiver = getattr(obj, "__self__", None)
+        if (
+            isinstance(receiver, type)
+            and (unbound := modelled_class_method(receiver, obj)) is not None
+        ):
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+            return MethodValue(
+                tx.wrap(receiver, AttrSource(source, "__self__")), BuiltinValue(unbound), source
+            )
+        bound = isinstance(obj, types.BuiltinFunctionType | types.MethodWrapperType)
+        if (
+            bound
+            and not isinstance(receiver, types.ModuleType | type | None)
+            and hasattr(receiver, obj.__name__)
+        ):
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+            return tx.make.bound_method(
+                tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__
+            )
+        if isinstance(obj, types.MethodWrapperType):  # made anew whenever it is asked for
+            tx.guards.add(source, Kind.TYPE, type(obj))
+            tx.guards.add(AttrSource(source, "__self__"), Kind.IS, receiver)
+            tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)
+        else:
+            tx.guards.add(source, Kind.IS, obj)
+    return BuiltinValue(obj, source)
+
+
+def modelled_class_method(cls: type, bound: Any) -> Any:
+    """The class method written in C that `bound` is bound from, if there is a model of it; else
+    None."""
+    _, raw = lookup(cls, bound.__name__)
+    known = isinstance(raw, types.ClassMethodDescriptorType) and model_of(raw) is not None
+    return raw if known and raw.__get__(None, cls) == bound else None

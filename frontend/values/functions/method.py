@@ -1,0 +1,88 @@
+"""Bound methods."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
+from ..base import Call, Value
+from ..constant import Constant
+from ..modes.mode_manager import ManagerMethod, ModeManager
+from ..registry import wraps
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
+
+
+class MethodValue(Value):
+    """A function (or any callable) bound to its first argument."""
+
+    __slots__ = ("receiver", "function")
+
+    def __init__(self, receiver: Value, function: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.receiver, self.function = receiver, function
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"method {self.function.describe()}"
+
+    def key(self, tx: TraceContext) -> Any:
+        return (self.receiver.key(tx), self.function.key(tx))
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__self__":
+            return self.receiver
+        if name == "__func__":
+            return self.function
+        if name == "__get__" and hasattr(types.MethodType, "__get__"):
+            return tx.make.bound_method(self, name)
+        return self.function.attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        if name == "__get__" and hasattr(
+            types.MethodType, "__get__"
+        ):  # what is bound stays so; before 3.13 the function was asked
+            return self
+        return super().method(tx, name, args, kwargs)
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        return Call(self.function, [self.receiver, *args], kwargs)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call(tx, [self.receiver, *args], kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        self.function.reconstruct_bound(emit, self.receiver)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        if not op.is_equality or not isinstance(other, MethodValue):
+            return None
+        pairs = (self.receiver, other.receiver), (self.function, other.function)
+        return Constant(op.answer(all(tx.objects.same(*pair) for pair in pairs)))
+
+
+@wraps(types.MethodType)
+def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, types.MethodType)
+    receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
+    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in (
+        "__enter__",
+        "__exit__",
+        "clone",
+    ):
+        return ManagerMethod(receiver, obj.__func__.__name__)
+    return MethodValue(
+        receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source
+    )

@@ -1,0 +1,98 @@
+"""functools.partial."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, DictItem, SequenceItem, Source
+from ..base import Call, Lazy, Value
+from ..constant import Constant
+from ..mutable import Mutable
+from ..registry import wraps
+from ..tensor.tensor import Identity
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from ..emitter import Emitter
+
+
+class PartialValue(Mutable):
+    """functools.partial."""
+
+    __slots__ = ("function", "args", "kwargs", "attributes")
+
+    def __init__(
+        self,
+        function: Value,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        source: Source | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.attributes: dict[str, Value] = {}  # of one made inside
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def snapshot(self) -> Any:
+        return dict(self.attributes)
+
+    def restore(self, state: Any) -> None:
+        self.attributes = state
+
+    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if self.source is not None:
+            super().set_attribute(tx, name, value)
+        tx.effects.change(self)
+        self.attributes[name] = value
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def key(self, tx: TraceContext) -> Any:
+        return Identity(self)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return tx.make.tuple_of(self.args)
+        if name == "keywords":
+            return tx.make.dict_of([(Constant(k), v) for k, v in self.kwargs.items()])
+        if name in self.attributes:
+            return self.attributes[name]
+        return super().attribute(tx, name)
+
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+        named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
+        return Call(self.function, [tx.look(a) for a in self.args] + args, named)
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        function, args, kwargs, _ = self.tail(tx, args, kwargs)
+        return function.call(tx, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        arguments = [self.function, *self.args, *self.kwargs.values()]
+        emit.call(functools.partial, arguments, tuple(self.kwargs))
+        emit.give_attributes(self, self.attributes)
+
+
+@wraps(functools.partial)
+def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a functools.partial that no path leads to")
+    tx.guards.add(source, Kind.TYPE, functools.partial)
+    args = AttrSource(source, "args")
+    tx.guards.add(args, Kind.LENGTH, len(obj.args))
+    keywords = AttrSource(source, "keywords")
+    tx.guards.add(keywords, Kind.KEYS, tuple(obj.keywords))
+    return PartialValue(
+        tx.wrap(obj.func, AttrSource(source, "func")),
+        [Lazy(arg, SequenceItem(args, i)) for i, arg in enumerate(obj.args)],
+        {name: Lazy(value, DictItem(keywords, name)) for name, value in obj.keywords.items()},
+        source,
+    )

@@ -1,0 +1,28 @@
+"""Look-up of raw attributes along the method resolution order of a class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+
+if TYPE_CHECKING:
+    pass
+
+
+MISSING: Any = object()
+
+
+HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
+
+
+def lookup(cls: type, name: str) -> tuple[type | None, Any]:
+    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING)
+    for nothing."""
+    if cls.__mro__ is None:
+        raise GraphBreak("unsupported-value", "a class that is being made")
+    for owner in cls.__mro__:
+        found = owner.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return owner, found
+    return None, MISSING

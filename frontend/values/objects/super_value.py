@@ -1,0 +1,80 @@
+"""super() of two arguments."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
+from ..base import Value
+from ..registry import wraps
+from .class_value import ClassValue, bind, property_function, raw_attribute
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from ..emitter import Emitter
+
+
+class SuperValue(Value):
+    """super(cls, receiver)."""
+
+    __slots__ = ("cls", "receiver")
+
+    def __init__(self, cls: type, receiver: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls, self.receiver = cls, receiver
+
+    def python_type(self) -> type:
+        return super
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        of_class = isinstance(self.receiver, ClassValue) and self.cls in (
+            self.receiver.cls.__mro__ or ()
+        )
+        start = self.receiver.constant() if of_class else self.receiver.python_type()
+        order = start.__mro__
+        if order is None or self.cls not in order:
+            raise GraphBreak(
+                "exception-leaves",
+                "TypeError: super(type, obj): obj must be an instance or subtype of type",
+            )
+        if name == "__class__":
+            return tx.wrap(super, None)
+        for owner in order[order.index(self.cls) + 1 :]:
+            if name in owner.__dict__:
+                return self._bind_found(tx, owner, name, start, of_class)
+        raise tx.exceptions.no_attribute("super", name)
+
+    def _bind_found(
+        self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool
+    ) -> Value:
+        raw, source = raw_attribute(tx, owner, name, None)
+        if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
+            return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})
+        if name == "__new__":
+            return tx.wrap(raw.__func__ if isinstance(raw, staticmethod) else raw, None)
+        if of_class and isinstance(
+            raw,
+            types.FunctionType
+            | property
+            | types.WrapperDescriptorType
+            | types.MethodDescriptorType,
+        ):
+            return tx.wrap(raw, source)
+        return bind(tx, raw, self.receiver, tx.wrap(start, None), source)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(super, [emit.const(self.cls), self.receiver])
+
+
+@wraps(super)
+def wrap_super(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is None or super.__getattribute__(obj, "__self__") is None:
+        raise GraphBreak("unsupported-value", "a super object that is bound to nothing")
+    tx.guards.add(source, Kind.TYPE, super)
+    tx.guards.add(AttrSource(source, "__thisclass__"), Kind.IS, obj.__thisclass__)
+    return SuperValue(
+        obj.__thisclass__, tx.wrap(obj.__self__, AttrSource(source, "__self__")), source
+    )

@@ -1,0 +1,33 @@
+"""Tensors that existed before the frame: an input of the graph, an instance of a subclass, or opaque."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ....errors import GraphBreak
+from ....guards.reference import without_class
+from ....guards.source import Source
+from ..base import Value
+from ..registry import wraps_subclasses
+from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
+from .tensor_subclass import is_captured, wrap_subclass
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@wraps_subclasses(torch.Tensor, torch._C._TensorBase)
+def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
+    if source is None:
+        raise GraphBreak("unsupported-value", "a tensor that no path leads to")
+    why = why_opaque(obj)
+    if (
+        why is not None
+        and type(obj) not in PLAIN_TENSORS
+        and is_captured(type(obj))
+        and why_opaque(without_class(obj)) is None
+    ):
+        return wrap_subclass(tx, obj, source)
+    return tx.graph.input(tx, obj, source) if why is None else wrap_opaque(tx, obj, source, why)
