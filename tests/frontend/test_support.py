@@ -97,7 +97,7 @@ def test_a_modules_handle_measures_and_lists():
 PRETENDED = {
     "old torch": "import importlib.metadata as m\nreal = m.version\nm.version = lambda name: '2.4.1' if name == 'torch' else real(name)\n",
     "unknown Python": "import sys, torch\nsys.version_info = (3, 19, 0, 'final', 0)\n",
-    "other implementation": "import sys, torch, types\nsys.implementation = types.SimpleNamespace(**{**vars(sys.implementation), 'name': 'o'})\n",
+    "other implementation": "import sys, torch, types\nsys.implementation.name = 'other'\n",
 }
 USED = """
 import functools, json, torch, framejit
