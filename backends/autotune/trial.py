@@ -7,13 +7,14 @@ gives copies of all, for a first run of code not yet trusted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.fx
+from torch.utils._pytree import tree_leaves
 
 from ...overlap import window_of
 from ..autograd.compiled_node import wants_gradients
@@ -40,6 +41,20 @@ class RunResult:
             *((f"input {number} afterwards", item) for number, item in enumerate(self.inputs)),
             *(("memory between inputs", item) for item in self.between),
         ]
+
+
+def coarsest_dtype(gm: torch.fx.GraphModule) -> torch.dtype | None:
+    """The floating dtype of the fewest bits that a captured graph computes in, None where it has
+    none."""
+    fakes = (node.meta.get("example_value") for node in gm.graph.nodes if node.op != "placeholder")
+    tensors = (item for fake in fakes for item in tree_leaves(fake))
+    found = {item.dtype.to_real() for item in tensors if isinstance(item, torch.Tensor)}
+    return coarsest(found)
+
+
+def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
+    floating = (dtype for dtype in dtypes if dtype.is_floating_point)
+    return max(floating, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
 class Trial:

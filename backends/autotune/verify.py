@@ -23,7 +23,7 @@ from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
 from .compare import difference
 from .repro import save_repro
-from .trial import RunResult, Trial, is_laid_out, stretches
+from .trial import RunResult, Trial, coarsest_dtype, is_laid_out, stretches
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 OWN_NUMBERS = (
@@ -125,7 +125,7 @@ class VerifiedGraph:
             raise
         except Exception as error:
             return f"raises {type(error).__name__} where eager does not: {error}"
-        return difference(got, wanted, exact)
+        return difference(got, wanted, exact, self.coarsest)
 
     def compare_results(
         self,
@@ -148,7 +148,10 @@ class VerifiedGraph:
         without_gradients = RunResult(
             list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)), wanted.between
         )
-        return results, difference(got, without_gradients, exact_results(exact))
+        return results, difference(got, without_gradients, exact_results(exact), self.coarsest)
+
+    def coarsest(self) -> torch.dtype | None:
+        return coarsest_dtype(self.gm)
 
     @property
     def draws_like_eager(self) -> bool:
