@@ -59,3 +59,19 @@ def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
         found = gradients(framejit.compile(Norm(), backend="native"))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert bool(without) != kernels
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_backward_pass_that_wants_sizes_as_numbers(backend):
+    """Where these vary, torch's operators run the graph."""
+    def warp(x, theta):
+        return torch.nn.functional.grid_sample(x, torch.nn.functional.affine_grid(theta, x.size(), align_corners=False), align_corners=False)
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(warp, backend=backend)
+        for rows in (2, 3, 4):
+            x, theta = torch.randn(rows, 2, 5, 5), torch.randn(rows, 2, 3, requires_grad=True)
+            got, wanted = compiled(x, theta), warp(x, theta)
+            torch.testing.assert_close(got, wanted)
+            for one, other in zip(torch.autograd.grad(got.sum(), theta), torch.autograd.grad(wanted.sum(), theta), strict=True):
+                torch.testing.assert_close(one, other)
