@@ -15,8 +15,10 @@ class Holder:
 
 
 CALCULATIONS = [
-    lambda p: math.exp(-10 * p), lambda p: math.exp(3 * (p + 0.1)), lambda p: math.log1p(0.1 * p + 0.3 * p), lambda p: round((p - 0.3) * 0.1 * 3, 3),
-    lambda p: 1.0 if -10 * (p + 0.1) == -4.0 else 2.0, lambda p: 2.0 / (1.0 + math.exp(-10 * p / 7)) - 1, lambda p: math.floor(p * 10), lambda p: -10 * p,
+    lambda p: math.exp(-10 * p), lambda p: math.exp(3 * (p + 0.1)), lambda p: math.log1p(0.1 * p + 0.3 * p),
+    lambda p: round((p - 0.3) * 0.1 * 3, 3),
+    lambda p: 1.0 if -10 * (p + 0.1) == -4.0 else 2.0, lambda p: 2.0 / (1.0 + math.exp(-10 * p / 7)) - 1,
+    lambda p: math.floor(p * 10), lambda p: -10 * p,
 ]  # fmt: skip
 
 
