@@ -203,6 +203,8 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
 class Control:
     """What can be asked of a compiled function: `handle.framejit`."""
 
+    compiled = True
+
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self.history = Recorder(HISTORY)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -127,6 +128,18 @@ class ModuleControl:
     def compiles(self) -> int:
         """How often something was compiled for this module."""
         return sum(control.compiles for control in self._controls)
+
+    @contextlib.contextmanager
+    def measure(self) -> Iterator[None]:
+        """Calls made inside are measured, for `explain()`, as those of a compiled function are."""
+        with contextlib.ExitStack() as stack:
+            for control in self._controls:
+                stack.enter_context(control.measure())
+            yield
+
+    def generated(self) -> list[Any]:
+        """Guards and code of each live entry as Python text."""
+        return [listing for control in self._controls for listing in control.generated()]
 
     def __reduce__(self) -> Any:
         return ModuleControl, (None, self._title)

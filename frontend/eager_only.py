@@ -3,12 +3,13 @@ nothing fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from .control import NotCompiled, answer_for, title_of
 from .explain.report import Report
+from .explain.stats import Stats
 from .support import support_statement
 
 
@@ -28,13 +29,18 @@ def allow_in_graph(function: Any) -> Any:
 
 
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
-    """explain(f)(*args, **kwargs) calls f and returns a report that says why nothing is compiled."""
+    """explain(f)(*args, **kwargs) calls f and returns a report that says why nothing is compiled.
+
+    Raises ValueError for `calls` below 1.
+    """
+    if asked.get("calls", 1) < 1:
+        raise ValueError(f"calls must be at least 1, not {asked['calls']}")
 
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
-        return replace(
-            NotCompiled(title_of(fn_or_module), support_statement()).explain(),
-            result=fn_or_module(*args, **kwargs),
-        )
+        for _ in range(asked.get("calls", 1)):
+            result = fn_or_module(*args, **kwargs)
+        report = NotCompiled(title_of(fn_or_module), support_statement()).explain()
+        return replace(report, result=result)
 
     return call_and_report
 
@@ -48,12 +54,12 @@ def is_compiling() -> bool:
     return False
 
 
-def list_backends() -> list[str]:
+def list_backends() -> Mapping[str, Any]:
     """Nothing is compiled, so there are none."""
-    return []
+    return {}
 
 
-def register_backend(name: Any = None, fn: Any = None) -> Any:
+def register_backend(name: Any = None, fn: Any = None, **facts: Any) -> Any:
     """Returns what it is given."""
     return name if callable(name) else fn if fn is not None else (lambda function: function)
 
@@ -77,9 +83,9 @@ class debug(set_stance):  # a function to its users
     def __init__(self) -> None: ...
 
 
-def stats() -> str:
+def stats() -> Stats:
     """Nothing is compiled, so there is nothing to count."""
-    return "nothing compiled"
+    return Stats(())
 
 
 def reset() -> None:

@@ -26,6 +26,7 @@ from ..graph.mutations import is_norm, may_write
 from ..graph.node_targets import name_of
 from ..graph.passes.memory import memory_at
 from ..graph.runtime_errors import ENTER_INFERENCE_MODE, draws_random_numbers
+from .gradient_layouts import GradientLayouts
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, SubgraphSequence, split_graph
 
 # aot_autograd traces in anomaly mode, which warns of an error before it is raised.
@@ -54,6 +55,8 @@ REFUSALS = (
     # the same, where one of them has no gradient
     "does not yet handle non-differentiable view input mutations",
     "dispatch_on_subclass called with NO overloaded args",  # resize_as_ with sizes that vary
+    # a backward pass that wants sizes as numbers, where they vary
+    "expected to contain only concrete integers",
     # a write into a tensor of which several elements share memory
     "a tensor being mutated that has internal overlap",
 )
@@ -133,9 +136,20 @@ def runs_as_captured(node: torch.fx.Node) -> bool:
     return (
         name_of(node) == ENTER_INFERENCE_MODE
         or decomposes_badly(node)
+        or is_traced_with_other_layouts(node)
         or keeps_wider_statistics(node)
         or refuses_integers(node)
     )
+
+
+# Operators of whose backward pass torch has a second formula for fake tensors, the gradients of
+# which have other strides.
+TWO_FORMULAS = frozenset({"linalg_householder_product", "orgqr", "ormqr"})
+
+
+def is_traced_with_other_layouts(node: torch.fx.Node) -> bool:
+    """Whether a trace of a node's backward pass lays out gradients otherwise than eager."""
+    return name_of(node) in TWO_FORMULAS and any(map(needs_gradient, node.all_input_nodes))
 
 
 def keeps_wider_statistics(node: torch.fx.Node) -> bool:
@@ -249,7 +263,8 @@ def like_eager(
     ]
     random = draws_random_numbers(list(gm.graph.nodes))
     again = None if random and not random_like_eager else _replay(gm, placeholders)
-    return CompiledNode(compiled, reached, len(outputs), wanted, again, random)
+    layouts = GradientLayouts(gm, wanted)
+    return CompiledNode(compiled, reached, len(outputs), wanted, again, random, layouts)
 
 
 def lost_its_history(node: torch.fx.Node) -> bool:
@@ -448,14 +463,15 @@ def _replay(
 class NodeWiring:
     """Where a compiled graph's node sits, learnt from its first call. `end`: the output that leads
     to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it. `inputs`: by
-    next function, the input (None: unknown). `direct`: by output of the node, the graph's output
-    that it is; None where some are rebuilt outside it."""
+    next function, the input (None: unknown). `own`: by output of the node, the graph's output that
+    it is. `rebuilt`: whether others are made of it outside."""
 
     end: int
     steps: int
     rows: dict[int, frozenset[int]]
     inputs: tuple[int | None, ...]
-    direct: dict[int, int] | None
+    own: dict[int, int]
+    rebuilt: bool
 
 
 class CompiledNode:
@@ -463,16 +479,10 @@ class CompiledNode:
 
     def __init__(
         self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int, wanted: Sequence[int],
-        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool,
+        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool, layouts: GradientLayouts,
     ) -> None:  # fmt: skip
-        self.compiled, self.reached, self.outputs, self.wanted, self.again, self.random = (
-            compiled,
-            reached,
-            outputs,
-            wanted,
-            again,
-            random,
-        )
+        self.compiled, self.reached, self.outputs, self.wanted = compiled, reached, outputs, wanted
+        self.again, self.random, self.layouts = again, random, layouts
         self.wiring: NodeWiring | None = None
 
     def __call__(self, *args: Any) -> Any:
@@ -505,7 +515,8 @@ class CompiledNode:
         behind them."""
         end, steps, found = -1, 0, None
         rows: dict[int, frozenset[int]] = {}
-        direct: dict[int, int] | None = {}
+        own: dict[int, int] = {}
+        rebuilt = False
         as_before = {
             self.outputs + index: edge.node for edge, index in zip(edges, self.wanted, strict=True)
         }
@@ -525,16 +536,17 @@ class CompiledNode:
                 end, steps, found = position, depth, node
             rows[number] = rows.get(number, frozenset()) | reached
             if depth or position >= self.outputs:
-                direct = None
-            elif direct is not None:
-                direct[number] = position
+                rebuilt = True
+            else:
+                own[number] = position
         by_edge: dict[tuple[Node | None, int], int] = {}
         for edge, index in zip(edges, self.wanted, strict=True):
             by_edge[edge.node, edge.output_nr] = index
         inputs = (
             tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
         )
-        return NodeWiring(end, steps, rows, inputs, direct)
+        self.layouts.learn(results, args)
+        return NodeWiring(end, steps, rows, inputs, own, rebuilt)
 
 
 def histories(arg: Any) -> list[Node]:
@@ -584,12 +596,11 @@ class Backward:
         grads = tuple(
             None if index is not None and index not in reached else grad for index, grad in places
         )
-        if (
-            torch.is_grad_enabled()
-            and self.graph.again is not None
-            and self.wiring.direct is not None
-        ):
+        if torch.is_grad_enabled() and self.graph.again is not None and not self.wiring.rebuilt:
             return self.differentiable(given, grads)
+        grads = self.graph.layouts.like_eager(
+            given, grads, self.wiring.inputs, self.args, self.wiring.own
+        )
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self.args = ()  # nothing comes again: what eager would have freed must not stay alive
         return grads
@@ -598,7 +609,7 @@ class Backward:
         self, given: dict[int, torch.Tensor], grads: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """The same gradients with a history: the graph runs again under eager's autograd."""
-        assert self.graph.again is not None and self.wiring.direct is not None
+        assert self.graph.again is not None
         forward, copied = self.graph.again
         now_at = enumerate(zip(self.versions, versions(self.args), strict=True))
         if any(before != now for position, (before, now) in now_at if position not in copied):
@@ -626,7 +637,7 @@ class Backward:
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
             if index is not None and grad is not None
         ]
-        outputs = [results[self.wiring.direct[number]] for number in given]
+        outputs = [results[self.wiring.own[number]] for number in given]
         made = torch.autograd.grad(
             outputs,
             [args[index] for index in wanted],

@@ -103,7 +103,9 @@ class Joint(Assembled):
             inputs = {copies[node] for node in found.inputs}
             for number, output in enumerate(found.outputs):
                 if copies[output] in flowing and copies[output] not in inputs:
-                    given[number] = flowing.pop(copies[output])
+                    gradient = flowing.pop(copies[output])
+                    if number in found.reaching:
+                        given[number] = gradient
             if given:
                 self.through(found, copies, given)
 

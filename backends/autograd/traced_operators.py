@@ -57,9 +57,11 @@ class BackwardPass:
 @dataclass
 class Differentiable(Operator):
     """`wanted`: numbers of the inputs that get gradients. `outputs`: its results, then new values
-    of the inputs that it writes into."""
+    of the inputs that it writes into. `reaching`: numbers of those whose gradient reaches an input;
+    that of new_zeros() does not, though it takes a tensor and may be written to later."""
 
     wanted: tuple[int, ...] = ()
+    reaching: frozenset[int] = frozenset()
     grad: bool = True
     backward: dict[Places, BackwardPass] = field(default_factory=dict)
 
@@ -88,6 +90,9 @@ class Differentiable(Operator):
             return ()
         inputs = self.inputs_like()
         results, _ = self.forward(inputs)
+        self.reaching = frozenset(
+            number for number, result in enumerate(results) if result.requires_grad
+        )
         seen = set(map(id, inputs))  # an input that is returned is itself
         found = []
         for number, result in enumerate(results):

@@ -25,9 +25,15 @@ LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the
 FAINT = 1e-3
 
 
-def difference(got: RunResult, wanted: RunResult, reference: Callable[[], RunResult | None]) -> str:
+def difference(
+    got: RunResult,
+    wanted: RunResult,
+    reference: Callable[[], RunResult | None],
+    coarsest: Callable[[], torch.dtype | None] = lambda: None,
+) -> str:
     """What differs, "" if nothing that matters. `reference`: the same run in float64, made when it
-    is first needed."""
+    is first needed. `coarsest`: the dtype of the fewest bits that the graph computes in, as that of
+    autocast inside it; asked where float64 does not help."""
     if len(got.results) != len(wanted.results):
         return f"{len(got.results)} results, eager has {len(wanted.results)}"
     if sharing(got) != sharing(wanted):
@@ -50,7 +56,8 @@ def difference(got: RunResult, wanted: RunResult, reference: Callable[[], RunRes
             faint = FAINT * max(
                 (norm(tensor) for tensor in wanted.gradients if tensor is not None), default=0.0
             )
-        said = judge_numbers(one, other, best, faint if name.startswith(GRADIENT) else 0.0)
+        least = faint if name.startswith(GRADIENT) else 0.0
+        said = judge_numbers(one, other, best, least, coarsest)
         if said:
             return f"{name} {said}"
     return ""
@@ -83,7 +90,13 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one, other)
 
 
-def judge_numbers(one: torch.Tensor, other: torch.Tensor, best: Any, faint: float) -> str:
+def judge_numbers(
+    one: torch.Tensor,
+    other: torch.Tensor,
+    best: Any,
+    faint: float,
+    coarsest: Callable[[], torch.dtype | None] = lambda: None,
+) -> str:
     """Whether numbers that are not eager's are as good. faint: errors are relative to a norm of at
     least so much."""
     one, other = one.detach(), other.detach()
@@ -104,6 +117,8 @@ def judge_numbers(one: torch.Tensor, other: torch.Tensor, best: Any, faint: floa
     eagers = error(other, best, faint) if best is not None else None
     if eagers is None or eagers > max(tolerance, LIKELY):
         away = error(one, other, faint)
+        if away > tolerance:
+            tolerance = max(tolerance, TOLERANCES.get(coarsest() or dtype, 0.0))
         return "" if away <= tolerance else f"is {away:.1e} away from eager's"
     ours = error(one, best, faint)
     if ours <= SLACK * eagers + ROUNDINGS * torch.finfo(dtype).eps:

@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from ..registry import name_of
 from .compare import difference
-from .trial import RunResult, Trial
+from .trial import RunResult, Trial, coarsest
 from .user_backends import backend_statements
 
 FOLDER = "struck_out"
@@ -172,6 +174,19 @@ def made_like(item: Any) -> str:
 INVALID = "eager fails"
 
 
+class ResultDtypes(TorchDispatchMode):
+    """Notes the dtypes of what operators return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.dtypes |= {item.dtype for item in tree_leaves(made) if isinstance(item, torch.Tensor)}
+        return made
+
+
 def judge(
     forward: Callable[..., Any], compiled: Callable[..., Any], inputs: Sequence[Any]
 ) -> str | None:
@@ -181,7 +196,7 @@ def judge(
 
     def run(call: Callable[..., Any], given: Sequence[Any]) -> RunResult:
         torch.set_rng_state(state)
-        return trial.run(lambda *args: call(None, *args), given)
+        return trial.first_run(lambda *args: call(None, *args), given)
 
     def exact() -> RunResult | None:
         try:
@@ -197,5 +212,11 @@ def judge(
         got = run(compiled, trial.copies())
     except Exception as error:
         return f"fails: {type(error).__name__}: {error}"
-    reason = difference(got, wanted, exact)
+
+    def computed_in() -> torch.dtype | None:
+        with ResultDtypes() as noted:
+            run(forward, trial.copies())
+        return coarsest(noted.dtypes)
+
+    reason = difference(got, wanted, exact, computed_in)
     return f"is wrong: {reason}" if reason else None

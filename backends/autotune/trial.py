@@ -7,13 +7,14 @@ gives copies of all, for a first run of code not yet trusted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.fx
+from torch.utils._pytree import tree_leaves
 
 from ...overlap import window_of
 from ..autograd.compiled_node import wants_gradients
@@ -40,6 +41,20 @@ class RunResult:
             *((f"input {number} afterwards", item) for number, item in enumerate(self.inputs)),
             *(("memory between inputs", item) for item in self.between),
         ]
+
+
+def coarsest_dtype(gm: torch.fx.GraphModule) -> torch.dtype | None:
+    """The floating dtype of the fewest bits that a captured graph computes in, None where it has
+    none."""
+    fakes = (node.meta.get("example_value") for node in gm.graph.nodes if node.op != "placeholder")
+    tensors = (item for fake in fakes for item in tree_leaves(fake))
+    found = {item.dtype.to_real() for item in tensors if isinstance(item, torch.Tensor)}
+    return coarsest(found)
+
+
+def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
+    floating = (dtype for dtype in dtypes if dtype.is_floating_point)
+    return max(floating, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
 class Trial:
@@ -101,11 +116,7 @@ class Trial:
     def first_run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
         """The same, and what is then in the copied memory that belongs to no input."""
         ran = self.run(call, inputs)
-        mine = {
-            item.untyped_storage()._cdata
-            for item in self.originals
-            if isinstance(item, torch.Tensor)
-        }
+        mine = {item.untyped_storage()._cdata for item in self.originals if has_storage(item)}
         ran.between = memory_between(
             [
                 item
@@ -114,6 +125,11 @@ class Trial:
             ]
         )
         return ran
+
+    def between_now(self) -> list[torch.Tensor]:
+        """What the program's own memory holds between the inputs, as `first_run` finds it on
+        copies."""
+        return memory_between(list(filter(is_laid_out, self.copies())))
 
     def in_float64(self) -> list[Any]:
         """Copies of all inputs, floating ones in double precision."""
@@ -160,14 +176,35 @@ class Stretch:
     parts: list[tuple[torch.Tensor, int, int]]
 
     def copy(self) -> torch.UntypedStorage:
-        fresh = torch.empty(self.high - self.low, dtype=torch.uint8, device=self.parts[0][0].device)
+        size, device = self.high - self.low, self.parts[0][0].device
+        fresh = torch.zeros(size, dtype=torch.uint8, device=device)  # copies are compared, gaps too
+        for low, high, own in self.memory():
+            fresh[low:high].copy_(own)
+        return fresh.untyped_storage()
+
+    def memory(self) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """The bytes of each part, and from and to where in the stretch they are."""
         for tensor, low, high in self.parts:
             start = low - torch._C._data_address(tensor)  # type: ignore[attr-defined]
             own = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(
                 tensor.untyped_storage(), start, (high - low,), (1,)
             )
-            fresh[low - self.low : high - self.low].copy_(own)
-        return fresh.untyped_storage()
+            yield low - self.low, high - self.low, own
+
+    def is_copy(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor that was copied with the stretch is on a copy of all of it."""
+        return tensor.untyped_storage().nbytes() == self.high - self.low
+
+    def write_back(self, copied: torch.UntypedStorage) -> None:
+        """Gives the memory the content of a copy where it has another one."""
+        source = torch.empty(0, dtype=torch.uint8, device=self.parts[0][0].device).set_(copied)
+        for low, high, own in self.memory():
+            if not torch.equal(own, source[low:high]):
+                own.copy_(source[low:high])
+
+
+def has_storage(item: Any) -> bool:
+    return isinstance(item, torch.Tensor) and item.layout is torch.strided
 
 
 def is_laid_out(item: Any) -> bool:
@@ -222,11 +259,7 @@ def recreate_tensor(
     first byte stands for."""
     if fresh is None:
         made = tensor.detach()
-    elif (
-        tensor.is_conj()
-        or tensor.is_neg()
-        or (window_of(tensor).address - fresh[1]) % tensor.element_size()
-    ):
+    elif (window_of(tensor).address - fresh[1]) % tensor.element_size():
         made = tensor.detach().clone()
     else:
         storage, low = fresh
@@ -234,6 +267,10 @@ def recreate_tensor(
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
             storage, offset, tensor.shape, tensor.stride()
         )
+        if tensor.is_neg():
+            made = torch._neg_view(made)
+        if tensor.is_conj():
+            made = made.conj()
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
     return made.requires_grad_(tensor.requires_grad)
@@ -248,10 +285,7 @@ def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     with torch.no_grad():
         for tensors in members.values():
             storage = tensors[0].untyped_storage()
-            if (
-                sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-                >= storage.nbytes()
-            ):
+            if any(fills(tensor, storage) for tensor in tensors):
                 continue
             memory = (
                 torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage).clone()
@@ -263,6 +297,12 @@ def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
                 ).zero_()
             found.append(memory)
     return found
+
+
+def fills(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
+    """Whether every byte of a storage belongs to a tensor. Several that overlap may have more
+    elements than that and leave gaps all the same."""
+    return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes()
 
 
 @contextmanager

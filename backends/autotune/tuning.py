@@ -34,7 +34,7 @@ from .measure import Timed, measure
 from .plan import Plan
 from .progress import show_progress
 from .repro import save_repro
-from .trial import RunResult, Trial, random_state_kept
+from .trial import RunResult, Trial, coarsest_dtype, random_state_kept
 
 Callee = Callable[..., Any]
 TORCHS_OWN = (
@@ -358,7 +358,7 @@ class Tuning:
             return f"fails: {type(error).__name__}: {first_line(error)}"
         if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
             return f"takes {its_peak / 1e6:.0f} MB of device memory, eager {peak / 1e6:.0f} MB"
-        reason = difference(got, wanted, lambda: self.exact(trial))
+        reason = difference(got, wanted, lambda: self.exact(trial), lambda: coarsest_dtype(self.gm))
         return f"is wrong: {reason}" if reason else candidate.notes.refusal()
 
     def exact(self, trial: Trial) -> RunResult | None:

@@ -23,7 +23,7 @@ from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
 from .compare import difference
 from .repro import save_repro
-from .trial import RunResult, Trial
+from .trial import RunResult, Trial, coarsest_dtype, is_laid_out, stretches
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 OWN_NUMBERS = (
@@ -80,13 +80,17 @@ class VerifiedGraph:
         trial = Trial(self.gm, args)
         before = Generators(args)
         try:
-            wanted = trial.run(self.gm.forward, trial.copies())
-        except Exception:
+            wanted = trial.first_run(self.gm.forward, trial.copies())
+        except Exception as error:
+            # the program's own error, which whoever called the graph handles, or one that only
+            # copies raise: they are leaves
+            self.report(f"not verified: on copies of its inputs it raises {type(error).__name__}")
             before.restore()
-            return self.run(*args)  # the program's own error: whoever called the graph handles it
+            return self.run(*args)
+        originals = trial.copies()
 
-        def exact() -> RunResult | None:
-            return None if before.have_moved else in_float64(trial, self.gm, before)
+        def exact() -> RunResult | None:  # also when a run has changed the inputs
+            return None if before.have_moved else in_float64(trial, originals, self.gm, before)
 
         before.note()
         if before.have_moved and not self.draws_like_eager:
@@ -101,9 +105,8 @@ class VerifiedGraph:
             before.restore()
             reason = self.compare_training(trial, wanted, exact)
         if not reason:
-            originals = trial.copies()
             before.restore()
-            results, reason = self.compare_results(args, wanted, exact)
+            results, reason = self.compare_results(args, trial, wanted, exact)
             if not reason:
                 return results
             restore(args, originals)
@@ -117,15 +120,19 @@ class VerifiedGraph:
         """Say what is wrong with a forward and backward pass of the compiled graph on copies, "" if
         nothing."""
         try:
-            got = trial.run(self.run, trial.copies())
+            got = trial.first_run(self.run, trial.copies())
         except STEERING:
             raise
         except Exception as error:
             return f"raises {type(error).__name__} where eager does not: {error}"
-        return difference(got, wanted, exact)
+        return difference(got, wanted, exact, self.coarsest)
 
     def compare_results(
-        self, args: tuple[Any, ...], wanted: RunResult, exact: Callable[[], RunResult | None]
+        self,
+        args: tuple[Any, ...],
+        trial: Trial,
+        wanted: RunResult,
+        exact: Callable[[], RunResult | None],
     ) -> tuple[Any, str]:
         """Run the compiled graph for real. Return its results and what is wrong with them, "" if
         nothing."""
@@ -135,11 +142,16 @@ class VerifiedGraph:
             raise
         except Exception as error:
             return None, f"raises {type(error).__name__} where eager does not: {error}"
-        got = RunResult([detach(item) for item in results], [], list(map(detach, args)))
-        without_gradients = RunResult(
-            list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs))
+        got = RunResult(
+            [detach(item) for item in results], [], list(map(detach, args)), trial.between_now()
         )
-        return results, difference(got, without_gradients, exact_results(exact))
+        without_gradients = RunResult(
+            list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)), wanted.between
+        )
+        return results, difference(got, without_gradients, exact_results(exact), self.coarsest)
+
+    def coarsest(self) -> torch.dtype | None:
+        return coarsest_dtype(self.gm)
 
     @property
     def draws_like_eager(self) -> bool:
@@ -184,11 +196,14 @@ def detach(item: Any) -> Any:
     return item.detach() if isinstance(item, torch.Tensor) else item
 
 
-def in_float64(trial: Trial, gm: torch.fx.GraphModule, before: Generators) -> RunResult | None:
-    """Eager's run in double precision, None where the graph asks for a precision of its own."""
+def in_float64(
+    trial: Trial, originals: Sequence[Any], gm: torch.fx.GraphModule, before: Generators
+) -> RunResult | None:
+    """Eager's run in double precision on copies of `originals`, None where the graph asks for a
+    precision of its own."""
     before.restore()
     try:
-        return trial.run(gm.forward, trial.in_float64())
+        return trial.run(gm.forward, Trial(gm, originals).in_float64())
     except Exception:
         return None
 
@@ -204,10 +219,15 @@ def exact_results(exact: Callable[[], RunResult | None]) -> Callable[[], RunResu
 
 
 def restore(args: Sequence[Any], originals: Sequence[Any]) -> None:
-    """Put back the content that inputs had, where a run has changed it."""
+    """Put back what the inputs' memory held, between them too, where a run has changed it."""
+    homes = stretches(args)
     with torch.no_grad():
         for arg, original in zip(args, originals, strict=True):
-            if isinstance(arg, torch.Tensor) and not torch.equal(arg, original):
+            if not isinstance(arg, torch.Tensor):
+                continue
+            if is_laid_out(arg) and (home := homes[arg.untyped_storage()._cdata]).is_copy(original):
+                home.write_back(original.untyped_storage())
+            elif not torch.equal(arg, original):
                 arg.detach().copy_(original)
 
 

@@ -40,6 +40,7 @@ from .ir.ir import AnyKernel, Bound, Call, Program, whole, writes
 from .ir.patterns import Patterns
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
+from .mixed_norms import MIXED_NORMS
 from .printers.base import Parameters
 from .printers.c import preamble, print_c
 from .printers.host import Host, Launch, Namespace
@@ -66,11 +67,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """torch's decompositions of operators that have no lowering here; composite ones come apart
     without."""
     known = _core_aten_decompositions_post_autograd().items()
-    return {
+    made = {
         operator: rule
         for operator, rule in known
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
+    return made | MIXED_NORMS
 
 
 @dataclass

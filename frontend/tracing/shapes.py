@@ -388,7 +388,27 @@ class Shapes:
             if expr in (sympy.true, True) or expr in said or not self._have_homes(expr):
                 continue
             said.add(expr)
-            yield self._relation(expr, asker.line)
+            if self._is_value_of_floats(expr):
+                yield from self._each_as_now(expr, asker.line)
+            else:
+                yield self._relation(expr, asker.line)
+
+    def _is_value_of_floats(self, expr: Any) -> bool:
+        """Whether a fact is that a calculation with floats has one value. sympy rearranges it, and
+        then it rounds otherwise than Python's."""
+        if not isinstance(expr, sympy.Eq) or any(side.is_Symbol for side in expr.args):
+            return False
+        return any(
+            isinstance(self.homes[symbol].sym, torch.SymFloat) for symbol in expr.free_symbols
+        )
+
+    def _each_as_now(self, expr: Any, line: str) -> Iterator[Guard]:
+        """Each number in a calculation is what it is now."""
+        for symbol in sorted(expr.free_symbols, key=str):
+            value = self.homes[symbol]
+            assert value.source is not None
+            hint = PYTHON[type(value.sym)](value.sym.node.hint)
+            yield Guard(value.source, Kind.EQUALS, hint, line)
 
     def _simplest(self, expr: Any) -> Any:
         return self.env.replace(expr)

@@ -9,7 +9,7 @@ import warnings
 import framejit
 import pytest
 import torch
-from framejit.frontend import eager_only, support
+from framejit.frontend import api, control, eager_only, support
 
 
 @pytest.fixture
@@ -73,6 +73,92 @@ def test_the_eager_face_answers_why_nothing_is_compiled(old_torch, make):
     control.reset()
     with control.measure():
         compiled(torch.ones(()))
+
+
+def public_names(kind):
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("kind", [control.NotCompiled, control.ModuleControl])
+def test_every_handle_can_be_asked_the_same(kind):
+    assert public_names(api.Control) == public_names(kind)
+
+
+def test_a_modules_handle_measures_and_lists():
+    module = framejit.compile(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), backend="eager")
+    module(torch.ones(1, 3))
+    with module.framejit.measure():
+        module(torch.ones(1, 3))
+    assert module.framejit.compiled and module.framejit.generated() and module.framejit.explain().graphs
+    module.framejit.reset()
+    assert not module.framejit.generated()
+
+
+PRETENDED = {
+    "old torch": "import importlib.metadata as m\nreal = m.version\nm.version = lambda name: '2.4.1' if name == 'torch' else real(name)\n",
+    "unknown Python": "import sys, torch\nsys.version_info = (3, 19, 0, 'final', 0)\n",
+    "other implementation": "import sys, torch, types\nsys.implementation.name = 'other'\n",
+}
+USED = """
+import functools, json, torch, framejit
+
+class Callee:
+    def method(self, x):
+        return x * 2
+    __call__ = method
+    @staticmethod
+    def alone(x):
+        return x * 2
+
+class Doubling(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+def double(x):
+    return x * 2
+
+@framejit.register_backend("mine", training=False, devices=("cpu",))
+def mine(gm, examples):
+    return gm
+
+@framejit.compile(backend="mine", mode="default", fullgraph=True, verify=2, options={"a": 1})
+def decorated(x):
+    return x * 2
+
+x = torch.ones(2)
+given = {"function": double, "lambda": lambda x: x * 2, "module": Doubling(), "bound": Callee().method, "object": Callee(),
+         "static": Callee.alone, "partial": functools.partial(torch.mul, other=2), "sequential": torch.nn.Sequential(Doubling())}
+for name, target in {**given, "decorated": decorated}.items():
+    compiled = framejit.compile(target, backend="native", dynamic=True, verify=1)
+    handle = compiled.framejit
+    assert torch.equal(compiled(x), x * 2), name
+    for report in (handle.explain(), framejit.explain(target, backend="eager", calls=2)(x)):
+        (skipped,) = report.skipped
+        assert "is supported; this is" in skipped.reason and "is supported; this is" in str(report), name
+        assert not report.graphs and not report.breaks and not report.captures and json.loads(report.to_json()), name
+    assert torch.equal(report.result, x * 2)
+    with handle.measure():
+        compiled(x)
+    assert handle.compiles == 0 and not handle.compiled and handle.generated() == [] and "eager" in repr(handle), name
+    handle.wait(), handle.reset()
+    if not isinstance(target, torch.nn.Module):
+        compiled.explain(), compiled.wait()
+with framejit.set_stance("force_eager"), framejit.debug(), framejit.config.patch(strict=True):
+    double(x)
+framejit.set_stance("default")
+framejit.disable(double)(x), framejit.disable()(double)(x), framejit.allow_in_graph(double)(x)
+framejit.mark_dynamic(x, 0, min=1), framejit.mark_static(x), framejit.maybe_mark_dynamic(x, 0)
+framejit.graph_break("here"), framejit.reset()
+assert not framejit.is_compiling() and not framejit.stats().functions and not dict(framejit.list_backends())
+print("used all of", len(framejit.__all__))
+"""
+
+
+@pytest.mark.parametrize("pretended", PRETENDED)
+def test_programs_run_where_nothing_is_supported(pretended):
+    done = subprocess.run([sys.executable, "-c", PRETENDED[pretended] + USED], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("used all of") and done.stderr.count("so everything runs in eager") == 1
 
 
 def test_importing_it_raises_nothing_where_warnings_are_errors():

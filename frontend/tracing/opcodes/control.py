@@ -102,7 +102,8 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_none(frame: Interpreter, value: Value) -> bool:
-    """Whether a value is None. Of a Lazy number or text only the type is guarded."""
+    """Whether a value is None. Of a number or text that is not looked at
+    yet only the type is guarded."""
     if (
         type(value) is Lazy
         and id(type(value.object)) in LITERALS_BY_TYPE

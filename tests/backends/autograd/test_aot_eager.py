@@ -59,3 +59,36 @@ def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
         found = gradients(framejit.compile(Norm(), backend="native"))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert bool(without) != kernels
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_backward_pass_that_wants_sizes_as_numbers(backend):
+    """Where these vary, torch's operators run the graph."""
+    def warp(x, theta):
+        grid = torch.nn.functional.affine_grid(theta, x.size(), align_corners=False)
+        return torch.nn.functional.grid_sample(x, grid, align_corners=False)
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(warp, backend=backend)
+        for rows in (2, 3, 4):
+            x, theta = torch.randn(rows, 2, 5, 5), torch.randn(rows, 2, 3, requires_grad=True)
+            got, wanted = compiled(x, theta), warp(x, theta)
+            torch.testing.assert_close(got, wanted)
+            for one, other in zip(torch.autograd.grad(got.sum(), theta), torch.autograd.grad(wanted.sum(), theta), strict=True):
+                torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("make", [lambda x: x.new_zeros(x.shape[0]), lambda x: torch.zeros_like(x)[:, 0], lambda x: x.new_full((2,), 3.0)])
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_tensor_made_like_one_with_a_gradient_that_gets_a_history_later(make, backend):
+    def f(x, s):
+        total = make(x)
+        total -= s.sum(dim=1)
+        total -= (s * x).sum(dim=1)
+        return x * 2, total
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(f, backend=backend)
+        leaves = torch.randn(2, 3, requires_grad=True), torch.randn(2, 3, requires_grad=True)
+        runs = [(call(*leaves), torch.autograd.grad([one.sum() for one in call(*leaves)], leaves)) for call in (f, compiled)]
+    torch.testing.assert_close(runs[1], runs[0])

@@ -42,7 +42,36 @@ def test_memory_between_inputs():
     inputs = copy_tensors([base[:2], base[4:]], {0, 1})
     (memory,) = memory_between(inputs)
     assert memory.view(torch.float32).tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
-    assert memory_between(copy_tensors([base[:4], base[4:]], {0, 1})) == []
+    assert not any(map(torch.any, memory_between(copy_tensors([base[:4], base[4:]], {0, 1}))))
+    assert memory_between(copy_tensors([base, base[2:4]], {0})) == []
+
+
+def test_memory_between_inputs_that_overlap():
+    """Together they have as many elements as the memory, and leave a gap all the same."""
+    base = torch.ones(8)
+    (memory,) = memory_between(copy_tensors([base[:2], base[:2], base[1:3], base[6:]], {0}))
+    assert memory.view(torch.float32).tolist() == [0, 0, 0, 1, 1, 1, 0, 0]
+
+
+def test_copies_are_equal_where_no_input_is():
+    """Also the bytes in front of an input that begins in the middle of a word."""
+    base = torch.arange(64.0)
+    given = [base[1:5], base[7:40:3]]
+    for _ in range(20):
+        torch.full((64,), float(_))  # memory with other content is freed
+        one, other = (memory_between(copy_tensors(given, {0, 1})) for _ in range(2))
+        assert all(map(torch.equal, one, other))
+
+
+def test_conjugated_and_negated_views_share_memory():
+    base = torch.randn(4, dtype=torch.complex64)
+    given = [base, base.conj(), base.conj().imag]
+    assert given[1].is_conj() and given[2].is_neg()
+    copies = copy_tensors(given, {0})
+    assert all(one.is_conj() == two.is_conj() and one.is_neg() == two.is_neg() and torch.equal(one, two)
+               for one, two in zip(given, copies, strict=True))
+    copies[0].mul_(2)
+    assert torch.equal(copies[1], base.conj() * 2) and torch.equal(copies[2], base.conj().imag * 2)
 
 
 def test_bytes_count_a_stretch_once():

@@ -10,6 +10,7 @@ import pytest
 import torch
 from framejit.__main__ import main
 from framejit.backends import registry
+from framejit.backends.autotune.repro import judge
 
 
 def wrong_value(gm, args):
@@ -145,6 +146,66 @@ def test_what_is_right_stays_and_is_quiet(backend, grad, cache_dir):
         torch.testing.assert_close(got, wanted)
         calls.append(got)
     assert not any(capture.wrong for capture in compiled.framejit.explain().captures)
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def mixed(x, weight, scale):
+    """Computes in bfloat16 in the middle, where no calculation in float64 is to be had."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = torch.nn.functional.layer_norm(torch.nn.functional.linear(x, weight), (16,), scale)
+        y = torch.nn.functional.gelu(y)
+    y = y.float().tanh() * y
+    return torch.nn.functional.linear(Rounded.apply(y.float() * 4) / 4, torch.eye(16)[:4])
+
+
+def test_a_graph_that_computes_in_bfloat16_may_round_as_that(cache_dir):
+    generator = torch.Generator().manual_seed(0)
+    given = [torch.randn(shape, generator=generator).requires_grad_() for shape in ((32, 8), (16, 8), (16,))]
+    compiled = framejit.compile(mixed, backend="native", verify=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            compiled(*given).square().sum().backward()
+    assert not any(capture.wrong for capture in compiled.framejit.explain().captures)
+
+
+def test_a_fault_in_a_graph_that_computes_in_bfloat16_is_found(planted, cache_dir, capsys):
+    def off(gm, args):
+        return tuple(one * 1.2 for one in gm.forward(*args))
+
+    given = torch.randn(32, 8), torch.randn(16, 8), torch.randn(16)
+    with pytest.warns(RuntimeWarning, match="wrongly"):
+        framejit.compile(mixed, backend=planted(off), verify=2)(*given)
+
+
+def test_the_script_shows_what_was_written_between_inputs(planted, cache_dir):
+    def stray(gm, args):
+        results = gm.forward(*args)
+        args[0].detach().as_strided((1,), (1,), args[0].storage_offset() + args[0].numel()).zero_()
+        return results
+
+    def rows(one, other):
+        one.add_(1)
+        return one + other
+
+    base = torch.arange(1.0, 13.0).view(3, 4)
+    with pytest.warns(RuntimeWarning, match="memory between inputs") as caught:
+        framejit.compile(rows, backend=planted(stray), verify=1)(base[0], base[2])
+    assert torch.equal(base, torch.arange(1.0, 13.0).view(3, 4) + torch.tensor([[1.0], [0.0], [0.0]]))
+    script = str(caught[0].message).rpartition(" ")[2]
+    made: dict = {}
+    exec(compile(open(script).read().replace("if __name__", "if False and __name__"), script, "exec"), made)
+    compiled = framejit.compile(lambda self, *args: made["forward"](self, *args), backend="planted_stray", verify=0)
+    assert "memory between inputs" in judge(made["forward"], compiled, made["inputs"])
 
 
 def test_only_the_first_calls_are_compared(planted):

@@ -105,14 +105,13 @@ def difference(left: Result, right: Result, repeat: Result, tolerance: float) ->
         if spec != other:
             return f"{what}: {spec} in eager, {other} compiled"
         for index, (a, b, c) in enumerate(zip(mine, yours, again, strict=True)):
-            told = leaf_difference(a, b, c, what != "grads", tolerance)
+            told = leaf_difference(a, b, c, tolerance)
             if told is not None:
                 return f"{what}[{index}]: {told}"
     return None
 
 
-def leaf_difference(a: Any, b: Any, again: Any, strides: bool, tolerance: float) -> str | None:
-    """strides: whether they must agree; those of gradients are the backend's affair."""
+def leaf_difference(a: Any, b: Any, again: Any, tolerance: float) -> str | None:
     if type(a) is not type(b):
         return f"{type(a).__name__} in eager, {type(b).__name__} compiled"
     if not isinstance(a, torch.Tensor):
@@ -120,7 +119,7 @@ def leaf_difference(a: Any, b: Any, again: Any, strides: bool, tolerance: float)
     for fact in ("dtype", "shape", "layout", "requires_grad", "is_leaf"):
         if getattr(a, fact) != getattr(b, fact):
             return f"{fact} {getattr(a, fact)} in eager, {getattr(b, fact)} compiled"
-    if strides and a.layout is torch.strided and a.numel() and a.stride() != b.stride():
+    if a.layout is torch.strided and a.numel() and a.stride() != b.stride():
         return f"stride {a.stride()} in eager, {b.stride()} compiled"
     a, b, again = (t.detach().to_dense() if t.layout is not torch.strided else t.detach() for t in (a, b, again))
     if not close(a, again, tolerance):

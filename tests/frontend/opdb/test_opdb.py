@@ -21,6 +21,14 @@ def test_operator(name, setting):
     assert row.captured or name in sweep.known_open()[setting], row.reason
 
 
+# Operators whose gradients were laid out otherwise than eager's: the incoming ones are contiguous, the results are not, or
+# torch has another formula for fake tensors.
+@pytest.mark.parametrize("setting", ("native+grad", "aot_eager+grad"))
+@pytest.mark.parametrize("name", ("to", "ormqr", "rot90", "linalg.householder_product", "T", "movedim", "nn.functional.layer_norm"))
+def test_layout_of_gradients(name, setting):
+    assert sweep.measure(name, sweep.operators()[name], setting).difference is None
+
+
 @pytest.mark.parametrize("setting", TORCH_COMPILE)
 def test_more_is_captured_than_by_torch_compile(setting):
     captured, of = TORCH_COMPILE[setting]

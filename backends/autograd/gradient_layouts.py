@@ -1,0 +1,230 @@
+"""Eager's strides for the gradients of a compiled graph.
+
+A backward part is compiled for gradients with the strides of the results, by formulas that torch
+decomposes for tracing. Where the incoming ones are laid out otherwise, or anything is not contiguous,
+the captured operators run once on fake tensors under eager's autograd and tell how the outgoing
+gradients lie in memory. What agrees already, which is the usual case, is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..graph.node_targets import is_foreign, is_users, name_of
+from ..graph.runtime_errors import ENTER_AUTOCAST
+from .batched_backward import any_batched
+
+MOST = 16  # combinations of incoming layouts that one graph is asked about
+MOST_STRIDES = 256  # the same, told apart by strides instead of dimension orders
+
+ATEN = torch.ops.aten
+# Operators whose first result has other strides on fake tensors than on real ones: the argument
+# whose layout it has in truth (of a batch norm, whose memory format).
+LAID_OUT_LIKE = {
+    ATEN.native_batch_norm_backward.default: 1,
+    ATEN.cudnn_batch_norm_backward.default: 0,
+    ATEN.hardswish_backward.default: 0,
+    ATEN.hardtanh_backward.default: 0,
+    ATEN.logit_backward.default: 0,
+}
+
+
+class RealLayouts(TorchDispatchMode):
+    """Corrects the strides of what operators return on fake tensors."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func not in LAID_OUT_LIKE:
+            return made
+        like = args[LAID_OUT_LIKE[func]]
+        if isinstance(made, torch.Tensor):
+            return torch.empty_like(like, dtype=made.dtype)
+        if made[0] is None:
+            return made
+        form = suggest_memory_format(like)
+        return (torch.empty_like(like, dtype=made[0].dtype, memory_format=form), *made[1:])
+
+
+@dataclass(frozen=True)
+class DimensionOrder:
+    """`order`: dimensions of more than one element, the one with the largest stride first.
+    `repeated`: those of stride 0. `dense`: whether the others fill their memory without gaps."""
+
+    order: tuple[int, ...]
+    repeated: tuple[int, ...]
+    dense: bool
+
+    def strides(self, shape: Sequence[int]) -> list[int]:
+        """Of a dense tensor of `shape` in this order."""
+        own = [0] * len(shape)
+        step = 1
+        for dim in reversed(self.order):
+            own[dim] = step
+            step *= shape[dim]
+        short = set(range(len(shape))).difference(self.order, self.repeated)
+        for dim in sorted(short, reverse=True):
+            own[dim] = own[dim + 1] * shape[dim + 1] if dim + 1 < len(shape) else 1
+        return own
+
+
+def dimension_order(tensor: torch.Tensor) -> DimensionOrder:
+    shape, strides = tensor.shape, tensor.stride()
+    longer = [dim for dim, size in enumerate(shape) if size != 1]
+    order = sorted((dim for dim in longer if strides[dim]), key=lambda dim: -strides[dim])
+    step, dense = 1, True
+    for dim in reversed(order):
+        dense = dense and strides[dim] == step
+        step *= shape[dim]
+    return DimensionOrder(tuple(order), tuple(dim for dim in longer if not strides[dim]), dense)
+
+
+class GradientLayouts:
+    """What is known of one captured graph. wanted: positions of the inputs that get gradients.
+    `other`: by dimension orders of the incoming gradients, the inputs whose gradients eager lays
+    out otherwise than the compiled backward part."""
+
+    def __init__(self, gm: torch.fx.GraphModule, wanted: Sequence[int]) -> None:
+        self.gm, self.wanted = gm, tuple(wanted)
+        self.other: dict[Any, Mapping[int, DimensionOrder]] = {}
+        self.by_strides: dict[Any, Mapping[int, DimensionOrder]] = {}
+        # an error in the middle would leave autocast on
+        self.open = not any(
+            is_users(node) or is_foreign(node) or name_of(node) == ENTER_AUTOCAST
+            for node in gm.graph.nodes
+        )
+        self.contiguous = False
+
+    def learn(self, results: Sequence[Any], args: Sequence[Any]) -> None:
+        """From the graph's first call."""
+        tensors = [*filter(is_tensor, results), *(args[index] for index in self.wanted)]
+        self.open = self.open and all(map(is_strided, tensors))
+        self.contiguous = self.open and all(tensor.is_contiguous() for tensor in tensors)
+
+    def like_eager(
+        self,
+        came: Mapping[int, torch.Tensor],
+        left: tuple[Any, ...],
+        inputs: Sequence[int | None],
+        args: Sequence[Any],
+        own: Mapping[int, int],
+    ) -> tuple[Any, ...]:
+        """The gradients `left`, with eager's strides. came: by output of the compiled node, its
+        gradient. inputs: of each gradient that left, the input that it is of. own: by output of the
+        node, the graph's result that it is."""
+        if self.contiguous and are_contiguous_or_one_number(came):
+            return left
+        if not self.open or not all(map(is_strided, came.values())):
+            return left
+        key = tuple([(number, given.shape, given.stride()) for number, given in came.items()])
+        other = self.by_strides.get(key)
+        if other is None:
+            if not own.keys() >= came.keys() or any_batched(came.values()):
+                return left
+            by_result = {own[number]: given for number, given in came.items()}
+            other = self.find(by_result, left, inputs, args)
+            if len(self.by_strides) < MOST_STRIDES:
+                self.by_strides[key] = other
+        if not other:
+            return left
+        return tuple(
+            laid_out(gradient, other[index]) if index is not None and index in other else gradient
+            for index, gradient in zip(inputs, left, strict=True)
+        )
+
+    def find(
+        self,
+        came: Mapping[int, torch.Tensor],
+        left: tuple[Any, ...],
+        inputs: Sequence[int | None],
+        args: Sequence[Any],
+    ) -> Mapping[int, DimensionOrder]:
+        """came: by result, its gradient."""
+        key = tuple((number, dimension_order(given)) for number, given in came.items())
+        if key not in self.other:
+            if len(self.other) >= MOST:
+                return {}
+            wanted = self.in_eager(came, args)
+            self.other[key] = {
+                index: wanted[index]
+                for index, gradient in zip(inputs, left, strict=True)
+                if index is not None
+                and index in wanted
+                and is_plain(gradient)
+                and dimension_order(gradient) != wanted[index]
+            }
+        return self.other[key]
+
+    def in_eager(
+        self, came: Mapping[int, torch.Tensor], args: Sequence[Any]
+    ) -> dict[int, DimensionOrder]:
+        """By input, its gradient's layout. Gradients with gaps in memory are left out."""
+        real = [arg.detach() if is_tensor(arg) else arg for arg in args]
+        try:
+            with (
+                FakeTensorMode(allow_non_fake_inputs=True) as mode,
+                RealLayouts(),
+                torch.enable_grad(),
+            ):
+                given = [mode.from_tensor(arg) if is_tensor(arg) else arg for arg in real]
+                starts = [given[index].requires_grad_() for index in self.wanted]
+                for index, start in zip(self.wanted, starts, strict=True):
+                    given[index] = start.view_as(start)  # a leaf may not be written to
+                made = self.gm.forward(*given)
+                gradients = torch.autograd.grad(
+                    [made[number] for number in came],
+                    starts,
+                    [mode.from_tensor(gradient) for gradient in came.values()],
+                    allow_unused=True,
+                )
+        except Exception:  # what cannot run on fake tensors keeps the layout that it has
+            return {}
+        found = {
+            index: dimension_order(gradient)
+            for index, gradient in zip(self.wanted, gradients, strict=True)
+            if gradient is not None and is_strided(gradient)
+        }
+        return {index: order for index, order in found.items() if order.dense}
+
+
+def are_contiguous_or_one_number(came: Mapping[int, torch.Tensor]) -> bool:
+    """Whether each gradient is contiguous, or one number that is repeated, as that of sum() is."""
+    for given in came.values():
+        if given.layout != torch.strided:
+            return False
+        if not given.is_contiguous() and any(given.stride()):
+            return False
+    return True
+
+
+def is_tensor(arg: Any) -> bool:
+    return isinstance(arg, torch.Tensor)
+
+
+def is_strided(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided
+
+
+def is_plain(gradient: Any) -> bool:
+    return type(gradient) is torch.Tensor and is_strided(gradient)
+
+
+def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
+    """A gradient with another layout."""
+    if not is_plain(gradient):
+        return gradient
+    shape = gradient.shape
+    for dim in wanted.repeated:  # its elements are equal along this dimension
+        gradient = gradient.narrow(dim, 0, min(1, shape[dim]))
+    strides = wanted.strides(gradient.shape)
+    made = torch.empty_strided(
+        gradient.shape, strides, dtype=gradient.dtype, device=gradient.device
+    )
+    return made.copy_(gradient).expand(shape)
