@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..torch_compat import SWITCHED_OFF, backend_feature
+from ..torch_compat import SWITCHED_OFF, backend_feature, switch_off
 
 ENTRY_POINTS = "framejit.backends"
 # name: module here, imported when first used. One whose module this installation lacks is not
@@ -174,7 +174,11 @@ def lookup(backend: str | Function) -> Backend:
     if backend_feature(backend) in SWITCHED_OFF and backend in SHIPPED:
         return switched_off(backend)
     if backend not in _backends and backend in SHIPPED:
-        importlib.import_module(f".{SHIPPED[backend]}", __package__)
+        try:
+            importlib.import_module(f".{SHIPPED[backend]}", __package__)
+        except Exception as error:  # a torch that lacks what the module asks for
+            switch_off(backend_feature(backend), f"{type(error).__name__}: {error}")
+            return switched_off(backend)
     if backend in _backends:
         return _backends[backend]
     if backend in _points():
@@ -184,9 +188,9 @@ def lookup(backend: str | Function) -> Backend:
 
 
 def switched_off(name: str) -> Backend:
-    """What stands for a shipped backend that failed the self-check: it is missing here, and its
-    graphs run as they were captured."""
-    why = f"it failed the self-check: {SWITCHED_OFF[backend_feature(name)]}"
+    """What stands for a shipped backend that failed the self-check or cannot be imported: it is
+    missing here, and its graphs run as they were captured."""
+    why = f"it does not work with the installed torch: {SWITCHED_OFF[backend_feature(name)]}"
     return Backend(name, run_as_captured, missing=lambda: why)
 
 

@@ -1,10 +1,11 @@
 """The self-check: what works with a torch or Python that is newer than those the tests have run
 with.
 
-It runs once an installation, at the first compile(), and takes about a second: small functions are
-compiled and compared with eager. What it finds is kept in the cache folder, by versions. A check
-that is `needed` and fails leaves everything to eager; any other one switches its feature off. A
-check that ends the whole process counts as failed for the next one.
+It runs once an installation, at the first compile(), and takes about a second more than the imports
+of a first capture: small functions are compiled and compared with eager. What it finds is kept in
+the cache folder, by versions. A check that is `needed` and fails leaves everything to eager; any
+other one switches its feature off. A check that ends the whole process counts as failed for the
+next one.
 """
 
 from __future__ import annotations
@@ -366,15 +367,6 @@ def check_backend(name: str) -> Callable[[Compile], None]:
     return check
 
 
-def check_import(name: str) -> Callable[[Compile], None]:
-    """A check of whether a backend's module can be imported."""
-
-    def check(compile_function: Compile) -> None:
-        lookup(name)
-
-    return check
-
-
 def check_layout(compile_function: Compile) -> None:
     if layout.layout() is None:
         raise Wrong("where tensors keep their facts was not found; Python compares them")
@@ -401,12 +393,9 @@ def same(ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
 # As many entries as a check needs: what runs in eager behind a limit would check nothing.
 AS_CAPTURED = Options(backend="eager", strict=True, recompile_limit=64)
 TOLERANCE = 1e-5
+# The other backends are imported when they are asked for, and are off where that fails: `inductor`
+# and `onnxruntime` take long, `autotune` and `cudagraphs` compare what they make with eager.
 BACKENDS = ("aot_eager", "native", "torchscript")
-IMPORTED = (
-    "autotune",
-    "cudagraphs",
-    "inductor",
-)  # these compare what they make with eager, or take long
 CHECKS = (
     Check(TENSOR_LAYOUT, check_layout),
     Check(MODE_FINGERPRINT, check_modes),
@@ -416,5 +405,4 @@ CHECKS = (
     Check(DYNAMIC_SIZES, check_sizes_that_vary),
     Check(AUTOGRAD_FUNCTION, check_functions_with_gradients),
     *(Check(backend_feature(name), check_backend(name)) for name in BACKENDS),
-    *(Check(backend_feature(name), check_import(name)) for name in IMPORTED),
 )

@@ -25,6 +25,8 @@ from torch.utils import _pytree as pytree
 SAMPLES = 3
 # backend, whether gradients are taken, and whether sizes and numbers are symbols from the first call
 SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad", "eager+dynamic", "aot_eager+grad+dynamic")
+TORCH_COMPILE = "torch.compile"  # the peer of `eager`: it is only counted, and only where it is asked for
+PEERS = (TORCH_COMPILE, f"{TORCH_COMPILE}+grad")
 TOLERANCE = {"native": 5e-5}  # relative and absolute, where sums run in another order than eager's; others 1e-5
 OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
 
@@ -151,6 +153,11 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         eager, repeat, compiled = samples(op, grad), samples(op, grad), samples(op, grad)
+        if backend == TORCH_COMPILE:
+            for index, (one, two) in enumerate(zip(eager, compiled, strict=True)):
+                if run(call, one, grad).error is None:
+                    reason = reason or prefixed(index, why_not_captured_by_torch(call, two, grad))
+            return Row(name, setting, len(eager), reason is None, reason, None, round(time.perf_counter() - started, 3))
         for index, (one, two, three) in enumerate(zip(eager, repeat, compiled, strict=True)):
             with framejit.config.patch(strict=True):
                 handle = framejit.compile(call, backend=backend, dynamic=dynamic)
@@ -181,6 +188,21 @@ def why_not_captured(seen: list[Any]) -> str | None:
     return None if len(graphs) == 1 else f"{len(graphs)} graphs"
 
 
+def why_not_captured_by_torch(function: Callable[..., Any], sample: SampleInput, grad: bool) -> str | None:
+    """None when torch.compile makes one graph of a call, and nothing else."""
+    graphs = []
+
+    def count(gm: Any, example_inputs: Any) -> Callable[..., Any]:
+        graphs.append(gm)
+        return gm.forward
+
+    torch.compiler.reset()
+    error = run(torch.compile(function, backend=count, fullgraph=True), sample, grad).error
+    if error is not None:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    return None if len(graphs) == 1 else f"{len(graphs)} graphs"
+
+
 def known_open() -> dict[str, list[str]]:
     return json.loads(OPEN.read_text())
 
@@ -188,8 +210,10 @@ def known_open() -> dict[str, list[str]]:
 def table(rows: list[Row]) -> str:
     """Counts by setting."""
     lines = ["| setting | operators | in one graph | differ from eager | seconds |", "|--|--|--|--|--|"]
-    for setting in SETTINGS:
+    for setting in (*SETTINGS, *PEERS):
         mine = [row for row in rows if row.setting == setting]
+        if not mine:
+            continue
         captured, differ = sum(row.captured for row in mine), sum(row.difference is not None for row in mine)
         lines.append(f"| {setting} | {len(mine)} | {captured} | {differ} | {sum(row.seconds for row in mine):.0f} |")
     return "\n".join(lines)
@@ -198,7 +222,7 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="operators; none: all")
-    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=SETTINGS)
+    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *PEERS))
     parser.add_argument("--out", type=Path, help="a file for the rows, one JSON object a line")
     parser.add_argument("--resume", action="store_true", help="keep the rows that the file has already")
     parser.add_argument("--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)")
