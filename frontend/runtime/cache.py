@@ -32,7 +32,7 @@ from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
-from .economy import Account, Contest, has_room
+from .economy import FIRST_CALLS, Account, Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .pipeline import CompileUnit, convert, start
@@ -163,9 +163,8 @@ class Cache:
             misses = self._report_miss(site, piece, frame)
             decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
             compiles = decision is Decision.COMPILE
-            if decision is Decision.LATER or (
-                compiles and not self.account.may_compile(misses.entries)
-            ):
+            costs = 0 if self.calls <= FIRST_CALLS else misses.entries
+            if decision is Decision.LATER or (compiles and not self.account.may_compile(costs)):
                 return Entry(once=True)
             if decision is not Decision.COMPILE:
                 site.full = True
@@ -184,7 +183,7 @@ class Cache:
             entry = self._compile(site, piece, function, slots, observer)
         finally:
             observer.over()
-            self.account.charge(misses.entries, time.monotonic() - started)
+            self.account.charge(costs, time.monotonic() - started)
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
         return entry
@@ -210,7 +209,7 @@ class Cache:
                 self.options,
                 observer,
                 rest,
-                functools.partial(weak_method(self, "forget"), piece),
+                functools.partial(weak_method(self, "forget"), weakref.ref(piece)),
             )
             if entry.function is None and entry.code is None:
                 piece.idle.found_nothing()
@@ -266,6 +265,11 @@ class Cache:
             raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
     # whether it is worth it (economy.py)
+
+    @property
+    def calls(self) -> int:
+        """How often the function has been called, compiled or not."""
+        return self.root.misses + sum(entry.hits for entry in self.root.entries)
 
     def _start_contest(self) -> None:
         """Compares whole calls with eager's, once nothing is compiled any more."""
@@ -385,7 +389,7 @@ class Cache:
             failures,
             turn,
             left if own is found else 0,
-            not turn or has_room(site.entries),
+            not turn or self.calls <= FIRST_CALLS or has_room(site.entries),
         )
 
     # what comes after a break
@@ -473,10 +477,10 @@ class Cache:
                     site.add(entry)
                 site.full, site.gave_up = full, gave_up
 
-    def forget(self, piece: CompileUnit) -> None:
+    def forget(self, outdated: weakref.ref[CompileUnit]) -> None:
         """Forgets the entries of one piece."""
         for site in self.sites():
-            if site.data is piece:
+            if site.data is outdated():
                 site.clear()
 
     def clear(self) -> None:

@@ -23,6 +23,7 @@ MARGIN = 0.95  # of the compiled call's time; eager has to be faster than that
 WINS = 5  # of the pairs, which may have inputs of different sizes, in which eager has to be faster
 REST = 64  # calls in eager until calls are compared again, and twice as many each time
 MOST_RESTS = 10  # doublings
+FIRST_CALLS = 3  # of a function, whose compiles cost nothing: they show what it is made of
 USUAL_ENTRIES = 2  # of a place: with static sizes, and with those that vary
 FREE_ENTRIES = 12  # beyond these, of a handle, before time decides
 EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
@@ -144,7 +145,7 @@ class Account:
 def has_room(entries: Iterable[Any]) -> bool:
     """Whether a place in a loop, where each iteration may need an entry of its own, gets one more:
     a few at once, and as many as have served calls again. A loop over a list of layers has them all
-    after a few calls; one whose iterations are never the same stops."""
+    after its first calls; one whose iterations are never the same stops."""
     found = list(entries)
     return len(found) < EARLY_ENTRIES + sum(entry.hits > 1 for entry in found) * 2
 
