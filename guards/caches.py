@@ -8,15 +8,15 @@ from typing import Any
 
 
 def cached_result(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> Any:
-    """What a cached function gives: made now, if it is there no more, as the program would have it
-    made."""
+    """The result that a cached function keeps for these arguments, or makes now if it is not there
+    any more."""
     if type(function) is not functools._lru_cache_wrapper:
         raise TypeError(f"{function!r} keeps nothing")
     return function(*args, **dict(kwargs))
 
 
 def holds(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether a cached function has a result for these arguments by now, asked without calling it."""
+    """Whether a cached function has a result for these arguments now; it is not called."""
     return any(
         _key(args, kwargs, function.cache_parameters()["typed"]) in kept
         for kept in _dictionaries(function)
@@ -24,8 +24,7 @@ def holds(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], .
 
 
 def _dictionaries(function: Any) -> list[dict[Any, Any]]:
-    """What a cached function keeps its results in: the dictionary that it has beside its
-    attributes."""
+    """The dictionaries in which a cached function may keep its results, besides its attributes."""
     return [
         held
         for held in gc.get_referents(function)
@@ -34,8 +33,8 @@ def _dictionaries(function: Any) -> list[dict[Any, Any]]:
 
 
 def _key(args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...], typed: bool) -> Any:
-    """What C files a call under (Modules/_functoolsmodule.c): the arguments, a mark, the keywords,
-    the types if they count."""
+    """The key under which C stores a call (Modules/_functoolsmodule.c): the arguments, a mark, the
+    keywords, the types if they count."""
     if not kwargs and not typed:
         return args[0] if len(args) == 1 and type(args[0]) in (int, str) else args
     named = (MARK, *(part for pair in kwargs for part in pair)) if kwargs else ()
@@ -45,7 +44,7 @@ def _key(args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...], typed: bool
 
 @functools.cache
 def keyword_mark(**kwargs: int) -> None:
-    """Called once, so that its cache shows the mark between arguments and keywords."""
+    """The mark between arguments and keywords, found by a call of a cached function."""
 
 
 keyword_mark(a=0)

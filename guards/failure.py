@@ -1,4 +1,4 @@
-"""Failure: a guard that did not hold, in words."""
+"""Failure: a guard that failed, in words."""
 
 from __future__ import annotations
 

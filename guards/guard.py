@@ -1,8 +1,5 @@
-"""Guards: one condition each on what lies at the end of a source, as data.
-
-In: facts that a capture relied on. Out: `Guard` records, which program.py orders and merges.
-Nothing is checked here.
-"""
+"""Guards: conditions on the objects at sources, as data. In: facts that a capture relied on. Out:
+`Guard` records, which program.py orders and merges. Nothing is checked here."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ __all__ = ["Guard", "Kind", "MemoryRelation", "ShapeExpr", "TensorSpec", "TorchS
 
 
 class Kind(enum.Enum):
-    """What a guard asks of the object; after the name: what `expected` holds."""
+    """What a guard checks of the object; after the name: what `expected` holds."""
 
     TYPE = enum.auto()  # a class: type(obj) is it
     IS = enum.auto()  # an object: obj is it
@@ -58,7 +55,8 @@ class Guard:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What compiled code relies on of a tensor. None in sizes or strides means any (symbolic)."""
+    """The properties of a tensor that compiled code relies on. None in sizes or strides means any
+    (symbolic)."""
 
     type: type
     dtype: Any
@@ -71,7 +69,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorSpec:
-        """The spec that only tensors like this one meet; a dimension that is not a plain int is
+        """The spec that only tensors like this one fulfil; a dimension that is not a plain int is
         any."""
         with torch._C.DisableTorchFunction():
             strided = tensor.layout is torch.strided and not tensor.is_nested

@@ -1,4 +1,4 @@
-"""Looking into builtin iterators without moving them."""
+"""Reads builtin iterators without advancing them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a lo
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator would still give, or that a deque, set or dictionary (of
-    its values) holds. Raises where there are fewer."""
+    """The index-th item that the iterator still has, or that a deque, set or dictionary (of its
+    values) holds. Raises where there are fewer."""
     if isinstance(iterator, deque):
         return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
@@ -52,7 +52,7 @@ def peek(iterator: Any, index: int) -> Any:
 
 
 def remaining(iterator: Any) -> int:
-    """How many items the iterator would still give; CHANGED when it would raise."""
+    """How many items the iterator still has; CHANGED if its next() would raise."""
     if type(iterator) is reversed and type(iterated_container(iterator)) not in (tuple, reversed):
         return CHANGED
     if type(iterator) is repeat:
@@ -68,7 +68,7 @@ def remaining(iterator: Any) -> int:
 
 
 def left_of(repeated: Any) -> int:
-    """How often a repeat still gives its item."""
+    """How many times a repeat still returns its item."""
     try:
         return type(repeated).__length_hint__(repeated)
     except TypeError:
@@ -76,7 +76,7 @@ def left_of(repeated: Any) -> int:
 
 
 def advance(iterator: Any, count: int, exhausted: bool) -> None:
-    """Moves the iterator on by `count` items, and past its end if that was seen."""
+    """Advances the iterator by `count` items, and past its end if `exhausted`."""
     for _ in islice(iterator, count):
         pass
     if exhausted:
@@ -84,21 +84,21 @@ def advance(iterator: Any, count: int, exhausted: bool) -> None:
 
 
 def iterated_container(iterator: Any) -> Any:
-    """The container that an iterator reads from; itself when there is none any more."""
+    """The container that an iterator reads from; the iterator itself if there is none any more."""
     return (
         iterator if type(iterator) is repeat else next(iter(referred_objects(iterator)), iterator)
     )
 
 
 def referred_objects(iterator: Any) -> list[Any]:
-    """The objects that an iterator refers to, its type aside."""
+    """The objects that an iterator refers to, except its type."""
     found = gc.get_referents(iterator)
     return found[1:] if found and found[0] is type(iterator) else found
 
 
 def parts(iterator: Any) -> tuple[Any, ...]:
-    """What an iterator is made of, in the order of its type: others, a function, a number that
-    grows."""
+    """The objects that an iterator was made of, in the order of its type: iterators, a function, a
+    number that grows."""
     if type(iterator) is count:  # it says where it is in no other way
         return numbers(iterator)
     if type(iterator) is islice:
@@ -127,7 +127,7 @@ def part(iterator: Any, place: int, ahead: int) -> Any:
 
 
 def shape(iterator: Any) -> tuple[type, int, Any]:
-    """The type of such an iterator, how many parts it has, and how it goes on; see FORMS."""
+    """The type of such an iterator, how many parts it has, and how it continues; see FORMS."""
     found = parts(iterator)
     form = FORMS.get(type(iterator))
     return type(iterator), len(found), form and form(iterator)

@@ -1,8 +1,6 @@
-"""Lifetimes: where each temp of a program lives, and which objects a run must hold.
-
-In: steps with one temp an object. Out: steps with temps that are used again, and where lifted
-objects and anchors lie.
-"""
+"""Lifetimes: which temps of a program can be reused, and which objects a run must hold. In: steps
+with one temp an object. Out: steps with reused temps, and the temps of lifted objects and
+anchors."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or 
 
 @dataclass(frozen=True)
 class Places:
-    """Temps 0 to `fresh` are filled at every call and used again; each stable one behind them has a
+    """Temps 0 to `fresh` are filled in each call and reused; each stable one behind them has a
     place of its own."""
 
     count: int
@@ -30,15 +28,15 @@ class Places:
 
 
 def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int]:
-    """For each temp the index of the last step that reads it; past the end for those that are
-    wanted there."""
+    """For each temp the index of the last step that reads it; past the end for those needed
+    there."""
     last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
     return last | dict.fromkeys(to_the_end, len(steps))
 
 
 def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
-    """Mark `keep` on loads whose object is still needed at a step that may run Python, which could
-    drop it."""
+    """Marks loads with `keep` whose object is still needed at a step that may run Python, which
+    could free it."""
     last = last_uses(steps, to_the_end)
     python = [index for index, step in enumerate(steps) if step.runs_python]
     return [
@@ -57,7 +55,7 @@ def loaded_temp(step: Step) -> int:
 def allocate(
     steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]
 ) -> tuple[list[Step], Places]:
-    """Renumber temps so that a dead one's place is used again, but for stable ones."""
+    """Renumbers temps so that the place of a dead one is reused; stable ones keep theirs."""
     last = last_uses(steps, [*lifted, *anchors])
     stable = {loaded_temp(step) for step in steps if step.phase is Phase.STABLE} - {-1}
     places: dict[int, int] = {}

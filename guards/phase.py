@@ -1,9 +1,6 @@
 """Phase: when a guard program evaluates a path or a guard. State that seldom changes is watched,
-and its guards are skipped meanwhile.
-
-In: the guards of a program. Out: for each source and guard its phase, and the anchors that stable
-paths start from.
-"""
+and its guards are skipped meanwhile. In: the guards of a program. Out: for each source and guard
+its phase, and the anchors that stable paths start from."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from .source import Source
 
 
 class Phase(enum.IntEnum):
-    """The steps of a program run in this order."""
+    """The phases of a program, in the order in which they run."""
 
     FIRST = 0  # at every call: arguments, torch's modes
     STABLE = 1  # once, then only after something changed: what hangs on modules, classes, globals
@@ -86,7 +83,8 @@ class Phases:
         return phases.pop() if len(phases) == 1 else Phase.LAST
 
     def tensor_at(self, source: Source) -> TensorSpec | None:
-        """What is checked of the tensor there before anything runs Python; None if nothing is."""
+        """The spec that is checked of the tensor there before any Python runs; None if there is
+        none."""
         for guard in self._by_source[source]:
             if (
                 guard.kind is Kind.TENSOR
@@ -112,8 +110,8 @@ class Phases:
         return Phase.LAST if phase is Phase.STABLE and source in self._restless else phase
 
     def _below(self, base: Source) -> Phase:
-        """Of what is read off the object at the end of `base`; the object then becomes an anchor
-        where it can be one."""
+        """The phase of what is read from the object at the end of `base`; the object then becomes
+        an anchor where it can be one."""
         phase = self.of(base)
         if phase is Phase.FIRST and self._stays(base):
             self.anchors[base] = None
@@ -131,8 +129,8 @@ class Phases:
         )
 
     def known_key(self, source: Source) -> tuple[Any, ...]:
-        """(key,) where `source` is a key of a dictionary and another guard says which object that
-        is; () otherwise."""
+        """(key,) where `source` is a key of a dictionary and another guard names the object; ()
+        otherwise."""
         if not isinstance(source, s.DictKey):
             return ()
         keys = self._keys.get(source.of, ())
@@ -140,13 +138,13 @@ class Phases:
         return keys[source.index : source.index + 1] if known else ()
 
     def is_function_field(self, source: Source) -> bool:
-        """Whether it is one of the parts of what another guard says is a function."""
+        """Whether it is a field of an object that another guard knows to be a function."""
         if not isinstance(source, s.AttrSource) or source.attr not in FUNCTION_FIELDS:
             return False
         return self._is_known(source.of, FunctionType)
 
     def is_property_field(self, source: Source) -> bool:
-        """Whether it is one of the functions of what another guard says is a property."""
+        """Whether it is a function of an object that another guard knows to be a property."""
         return (
             isinstance(source, s.AttrSource)
             and source.attr in PROPERTY_FIELDS
@@ -154,7 +152,7 @@ class Phases:
         )
 
     def _is_known(self, source: Source, cls: type) -> bool:
-        """Whether a guard says that this is an object of just that class."""
+        """Whether a guard checks that the object has exactly this class."""
         return any(
             guard.kind is Kind.TYPE
             and guard.expected is cls
@@ -164,8 +162,8 @@ class Phases:
         )
 
     def _stays(self, source: Source) -> bool:
-        """Whether calls usually bring the same object here, so that what hangs on it is worth
-        watching."""
+        """Whether calls usually find the same object here, so that watching its state is worth
+        it."""
         if isinstance(source, s.GlobalsSource | s.BuiltinsSource):
             return True
         if isinstance(source, s.TypeOf):

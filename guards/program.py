@@ -1,9 +1,6 @@
-"""GuardProgram: guards as one flat list of loads and checks; common paths once, cheap and likely to
-fail first.
-
-In: guards, and sources whose objects the caller wants (`lifted`). Out: steps, which print, and
-which native/ runs.
-"""
+"""GuardProgram: guards as one flat list of loads and checks. Common paths are loaded once; cheap
+checks, and those likely to fail, come first. In: guards, and sources whose objects the caller needs
+(`lifted`). Out: steps, which print, and which native/ runs."""
 
 from __future__ import annotations
 
@@ -118,8 +115,8 @@ class GuardProgram:
     def build(
         cls, guards: Sequence[Guard], lifted: Sequence[Source] = (), share: bool = True
     ) -> GuardProgram:
-        """`share=False` walks every path from its root, for the benchmark that says what sharing
-        them brings."""
+        """Builds the program. `share=False` loads every path from its root, for the benchmark that
+        measures the gain of sharing."""
         merged = merge(guards, lifted)
         phases = Phases(merged, lifted)
         ordered = in_phases(order(merged), phases)
@@ -157,7 +154,7 @@ class GuardProgram:
 
     @property
     def watched(self) -> frozenset[int]:
-        """Positions of the guards that are skipped while nothing they looked at has changed."""
+        """The positions of the guards that are skipped while nothing they read has changed."""
         seldom = {
             id(step.guard)
             for step in self.steps
@@ -166,11 +163,12 @@ class GuardProgram:
         return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
 
     def guard_of(self, step: int) -> Guard | None:
-        """The guard that a step is there for; None for a lifted object's, and for step -1."""
+        """The guard that a step belongs to; None for a lifted object's, and for step -1."""
         return None if step < 0 else self.steps[step].guard
 
     def failure(self, step: int, frame: FrameView) -> Failure | None:
-        """In words, why the evaluator stopped at this step for this frame; None for step -1."""
+        """The reason, in words, why the evaluator stopped at this step for this frame; None for
+        step -1."""
         if step < 0:
             return None
         failed = self.steps[step]
@@ -201,7 +199,7 @@ class GuardProgram:
 
 
 def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
-    """Without duplicates and without what another guard, or a load, says anyway."""
+    """Removes duplicates, and guards that another guard or a load implies."""
     unique: dict[Any, Guard] = {}
     for guard in guards:
         kind = kind_of(guard)
@@ -232,13 +230,13 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
 
 
 def never_changes(guard: Guard) -> bool:
-    """Whether it names an object whose attributes nobody can change: what is asked of these was
-    answered when it was made."""
+    """Whether it names an object with immutable attributes, so that guards on them were decided
+    when it was made."""
     return guard.kind is Kind.IS and type(guard.expected) is CodeType
 
 
 def says_key(keys: Guard, guard: Guard) -> bool:
-    """Whether `keys`, about a dictionary, says of one of its keys what `guard` says."""
+    """Whether `keys`, a guard on a dictionary, implies `guard`, which is about one of its keys."""
     assert isinstance(guard.source, s.DictKey)
     index = guard.source.index
     return (
@@ -268,8 +266,8 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
 
 
 def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
-    """In the order of their phases; held tensors of which the same is expected side by side, so
-    that they are compared in one go."""
+    """Sorts guards by their phases. Held tensors with the same spec come together, so that they are
+    compared in one go."""
     ranks: dict[Any, int] = {}
 
     def rank(guard: Guard) -> tuple[Phase, int]:
@@ -280,8 +278,8 @@ def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
 
 
 def order(guards: Sequence[Guard]) -> list[Guard]:
-    """By rank and cost; but the guards on a path come before those on what extends it, so that no
-    getattr runs on an object of a type it was not meant for."""
+    """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
+    getattr runs on an object of an unexpected type."""
     costs: dict[Source, int] = {}
     ranks = {id(guard): rank(guard, costs) for guard in guards}
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
@@ -317,7 +315,7 @@ def rank(guard: Guard, costs: dict[Source, int]) -> tuple[int, int]:
 
 
 def load_cost(source: Source, known: dict[Source, int]) -> int:
-    """Of all loads on the way to what `source` names."""
+    """The cost of all loads of a source."""
     cost = known.get(source)
     if cost is None:
         base = source.base
@@ -338,8 +336,8 @@ def is_argument(source: Source) -> bool:
 
 
 def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> bool:
-    """Whether a tensor that is checked against the spec may meet one of the others; None: against
-    none."""
+    """Whether a tensor that is checked against the spec may be one of the others; None: compared
+    with none."""
     return any(
         spec is None or other is None or not exclude_each_other(spec, other) for other in others
     )
@@ -380,8 +378,8 @@ class StepWriter:
         )
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
-        """Those that stay what they are once, the others against all that they may be: `number` of
-        them come first."""
+        """Adds checks that objects are distinct. The first `number` of them are compared with all
+        others, stable ones only once."""
         stable = [source for source in subjects if self.phases.of(source) is Phase.STABLE]
         fresh = [source for source in subjects if self.phases.of(source) is not Phase.STABLE]
         if len(stable) > 1:

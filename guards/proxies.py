@@ -8,7 +8,7 @@ from typing import Any
 
 
 def mapping_behind(proxy: Any) -> Any:
-    """The mapping that a proxy shows: the one object that it holds. Raises TypeError for others."""
+    """The mapping behind a proxy: the one object that it holds. Raises TypeError for others."""
     if type(proxy) is not MappingProxyType:
         raise TypeError(f"{proxy!r} shows no mapping")
     return gc.get_referents(proxy)[0]

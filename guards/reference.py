@@ -1,8 +1,6 @@
-"""What guards mean, in Python: slow, obvious, and the oracle of the native evaluator.
-
-In: a source or a guard, and a frame. Out: the object, or whether the guard holds. A path that
-cannot be walked fails.
-"""
+"""The meaning of guards, in Python: slow, obvious, and the oracle of the native evaluator. In: a
+source or a guard, and a frame. Out: the object, or whether the guard holds. A guard on a path that
+cannot be followed fails."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ class PathEnds(Exception):
 
 @dataclass(frozen=True)
 class FrameView:
-    """All that guards see of a frame."""
+    """The part of a frame that guards read."""
 
     slots: tuple[Any, ...]
     function: FunctionType
@@ -57,7 +55,7 @@ def load(source: s.Source, frame: FrameView) -> Any:
 
 
 def check(guard: Guard, frame: FrameView) -> bool:
-    """Does the guard hold for the frame? Never raises."""
+    """Whether the guard holds for the frame. Never raises."""
     kind = kind_of(guard)
     try:
         subjects = [load(source, frame) for source in kind.subjects(guard)]
@@ -80,7 +78,7 @@ def first_failure(program: GuardProgram, frame: FrameView) -> Failure | None:
 
 
 def explain(guard: Guard, frame: FrameView) -> Failure:
-    """The failure of this guard in words."""
+    """The failure of this guard, in words."""
     kind = kind_of(guard)
     for source in kind.subjects(guard):
         try:
@@ -185,7 +183,7 @@ def plain_tensor(source: s.PlainTensor, frame: FrameView) -> torch.Tensor:
 
 
 def without_class(tensor: torch.Tensor) -> torch.Tensor:
-    """An instance of a tensor's subclass without its class."""
+    """An instance of a tensor subclass as a plain tensor."""
     with torch._C.DisableTorchFunctionSubclass(), torch.enable_grad():
         return tensor.as_subclass(torch.Tensor)
 

@@ -1,10 +1,7 @@
 """A relation between numbers as a small stack program, which C runs; None for one that only Python
-can evaluate.
-
-In: Python text over symbols, as torch prints it. Out: (operation, argument) pairs;
-native/relation.c has the same table. Ints and truth values only: what makes a float, or takes an
-int for a truth value, stays Python's.
-"""
+can evaluate. In: Python text over symbols, as torch prints it. Out: (operation, argument) pairs;
+native/relation.c has the same table. Only ints and truth values: relations with floats, or with an
+int as a truth value, are evaluated in Python."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ DEEPEST = 32  # items on the stack
 
 
 class CannotExpress(Exception):
-    """There is no operation for a part of the text."""
+    """No operation exists for a part of the text."""
 
 
 def stack_program(text: str, symbols: Sequence[str]) -> tuple[tuple[int, int], ...] | None:
@@ -58,7 +55,7 @@ def stack_program(text: str, symbols: Sequence[str]) -> tuple[tuple[int, int], .
 
 
 def depth(code: Code) -> int:
-    """How many items lie on the stack at most."""
+    """The maximal number of items on the stack."""
     deepest = now = 0
     for operation, _ in code:
         if operation in ("SYMBOL", "CONSTANT"):
@@ -70,7 +67,7 @@ def depth(code: Code) -> int:
 
 
 class RelationWriter:
-    """Appends operations; methods say whether what they leave is a truth value."""
+    """Appends operations. Methods return whether their result is a truth value."""
 
     def __init__(self, symbols: Sequence[str]) -> None:
         self.symbols = list(symbols)
@@ -148,8 +145,8 @@ def both_or_either(writer: RelationWriter, node: ast.BoolOp) -> bool:
 
 
 def skip(writer: RelationWriter, operation: str) -> int:
-    """If the item on top is so, it stays and what follows is skipped; else it goes. `land` says how
-    far."""
+    """Keeps the top item and skips the following operations if its truth is this; else drops it.
+    `land` sets how far."""
     writer.code.append((operation, 0))
     return len(writer.code) - 1
 

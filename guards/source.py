@@ -1,8 +1,6 @@
-"""Sources: paths from a frame to an object. A guard checks what lies at the end of one, a load
-walks it.
-
-Frozen and hashable, so equal paths are one path (CSE is a dictionary). They know no bytecode.
-"""
+"""Sources: paths from a frame to an object. A guard checks the object at the end of one, a load
+follows it. Frozen and hashable, so equal paths are one path (CSE is a dictionary). They know no
+bytecode."""
 
 from __future__ import annotations
 
@@ -12,7 +10,8 @@ from typing import Any, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 def path(cls: type) -> type:
-    """A frozen dataclass whose hash is computed once: paths are keys all over, and long."""
+    """A frozen dataclass whose hash is computed once: paths are used as keys everywhere, and are
+    long."""
     made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__
 
@@ -122,7 +121,7 @@ class TorchStateSource(Source):
 
 @path
 class CellContents(Source):
-    """What the cell `of` holds."""
+    """The contents of the cell `of`."""
 
     of: Source
 
@@ -146,13 +145,13 @@ class AttrSource(Source):
 
 
 def attribute_path(source: Source | None, name: str) -> Source | None:
-    """The path to an attribute of the object at `source`, if that has a path."""
+    """The path to an attribute of the object at `source`; None without a source."""
     return source and AttrSource(source, name)
 
 
 @path
 class InstanceDict(Source):
-    """The object's own `__dict__`, whatever its class says of attributes."""
+    """The object's own `__dict__`, whatever its class defines."""
 
     of: Source
 
@@ -185,8 +184,8 @@ class ClassDict(Source):
 
 @path
 class ClassAttribute(Source):
-    """What the class `of` or, in the order of their resolution, one of its bases has in its
-    dictionary under this name; UNBOUND if none of them has it."""
+    """The attribute of the class `of` under this name, in its own dictionary or the first along the
+    method resolution order that has it; UNBOUND if there is none."""
 
     of: Source
     attr: str
@@ -210,7 +209,7 @@ class MroItem(Source):
 
 @path
 class DictItem(Source):
-    """dict.__getitem__(of, key); the key is a constant with value equality (str, int, ..., or a
+    """dict.__getitem__(of, key). The key is a constant with value equality (str, int, ..., or a
     tuple of such), or an object as itself."""
 
     of: Source
@@ -272,8 +271,8 @@ class SequenceItem(Source):
 
 @path
 class IteratorItem(Source):
-    """The index-th item that the range, list or tuple iterator `of` would still give, or that the
-    deque, set or dictionary (of its values) `of` holds."""
+    """The index-th item that the range, list or tuple iterator `of` still has, or that the deque,
+    set or dictionary (of its values) `of` holds."""
 
     of: Source
     index: int
@@ -289,9 +288,9 @@ class IteratorItem(Source):
 
 @path
 class IteratorPart(Source):
-    """What the iterator `of` is made of: the place-th of its inner iterators, function and number,
-    the number with `ahead` added; at place WALKED the container that it walks, itself if it walks
-    none."""
+    """A part of the iterator `of`: the place-th of its inner iterators, function and number, the
+    number with `ahead` added; at place WALKED the container that it iterates over, or itself
+    without one."""
 
     of: Source
     place: int
@@ -308,7 +307,7 @@ WALKED = -1
 
 @path
 class Referent(Source):
-    """What the weak reference `of` leads to; None once that is gone."""
+    """The object of the weak reference `of`; None once it is dead."""
 
     of: Source
 
@@ -319,7 +318,7 @@ class Referent(Source):
 
 @path
 class ProxiedMapping(Source):
-    """The mapping that the mappingproxy `of` shows."""
+    """The mapping behind the mappingproxy `of`."""
 
     of: Source
 
@@ -330,8 +329,8 @@ class ProxiedMapping(Source):
 
 @path
 class CachedResult(Source):
-    """What the cached function `of` gives for these literals. `types`: theirs and the keywords', as
-    1 and 1.0 may differ."""
+    """The result of the cached function `of` for these literals. `types`: theirs and the keywords',
+    as 1 and 1.0 may differ."""
 
     of: Source
     args: tuple[Any, ...]
@@ -345,8 +344,7 @@ class CachedResult(Source):
 
 @path
 class AddressOf(Source):
-    """The id() of the object `of`: a number that says nothing of the object itself, which may be
-    gone."""
+    """The id() of the object `of`. It says nothing about the object, which may be dead."""
 
     of: Source
 
@@ -379,7 +377,7 @@ class EnteredRandomState(Source):
 
 @path
 class PlainTensor(Source):
-    """The tensor `of`, an instance of a subclass, without its class."""
+    """The tensor `of`, an instance of a subclass, as a plain tensor."""
 
     of: Source
 
@@ -390,7 +388,7 @@ class PlainTensor(Source):
 
 @path
 class TensorProperty(Source):
-    """A number of the tensor `of`: what is "size" or "stride" (with the dimension) or
+    """A number of the tensor `of`: `what` is "size" or "stride" (with the dimension) or
     "storage_offset"."""
 
     of: Source

@@ -18,7 +18,8 @@ AUTOCAST_DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class TorchState:
-    """What operators read beside their arguments. Each field is one question to torch, see `now`."""
+    """The state that operators read beside their arguments. Each field is one query to torch, see
+    `now`."""
 
     grad: bool
     inference: bool
@@ -95,7 +96,7 @@ def dispatch_modes() -> tuple[type, ...]:
 
 
 def saved_tensor_hooks() -> bool:
-    """Whether hooks of the program's see what autograd saves."""
+    """Whether hooks of the program see the tensors that autograd saves."""
     hooks = _C._autograd._top_saved_tensors_default_hooks(False)
     return hooks is not None and getattr(hooks[0], "__module__", None) not in HOOKS_AS_IS
 

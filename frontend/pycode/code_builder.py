@@ -144,7 +144,7 @@ class CodeBuilder:
         return -self._temps
 
     def constant(self, value: Any) -> ConstantObject:
-        """`value` among the constants: once, and apart from others that are equal to it."""
+        """Adds `value` to the constants, once; equal objects stay separate."""
         return self._constants.setdefault(id(value), ConstantObject(value))
 
     # Emission.

@@ -284,11 +284,7 @@ def set_copy(tx: TraceContext, self: SetValue) -> Value:
     return SetValue(dict(self.members), None, self.cls, self.order.copy())
 
 
-NAMED = (
-    type,
-    enum.Enum,
-    types.FunctionType,
-)  # objects that stay what they are, and are their own keys
+NAMED = (type, enum.Enum, types.FunctionType)  # compared by identity, and guarded so
 
 
 @wraps(set, frozenset)

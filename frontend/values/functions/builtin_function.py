@@ -23,21 +23,10 @@ if TYPE_CHECKING:
     from ..emitter import Emitter
     from ..operation import Operation
 
-
 WRAPPING = (property, classmethod, staticmethod)
-
-
-OF_WHAT_IS_WRAPPED = (
-    "__name__",
-    "__isabstractmethod__",
-)  # attributes that these ask their function for
-
-
-EQUAL_BY_PARTS = (
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-    types.CodeType,
-)  # two made of the same parts are equal
+OF_WHAT_IS_WRAPPED = ("__name__", "__isabstractmethod__")  # attributes read from their function
+# Two objects of these types that are made of the same parts are equal.
+EQUAL_BY_PARTS = (types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType)
 
 
 class BuiltinValue(Value):

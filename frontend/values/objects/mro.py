@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 
-if TYPE_CHECKING:
-    pass
-
-
 MISSING: Any = object()
-
-
 HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and Py_TPFLAGS_IMMUTABLETYPE
 
 
 def lookup(cls: type, name: str) -> tuple[type | None, Any]:
-    """What the method resolution order gives for a name: (owner, raw attribute), (None, MISSING)
-    for nothing."""
+    """(owner, raw attribute) of the first class in the method resolution order that has the name;
+    (None, MISSING) if none has."""
     if cls.__mro__ is None:
         raise GraphBreak("unsupported-value", "a class that is being made")
     for owner in cls.__mro__:

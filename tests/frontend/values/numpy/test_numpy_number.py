@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 def operands(x, a):

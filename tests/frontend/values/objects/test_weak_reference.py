@@ -7,7 +7,7 @@ import framejit
 import pytest
 import torch
 
-from .harness import strict_compile, vec
+from ...semantics.harness import strict_compile, vec
 
 
 class Node:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import distributions
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 ONES = torch.ones(2)
 MAKERS = {

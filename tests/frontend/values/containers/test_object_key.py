@@ -10,7 +10,7 @@ import pytest
 import torch
 from framejit.guards.native import stored_hashes
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 class Plain:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 def test_draws():
@@ -57,7 +57,7 @@ def test_pythons_random():
 
 
 def test_generator_argument():
-    from .harness import strict_compile
+    from ...semantics.harness import strict_compile
 
     def f(x, g):
         return torch.rand(2, generator=g) + x

@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict, defaultdict
 
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 class Table(dict):

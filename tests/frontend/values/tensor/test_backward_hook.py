@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.checkpoint import checkpoint
 from torch.utils.hooks import RemovableHandle
 
-from .harness import capture_events, strict_compile
+from ...semantics.harness import capture_events, strict_compile
 
 BACKENDS = ["eager", "aot_eager", "native"]
 Pair = namedtuple("Pair", "first second")

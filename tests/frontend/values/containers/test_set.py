@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 EXPRESSIONS = """
 set(l)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from framejit import events
 
-from .harness import strict_compile, vec
+from ...semantics.harness import strict_compile, vec
 
 HANDLED = {}
 

@@ -11,7 +11,7 @@ import framejit
 import pytest
 import torch
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 class Color(enum.Enum):

@@ -5,7 +5,7 @@ import framejit
 import pytest
 import torch
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 def halves(x: torch.Tensor, times: int, to: torch.Tensor | None = None) -> torch.Tensor:
