@@ -104,11 +104,7 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 def is_none(frame: Interpreter, value: Value) -> bool:
     """Whether a value is None. Of a number or text that nobody has looked at yet only the type is
     guarded."""
-    if (
-        type(value) is Lazy
-        and id(type(value.object)) in LITERALS_BY_TYPE
-        and value.source is not None
-    ):
+    if type(value) is Lazy and id(type(value.object)) in LITERALS_BY_TYPE and value.source is not None:
         frame.tx.guards.add(value.source, Kind.TYPE, type(value.object))
         return False
     return frame.tx.look(value).is_none()
