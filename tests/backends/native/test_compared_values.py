@@ -12,7 +12,7 @@ INNER = {
 }  # fmt: skip
 EXTREMES = {
     "max": lambda v: v - v.max(), "amax": lambda v: v - v.amax(-1, keepdim=True), "amin": lambda v: v - v.amin(0),
-    "aminmax": lambda v: v - v.aminmax()[0],
+    "min": lambda v: v - v.min(),
     "median": lambda v: v - v.median(), "norm": lambda v: v / v.norm(float("inf")),
     "max along": lambda v: v - v.max(-1, keepdim=True).values,
     "largest magnitude": lambda v: v / v.abs().amax(-1, keepdim=True),
