@@ -13,12 +13,14 @@ import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch._guards import TracingContext
+from torch.utils.checkpoint import CheckpointPolicy
 
 from ..registry import Backend, register_backend
 from .autograd_function import without_base
 from .batched_backward import with_batches
 from .compiled_node import gains_history
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
+from .partitioner import compared_values
 
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
@@ -34,6 +36,8 @@ def through_aot(
         joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any
     ) -> Any:
         results.append(num_fwd_outputs)
+        for node in compared_values(joint.graph.nodes):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
         for split in (min_cut_rematerialization_partition, default_partition):
             try:
                 parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)

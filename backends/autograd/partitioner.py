@@ -34,6 +34,9 @@ Place = tuple[
 ]  # price, whether it is not computed again, needed behind, who is made of it
 WIDE = "cat"  # takes what is fused into it, and is fused into nothing
 FAR = 100  # nodes that one chain of cheap operators may be long
+COMPARISONS = frozenset(getattr(ATEN, name).Tensor for name in ("eq", "ne", "ge", "gt", "le", "lt"))
+# operators that do not round: a comparison of their results is one of what they are given
+EXACT = frozenset({ATEN.abs.default, ATEN.neg.default, ATEN.clone.default, ATEN._to_copy.default})
 DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
 # only writes running statistics while training; its backward pass is given them and reads nothing
 NORM = "batch_norm"
@@ -185,6 +188,26 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
     return found
 
 
+def compared_values(nodes: Iterable[Any]) -> set[Any]:
+    """What is compared with another tensor: `l == l.amax()` in the backward pass of a maximum. Computed
+    again, in another loop, it may round otherwise, and no element would be the largest one."""
+    todo = [value for node in nodes if node.target in COMPARISONS for value in node.all_input_nodes]
+    found = set()
+    while todo:
+        value = todo.pop()
+        if value in found:
+            continue
+        found.add(value)
+        if is_part_of(value) or value.target in EXACT:
+            todo += value.all_input_nodes
+    return {value for value in found if not is_part_of(value)}
+
+
+def is_part_of(node: Any) -> bool:
+    """Whether a node is a view of its input, or one of several results."""
+    return node.target is operator.getitem or view(node)
+
+
 class MinCut:
     """first: nodes of the forward pass that its results need. behind: nodes that gradients need.
     old: what is copied to be kept."""
@@ -198,6 +221,7 @@ class MinCut:
         self.order = {node: place for place, node in enumerate(self.forward)}
         self.steps = self.distances()
         self.parameters = set(joint.inputs.values()) - old
+        self.compared = compared_values(joint.nodes)
         self.fixed = {node for node in self.forward if self.stays(node)}
         self.keep_apart()
         self.keep_short()
@@ -214,7 +238,7 @@ class MinCut:
 
     def stays(self, node: Node) -> bool:
         """Whether a node is not computed again."""
-        if node.op == "placeholder" or draws(node):
+        if node.op == "placeholder" or draws(node) or node in self.compared:
             return True
         if node.target is operator.getitem or node not in self.first:
             return False

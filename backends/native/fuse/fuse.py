@@ -14,6 +14,8 @@ from dataclasses import replace
 from ..ir.index import Atom, Hole, Index, Var, atom, linear, product, unravel_index
 from ..ir.ir import (
     CAST,
+    CONST,
+    INDEX,
     LOAD,
     REDUCE,
     TRUE,
@@ -41,6 +43,8 @@ from .pick import pick
 from .places import coordinates, is_dense, other_name, serial
 from .simplify import simplify
 
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # what gives the same number wherever it stands
 MOST_BUFFERS = 24
 MOST_NODES = 400
 CHEAP = 8  # cost of what is rather computed again than kept
@@ -286,11 +290,33 @@ def too_large(bound: Bound) -> bool:
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
     """One kernel of both. needed: buffers of the producer that others read."""
+    if feeds_a_comparison(producer, consumer):
+        return None
     return (
         merge(producer, consumer, needed)
         or inline(producer, consumer, bool(needed))
         or (None if needed else pick(producer, consumer))
     )
+
+
+def feeds_a_comparison(producer: Kernel, consumer: Kernel) -> bool:
+    """Whether floats that a producer calculates are compared with other floats in its consumer, as in
+    `l == l.max()`. Both sides have to come from memory: calculated in another loop, a number may be
+    rounded otherwise, as vectors and single elements are, and the largest would be found nowhere."""
+    calculated = {
+        store.buffer
+        for store, root in zip(producer.stores, producer.roots(), strict=True)
+        if any(node.op not in EXACT for node in topological([root]))
+    }
+    for node in topological(consumer.roots()) if calculated else ():
+        if node.op not in COMPARISONS or node.args[0] is node.args[1]:
+            continue
+        sides = [loads([side]) for side in node.args]
+        if not all(sides) or not any(side.dtype.is_floating_point for side in node.args):
+            continue
+        if any(load.attr.buffer in calculated for side in sides for load in side):
+            return True
+    return False
 
 
 def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
