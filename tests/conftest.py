@@ -2,6 +2,7 @@
 captured where a test asks for no backend, or on what FRAMEJIT_BACKEND says; decisions of one run of the tests end with it."""
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -30,12 +31,24 @@ def golden(request):
     return compare
 
 
+def pytest_unconfigure():
+    """What `_collections_look_at_what_tests_made` kept from collections is collected at the end, as always."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config, items):
     """Tests that need a CUDA device are left out where there is none."""
     if not torch.cuda.is_available():
         left_out = [item for item in items if item.get_closest_marker("gpu")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collections_look_at_what_tests_made():
+    """Not at torch and all else that is imported and stays, in which each collection takes half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -148,7 +148,6 @@ PROGRAMS = (
 
 @pytest.fixture
 def no_collector():
-    gc.collect()
     gc.disable()
     yield
     gc.enable()
