@@ -26,7 +26,7 @@ MOST_RESTS = 10  # doublings
 FIRST_CALLS = 3  # of a function, whose compiles cost nothing: they show what it is made of
 USUAL_ENTRIES = 2  # of a place: with static sizes, and with those that vary
 FREE_ENTRIES = 12  # beyond these, of a handle, before time decides
-IDLE_CAPTURES = 3  # of a frame without tensor work, before calls are passed over
+IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
 EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
 
@@ -152,7 +152,7 @@ def has_room(entries: Iterable[Any]) -> bool:
 
 
 class IdleFrame:
-    """Counts captures of a called frame that found no tensor work. Behind the first three, which
+    """Counts captures of a called frame that found no tensor work. Behind the first four, which
     find out what varies, the next one comes after four times as many calls that no entry serves."""
 
     def __init__(self) -> None:
