@@ -100,13 +100,29 @@ def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, re
     copies = {}
     with forward.graph.inserting_before(output):
         for node in written.intersection(handed_on[results:]):
-            copies[node] = forward.graph.call_function(torch.ops.aten.clone.default, (node,))
-            copies[node].meta = {**node.meta, "val": node.meta["val"].clone()}
+            copies[node] = insert_copy(forward.graph, node)
     if copies:
         output.args = (
             (*handed_on[:results], *(copies.get(node, node) for node in handed_on[results:])),
         )
         forward.recompile()
+
+
+def insert_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
+    """A copy of a node, laid out like it: the backward part has been traced for its strides, gaps
+    included. Raises NotImplementedError where there are gaps and sizes vary."""
+    val = node.meta["val"]
+    layout = (list(val.shape), list(val.stride()))
+    if list(map(str, val.clone().stride())) == list(map(str, layout[1])):
+        copy = graph.call_function(torch.ops.aten.clone.default, (node,))
+    elif any(isinstance(number, torch.SymInt) for part in layout for number in part):
+        raise NotImplementedError("a copy of an input with gaps whose sizes vary")
+    else:
+        empty = graph.call_function(torch.ops.aten.new_empty_strided.default, (node, *layout))
+        empty.meta = {**node.meta, "val": val.new_empty_strided(*layout)}
+        copy = graph.call_function(torch.ops.aten.copy.default, (empty, node))
+    copy.meta = {**node.meta, "val": val.new_empty_strided(*layout)}
+    return copy
 
 
 class KeepNumbers:

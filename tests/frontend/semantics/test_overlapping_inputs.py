@@ -634,3 +634,21 @@ def test_an_item_set_to_a_view_of_which_autograd_says_nothing():
     handle = compiled(program, "eager")
     x = torch.ones((), requires_grad=True) * 1
     assert torch.equal(handle(x), x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("sizes", [(2,), (2, 3, 5)], ids=["one size", "sizes that vary"])
+def test_gradients_that_need_what_an_input_with_gaps_held(sizes, backend):
+    def program(x, factor):
+        x.mul_(factor)
+        return x
+
+    def outcome(fn, size):
+        one, other = torch.arange(96.0).remainder(9).requires_grad_(), torch.arange(8.0).requires_grad_()
+        result = fn((one * 1).as_strided((size, 2, 2), (8, 2, 1), 5), (other * 1)[:4].view(2, 2))
+        weights = torch.arange(result.numel()).reshape(result.shape)
+        return [result.detach().clone(), *torch.autograd.grad((result * weights).sum(), (one, other))]
+
+    handle = compiled(program, backend)
+    for size in (*sizes, *sizes):
+        torch.testing.assert_close(outcome(handle, size), outcome(program, size))
