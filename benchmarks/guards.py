@@ -21,12 +21,13 @@ from . import dispatch, zoo
 Case = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 COUNTS = (10, 100, 1000)
 WAYS = {"watched": None, "looked at again": "values"}  # see guards/native/watching.py
+SECONDS = 0.2  # of rounds, for each figure
 DEPTH = 3  # attributes on the way to each thing that is guarded
 
 
-def best(call: Callable[[], Any], seconds: float = 0.2) -> float:
+def best(call: Callable[[], Any]) -> float:
     """Nanoseconds of a call: the best of many rounds."""
-    found, end = float("inf"), time.perf_counter() + seconds
+    found, end = float("inf"), time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter_ns()
         for _ in range(20):

@@ -2,24 +2,34 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from framejit.__main__ import main
 from framejit.benchmarks import compiling, graphs, guards, kernels, launches, measure, plots, tables
 
-ROOT = Path(__file__).parents[2]
+from ..fork_server import ForkServer
 
 
-def run(*arguments):
-    done = subprocess.run([sys.executable, "-m", "framejit", "bench", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done, [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")]
+@pytest.fixture(scope="module")
+def server():
+    with ForkServer("framejit.benchmarks.command", "torch._inductor.compile_fx", "matplotlib.pyplot") as server:
+        yield server
 
 
-def test_a_model_under_two_systems(tmp_path):
+@pytest.fixture
+def run(server, tmp_path):
+    """Runs the command in a process of its own, behind some code; its rows too."""
+
+    def bench(*arguments, before=""):
+        program = f"{before}\nimport sys\nfrom framejit.__main__ import main\nsys.exit(main({['bench', *arguments]}))"
+        done = server.run(program, tmp_path)
+        return done, [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")]
+
+    return bench
+
+
+def test_a_model_under_two_systems(run, tmp_path):
     command = "models --models syn:mlp-tiny,syn:breaks --systems eager-again,framejit-eager --seconds 0.05"
     done, rows = run(*command.split(), "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -56,7 +66,7 @@ def test_calls_are_counted_until_they_are_steady(calls, wanted):
     assert measure.until_settled(calls) == wanted
 
 
-def test_torchscript_and_lazy_tensors():
+def test_torchscript_and_lazy_tensors(run):
     done, rows = run(*"models --models syn:mlp-tiny --systems torchscript,lazy --seconds 0.05".split())
     assert done.returncode == 0, done.stderr
     assert [row[:2] for row in rows[-2:]] == [["torchscript", "1 of 1"], ["lazy", "1 of 1"]]
@@ -76,13 +86,13 @@ def test_parts_of_one_process(measure_one, render, words):
     assert all(word in text for word in words), text
 
 
-def test_memory_in_a_process_of_its_own():
+def test_memory_in_a_process_of_its_own(server, tmp_path):
     code = (
         "from framejit.benchmarks import measure, memory, tables\n"
         "found = memory.peak(measure.Plan(('eager',)), 'syn:breaks', 'framejit-eager')\n"
         "print(tables.memory_table({'syn:breaks': {'framejit-eager': found}}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = server.run(code, tmp_path)
     assert "peak " in done.stdout and "+0 tensors" in done.stdout, done.stdout + done.stderr
 
 
@@ -108,14 +118,14 @@ def test_kernels_one_by_one(monkeypatch):
     assert table.count(" GB/s") == 2 and "framejit-native beside eager" in table
 
 
-def test_training():
+def test_training(run):
     done, rows = run(*"models --models syn:mlp-tiny --systems framejit-aot --train --seconds 0.05".split())
     assert done.returncode == 0, done.stderr
     assert rows[-1][:2] == ["framejit-aot", "1 of 1"]
 
 
-def test_what_guards_cost():
-    done, rows = run("guards")
+def test_what_guards_cost(run):
+    done, rows = run("guards", before="from framejit.benchmarks import guards\nguards.SECONDS, guards.SIZES = 0.01, (2, 12, 22)")
     assert done.returncode == 0, done.stderr
     counts, hits = rows[2:5], rows[7:]
     assert [row[0] for row in counts] == ["10", "100", "1000"]
@@ -138,12 +148,12 @@ def test_without_matplotlib_it_says_so(monkeypatch, tmp_path):
     assert "pip install 'framejit[bench]'" in said
 
 
-def test_a_model_that_cannot_be_built_is_a_failed_row():
+def test_a_model_that_cannot_be_built_is_a_failed_row(run):
     done, rows = run(*"models --models syn:none --systems eager".split())
     assert done.returncode == 1 and "KeyError" in rows[2][1]
 
 
-def test_the_cost_of_capture():
+def test_the_cost_of_capture(run):
     done, rows = run(*"trace --models syn:mlp-tiny".split())
     assert done.returncode == 0, done.stderr
     head, _, mlp, mean = rows

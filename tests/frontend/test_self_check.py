@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 import torch
 from framejit.errors import FramejitWarning
 from framejit.frontend import api, self_check, support
 from framejit.frontend.pycode import dialect
-from framejit.options import inherited_environment
 from framejit.torch_compat import MODE_FINGERPRINT, TENSOR_LAYOUT
+
+from ..fork_server import ForkServer
 
 PRETEND = """
 import importlib.metadata, sys
@@ -70,11 +71,20 @@ WITHOUT = {
 }
 
 
-def run(program, cache_dir):
-    environment = {"FRAMEJIT_CACHE_DIR": str(cache_dir), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd="/", env=inherited_environment(**environment)
-    )
+@pytest.fixture(scope="module")
+def server():
+    with ForkServer("torch", "torch._dynamo", "torch._inductor.compile_fx") as server:
+        yield server
+
+
+@pytest.fixture
+def run(server, tmp_path):
+    return partial(run_in_child, server, tmp_path)
+
+
+def run_in_child(server, folder, program):
+    """What a program prints, by first word, and framejit's warnings."""
+    done = server.run(program, folder, FRAMEJIT_CACHE_DIR=str(folder), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     told = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
     return told, [line for line in done.stderr.splitlines() if "framejit: " in line]
@@ -84,17 +94,17 @@ def off(told):
     return ast.literal_eval(told["off"])
 
 
-def test_a_torch_that_lacks_nothing_works(tmp_path):
-    told, lines = run(PRETEND.format(missing="", backend="autotune"), tmp_path)
+def test_a_torch_that_lacks_nothing_works(run):
+    told, lines = run(PRETEND.format(missing="", backend="autotune"))
     assert told == {"equal": "True", "compiles": told["compiles"], "off": "[]", "native": "", "inductor": ""}
     assert int(told["compiles"]) >= 2
     assert len(lines) == 1 and "its self-check passed, so it is used" in lines[0]
 
 
-def test_all_but_what_is_missing_works(tmp_path):
+def test_all_but_what_is_missing_works(run):
     """Graphs of a backend that is off run as they were captured. The next process remembers what the first has found."""
     for backend, warned in (("native", 1), ("inductor", 0)):
-        told, lines = run(PRETEND.format(missing="\n".join(WITHOUT.values()), backend=backend), tmp_path)
+        told, lines = run(PRETEND.format(missing="\n".join(WITHOUT.values()), backend=backend))
         assert told["equal"] == "True" and int(told["compiles"]) >= 2
         assert off(told) == sorted(WITHOUT)
         assert "torch.gone" in told["native"] and "list_mode_options" in told["inductor"]
@@ -102,29 +112,29 @@ def test_all_but_what_is_missing_works(tmp_path):
         assert len(lines) == warned and all(feature in line for feature in WITHOUT if feature != ASKED_FOR for line in lines)
 
 
-def test_without_what_every_capture_needs_everything_runs_in_eager(tmp_path):
+def test_without_what_every_capture_needs_everything_runs_in_eager(run):
     missing = (
         "import framejit.frontend.tracing.graph_builder as builder\n"
         "def gone(*a, **k): raise AttributeError('torch.gone')\n"
         "builder.GraphBuilder.call = gone"
     )
-    told, lines = run(PRETEND.format(missing=missing, backend="eager"), tmp_path)
+    told, lines = run(PRETEND.format(missing=missing, backend="eager"))
     assert told["equal"] == "True" and told["compiles"] == "0" and len(lines) == 1 and "runs in eager" in lines[0]
 
 
-def test_what_importing_framejit_needs_leaves_everything_to_eager_and_raises_nothing(tmp_path):
+def test_what_importing_framejit_needs_leaves_everything_to_eager_and_raises_nothing(run):
     program = PRETEND.format(missing="import torch.utils.checkpoint; del torch.utils.checkpoint._StopRecomputationError", backend="eager")
     program = program.replace("for name in (", "sys.exit()\nfor name in (")
-    told, lines = run(program, tmp_path)
+    told, lines = run(program)
     assert told == {"equal": "True", "compiles": "0"}
     assert len(lines) == 1 and "_StopRecomputationError" in lines[0] and "everything runs in eager" in lines[0]
 
 
-def test_a_check_that_ends_the_process_is_off_in_the_next(tmp_path):
+def test_a_check_that_ends_the_process_is_off_in_the_next(run):
     missing = "import os; from framejit.guards.native import layout; layout.samples = lambda: os._exit(0)"
     program = PRETEND.format(missing=missing, backend="eager")
-    assert run(program, tmp_path) == ({}, [])
-    told, lines = run(program, tmp_path)
+    assert run(program) == ({}, [])
+    told, lines = run(program)
     assert told["equal"] == "True" and off(told) == [TENSOR_LAYOUT] and "ended the process" in lines[0]
 
 

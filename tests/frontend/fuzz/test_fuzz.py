@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from . import differential
 
-PROGRAMS = int(os.environ.get("FRAMEJIT_FUZZ_PROGRAMS", 200))
+PROGRAMS = int(os.environ.get("FRAMEJIT_FUZZ_PROGRAMS", 100))
 OTHERS = 10**6 * sys.version_info.minor  # each Python has programs of its own
 CAPTURED = 0.9  # of the tensor operations that the programs run
 

@@ -7,8 +7,8 @@ from . import sweep
 
 EVERY = 24  # how many operators one of the slice stands for
 SLICE = [(name, setting) for name in list(sweep.operators())[::EVERY] for setting in ("eager", "aot_eager+grad")]
-# torch.compile(backend="eager"), counted by the same script with torch 2.13: operators of which each sample is one graph.
-TORCH_COMPILE = {"eager": (620, 677), "eager+grad": (509, 540)}
+# torch.compile(fullgraph=True), counted by the same script with torch 2.13: operators of which each sample is one graph.
+TORCH_COMPILE = {"eager": (630, 677), "eager+grad": (511, 540)}
 
 
 @pytest.mark.parametrize(("name", "setting"), SLICE, ids=lambda value: str(value))
@@ -27,6 +27,12 @@ def test_operator(name, setting):
 @pytest.mark.parametrize("name", ("to", "ormqr", "rot90", "linalg.householder_product", "T", "movedim", "nn.functional.layer_norm"))
 def test_layout_of_gradients(name, setting):
     assert sweep.measure(name, sweep.operators()[name], setting).difference is None
+
+
+@pytest.mark.parametrize(("name", "captured"), [("add", True), ("resize_", False)])
+def test_torch_compile_is_counted(name, captured):
+    row = sweep.measure(name, sweep.operators()[name], sweep.TORCH_COMPILE)
+    assert row.captured is captured and row.samples > 0 and bool(row.reason) is not captured
 
 
 @pytest.mark.parametrize("setting", TORCH_COMPILE)

@@ -1,4 +1,4 @@
-"""Checks that need a process of their own: this module makes them when it is run (see `test_in_child`)."""
+"""Checks that need a process of their own (see `test_in_child`)."""
 from __future__ import annotations
 
 import ctypes
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from framejit.frontend.runtime import _hook as hook
 
+from ...fork_server import ForkServer
 from .handles import (
     calls_inner,
     compiled,
@@ -303,15 +304,17 @@ def check_sub_interpreters_are_refused():
 
 
 CHILD_CHECKS = [name for name in dict(globals()) if name.startswith("check_")]
+MODULE = "tests.frontend.runtime.test_own_process"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ForkServer(MODULE, path=Path(__file__).parents[3]) as server:
+        yield server
 
 
 @pytest.mark.parametrize("name", CHILD_CHECKS)
-def test_in_child(name, tmp_path):
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.frontend.runtime.test_own_process", name, str(tmp_path)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True)
+def test_in_child(name, server, tmp_path):
+    folder = repr(str(tmp_path)) if globals()[name].__code__.co_argcount else ""
+    done = server.run(f"import {MODULE} as checks\nchecks.{name}({folder})", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-if __name__ == "__main__":
-    check = globals()[sys.argv[1]]
-    check(*sys.argv[2:][: check.__code__.co_argcount])

@@ -3,13 +3,15 @@
 Values, strides, the module's state, gradients and random numbers must be eager's. Every combination runs on the backend
 `eager`; `native`, whose kernels take time to compile, takes each body with one way and each way with one body. Modules with ways of
 their own to define forward and to hold state (sweep_modules.py) run on both. Parts of published architectures (sweep_architectures.py) run on
-`eager`, and some of them on `native`; all of them there with FRAMEJIT_SWEEP=all in the environment.
+`eager`, and some of them on `native`; all of them there with FRAMEJIT_SWEEP=all in the environment. Where FRAMEJIT_SWEEP_EVERY is a
+number, one of so many combinations runs: each way still, and each body.
 """
 from __future__ import annotations
 
 import copy
 import functools
 import os
+import sys
 import warnings
 
 import framejit
@@ -22,6 +24,8 @@ from .sweep_bodies import BODIES
 from .sweep_modules import MODULES
 
 WAYS = {}
+EVERY = int(os.environ.get("FRAMEJIT_SWEEP_EVERY", 1))
+FIRST = sys.version_info.minor % EVERY  # each Python has combinations of its own
 
 
 def way(function):
@@ -237,15 +241,17 @@ def compare(make, training, backend, tolerance=0.0, inputs=None, strides=True):
     assert module.framejit.compiles > 0
 
 
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("way", WAYS)
+COMBINATIONS = [(way, body) for row, way in enumerate(WAYS) for column, body in enumerate(BODIES) if (row + column) % EVERY == FIRST]
+
+
+@pytest.mark.parametrize(("way", "body"), COMBINATIONS)
 def test_modules_as_people_write_them(way, body):
     for training in (True, False):
         compare(lambda: WAYS[way](BODIES[body]), training, "eager")
 
 
 TOLERANCES = {"WithAutocast": 1e-2}  # of what is calculated in bfloat16, which kernels round less often
-ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)]
+ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)][FIRST::EVERY]
 
 
 @pytest.mark.parametrize(("way", "body"), ON_NATIVE)
@@ -259,14 +265,14 @@ def test_modules_with_ways_of_their_own(name):
         compare(MODULES[name], training, "eager")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", list(MODULES)[FIRST::EVERY])
 def test_modules_with_ways_of_their_own_on_the_native_compiler(name):
     compare(MODULES[name], True, "native", 1e-5)
 
 
 OTHER_STRIDES = {"Glow"}  # slogdet's gradient, by a column-major weight, has other strides on fake tensors than on real ones
-EVERY = 1 if os.environ.get("FRAMEJIT_SWEEP") == "all" else 8  # how many architectures one on native stands for
-ARCHITECTURES_ON_NATIVE = [(name, training) for name in list(ARCHITECTURES)[::EVERY] for training in ((True, False) if EVERY == 1 else (True,))]
+ON_NATIVE_EVERY = 1 if os.environ.get("FRAMEJIT_SWEEP") == "all" else 8  # how many architectures one on native stands for
+ARCHITECTURES_ON_NATIVE = [(name, training) for name in list(ARCHITECTURES)[::ON_NATIVE_EVERY] for training in ((True, False) if ON_NATIVE_EVERY == 1 else (True,))]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
