@@ -11,7 +11,6 @@ from typing import TypeGuard
 
 from .instr import DecodedCode, Op
 
-PASSES_ON = frozenset({Op.STOPITERATION_ERROR, Op.CLEANUP_THROW})  # that no source mentions
 CLEANS_UP = frozenset({Op.COPY, Op.POP_EXCEPT})
 
 
@@ -24,7 +23,10 @@ def passes_handlers(
     handler = decoded.handlers[index]
     while handler is not None:
         position = handler.target
-        if decoded.instrs[position].op in PASSES_ON:
+        if decoded.instrs[position].op is Op.CLEANUP_THROW:  # raises again what is no StopIteration
+            handler = decoded.handlers[position]
+            continue
+        if decoded.instrs[position].op is Op.STOPITERATION_ERROR:
             position += 1
         elif decoded.instrs[position].op is Op.PUSH_EXC_INFO:
             position = skip_clauses(decoded, position + 1, exception, variables)

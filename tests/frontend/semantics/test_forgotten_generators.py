@@ -251,6 +251,17 @@ def test_one_whose_handlers_catch_other_exceptions_has_nothing_to_run():
     check(f, vec(2), Items([2, 3]), graphs=1, breaks=())
 
 
+def test_one_that_waits_in_yield_from_has_nothing_to_run():
+    def delegating(x, log):
+        yield from [x + 1, x + 2]
+        log.append("after")
+
+    def f(x, log):
+        return next(delegating(x, log)) * 2
+
+    check(f, vec(2), [], graphs=1, breaks=())
+
+
 def test_python_runs_the_function_that_made_it():
     def first(made, x, log):
         it = made(x, log)
