@@ -81,7 +81,8 @@ def ppo(compile: Compile) -> Step:
             rewards.append(float(reward))
             if ended or cut:
                 state, _ = world.reset(seed=number)
-        returns, total = [], 0.0
+        returns: list[float] = []
+        total = 0.0
         for reward in reversed(rewards):
             total = reward + 0.99 * total
             returns.insert(0, total)

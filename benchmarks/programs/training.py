@@ -59,7 +59,8 @@ def lightning_module(compile: Compile) -> Step:
     class Classifier(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.net = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
+            self.first = nn.Linear(16, 64)
+            self.net = nn.Sequential(self.first, nn.ReLU(), nn.Linear(64, 4))
             self.accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=4)
             self.losses: list[float] = []
 
@@ -77,13 +78,14 @@ def lightning_module(compile: Compile) -> Step:
 
     module = Classifier()
     module.training_step = compile(module.training_step)  # type: ignore[method-assign]
-    batches = torch.utils.data.DataLoader([batch(number) for number in range(10)], batch_size=None)
+    data: Any = [batch(number) for number in range(10)]
+    batches: Any = torch.utils.data.DataLoader(data, batch_size=None)
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
 
     def step(number: int) -> Any:
         """An epoch of ten batches."""
         lightning.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(module, batches)
-        return module.net[0].weight.detach().clone()
+        return module.first.weight.detach().clone()
 
     return step
 

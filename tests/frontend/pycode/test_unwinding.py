@@ -42,7 +42,7 @@ def catches_a_base():
 def catches_any():
     try:
         yield 1
-    except:  # noqa: E722
+    except:
         raise
 
 
