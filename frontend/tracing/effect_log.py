@@ -52,7 +52,7 @@ class EffectLog:
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[
             tuple[int, str], tuple[Namespace, Value | None]
-        ] = {}  # (id, name): (namespace or class, value or deleted)
+        ] = {}  # (id, name): (namespace or class, value)
         self.outputs: list[Output] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
@@ -61,7 +61,7 @@ class EffectLog:
             None  # what may look, from now on, at all that was there before the frame
         )
         self._saved: list[tuple[Mutable, int, Any]] = []
-        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
+        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
@@ -103,8 +103,8 @@ class EffectLog:
     def _keep(self) -> None:
         raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
 
-    def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
-        """Binds or deletes (None) a global variable or an attribute of a class."""
+    def set_global(self, where: Namespace, name: str, value: Value) -> None:
+        """Binds a global variable or an attribute of a class."""
         if self.watched_by is not None:
             self._keep()
         if self._saved_globals is None:

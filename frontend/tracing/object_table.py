@@ -24,7 +24,6 @@ from ...guards.source import (
 from ..values import operators
 from ..values.base import Lazy, Value
 from ..values.constant import Constant
-from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import TupleValue
 from ..values.functions.cell import CellValue
 from ..values.functions.function import FunctionValue
@@ -76,12 +75,7 @@ class ObjectTable:
         stores = self._tx.effects.globals
         if stores and isinstance(source, DictItem):
             for (_, name), (where, value) in stores.items():
-                if (
-                    name == source.key
-                    and isinstance(where, dict)
-                    and where.get(name, self) is obj
-                    and value is not None
-                ):
+                if name == source.key and isinstance(where, dict) and where.get(name, self) is obj:
                     return value
         return self.wrap(obj, source)
 
@@ -228,12 +222,6 @@ class ObjectTable:
         container, changed = iterated_container(iterator), self._tx.effects.changed
         value = None if container is iterator else self.find(container)
         return value in changed or (isinstance(value, UserObject) and value.base in changed)
-
-    def dict_with_same_keys(self, iterator: Any) -> Value | None:
-        """The dictionary behind an existing iterator, if the traced program has changed only values
-        in it."""
-        value = self.find(iterated_container(iterator))
-        return value if isinstance(value, DictValue) and value.keeps_keys() else None
 
     # namespaces
 

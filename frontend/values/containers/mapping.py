@@ -55,16 +55,6 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
     return key
 
 
-def is_in_order(real: dict[Any, Any]) -> bool:
-    """Whether an OrderedDict's order is that of the items in the table."""
-    try:
-        return all(
-            one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True)
-        )
-    except (KeyError, ValueError):
-        return False
-
-
 class DictValue(BuiltinContainer):
     """A dictionary. An existing one is read key by key from the real one (`real`) until all of it
     is needed or it changes; from then on `entries` (key -> (key value, value)) is used."""
@@ -219,13 +209,6 @@ class DictValue(BuiltinContainer):
         tx.effects.change(self)
         self.deletions += 1
         self.entries = {}
-
-    def keeps_keys(self) -> bool:
-        """Whether all keys are literals, and nothing but their values has changed."""
-        literals = (
-            self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
-        )
-        return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         return self.pairs(tx)
@@ -488,12 +471,37 @@ def dict_setdefault(
 def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
     if len(others) > 1:
         raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
+    # OrderedDict's methods set each item by the method of the program's class
+    by_method = self.cls is OrderedDict and self.outer is not None
+    put = self.outer.set_item if by_method and self.outer is not None else self.put
     for other in others:
         for key, value in other.mapping_pairs(tx):
-            self.put(tx, key, value)
+            put(tx, key, value)
     for name, value in named.items():
-        self.put(tx, Constant(name), value)
+        put(tx, Constant(name), value)
     return Constant(None)
+
+
+@method(dict, "__or__")
+def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
+        raise self.unsupported("|")
+    made = DictValue(dict(self.whole(tx)))
+    dict_update(tx, made, other)
+    return made
+
+
+@method(dict, "__ror__")
+def dict_ror(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    raise self.unsupported("|")
+
+
+@method(dict, "__ior__")
+def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    if not self.is_plain():
+        raise self.unsupported("|=")
+    dict_update(tx, self, other)
+    return self
 
 
 @method(dict, "__init__")
@@ -523,8 +531,9 @@ def defaultdict_init(
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    """Returns a dict, whatever the class."""
-    return DictValue(dict(self.whole(tx)))
+    if self.outer is not None and self.cls is not dict:
+        raise self.unsupported("copy()")
+    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
 
 
 @method(dict, "clear")
@@ -565,9 +574,16 @@ def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Va
     return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
 
 
-@wraps(OrderedDict, defaultdict, Counter)
+def holds_globals(obj: dict[Any, Any]) -> bool:
+    """Whether a dictionary belongs to a module, or code was run in it."""
+    return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
+
+
+@wraps(dict, OrderedDict, defaultdict, Counter)
 def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
     factory = default_factory_of(tx, obj, source)
+    if source is not None and holds_globals(obj):
+        raise GraphBreak("unsupported-value", "a dictionary of global variables")
     if source is None:
         entries = {
             (k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()

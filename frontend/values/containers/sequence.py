@@ -492,12 +492,6 @@ class SliceValue(Value):
         emit.push_all(self.parts)
         emit.builder.build_slice(3)
 
-    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if not op.is_equality or not isinstance(other, SliceValue):
-            return None
-        parts = zip(self.parts, other.parts, strict=True)
-        return Constant(op.answer(all(tx.objects.equal(a, b) for a, b in parts)))
-
 
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
 from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
@@ -31,7 +30,6 @@ from .class_value import (
     ClassValue,
     bind,
     has_plain_names,
-    property_error,
     property_function,
     raw_attribute,
     stored_in_class,
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
-MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 ITER_OF_DICT = vars(dict)["__iter__"]
 
 
@@ -177,7 +174,7 @@ class UserObject(Mutable):
         if raw is not MISSING:
             if isinstance(raw, property) and type(raw).__get__ is property.__get__:
                 if raw.fget is None:
-                    raise property_error(tx, raw, self.cls, lambda obj: raw.__get__(obj))
+                    raise GraphBreak("exception-leaves", "AttributeError of a property")
                 return property_function(tx, raw, source, "fget").call(tx, [self], {})
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
@@ -225,7 +222,7 @@ class UserObject(Mutable):
             value = None
             self._was_bound(tx, name)
         if value is None:
-            raise tx.exceptions.no_attribute(name_for_slots(self.cls), name)
+            raise GraphBreak("exception-leaves", f"AttributeError of the empty slot '{name}'")
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
@@ -258,7 +255,7 @@ class UserObject(Mutable):
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__set__ is property.__set__:
             if raw.fset is None:
-                raise property_error(tx, raw, self.cls, lambda obj: raw.__set__(obj, None))
+                raise GraphBreak("exception-leaves", "AttributeError of a property")
             property_function(tx, raw, source, "fset").call(tx, [self, value], {})
             return
         if (
@@ -333,7 +330,7 @@ class UserObject(Mutable):
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
             if raw.fdel is None:
-                raise property_error(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
+                raise GraphBreak("exception-leaves", "AttributeError of a property")
             property_function(tx, raw, source, "fdel").call(tx, [self], {})
             return
         if (
@@ -430,24 +427,10 @@ class UserObject(Mutable):
 
     def ask_length(self, tx: TraceContext) -> None:
         for name in ("__len__", "__length_hint__"):
-            in_python = type(self) is UserObject and not isinstance(
-                lookup(self.cls, name)[1], MADE_IN_C
-            )
-            found = self.special(tx, name) if in_python else None
-            if found is None:
-                continue
-            try:
-                answer = found.call(tx, [], {})
-            except ObservedException as error:
-                if error.cls is not TypeError:
-                    raise
-                continue
-            known = answer.is_constant() and (
-                answer.constant() is NotImplemented or type(answer.constant()) is int
-            )
-            if not known or (type(answer.constant()) is int and answer.constant() < 0):
-                raise GraphBreak("exception-leaves", f"the error of {name}() of {self.describe()}")
-            if answer.constant() is not NotImplemented:
+            if type(self) is UserObject and isinstance(
+                lookup(self.cls, name)[1], types.FunctionType
+            ):
+                check_result_type(self._call_special(tx, name, [], ""), int, "__len__")
                 return
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
@@ -564,17 +547,6 @@ def name_in_c(cls: type) -> str:
         cls.__name__
         if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
         else f"{cls.__module__}.{cls.__name__}"
-    )
-
-
-def name_for_slots(cls: type) -> str:
-    """A class's name as the error message of an empty slot shows it."""
-    if not SLOT_ERRORS_NAME_THE_MODULE:
-        return cls.__name__
-    return (
-        cls.__qualname__
-        if cls.__module__ in ("builtins", "__main__")
-        else f"{cls.__module__}.{cls.__qualname__}"
     )
 
 
