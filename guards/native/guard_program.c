@@ -7,10 +7,9 @@
 
 #include <structmember.h>
 
-#include "arming.h"
+#include "snapshot.h"
 #include "iterators.h"
 #include "guard_api.h"
-#include "reassigned.h"
 
 
 static const char *const op_names[] = {
@@ -333,16 +332,16 @@ static Py_ssize_t run_rest(Program *program, Frame frame, Run *run, PyObject **t
     return failed == PASSED ? lift_into(program, temps, lifted) : failed;
 }
 
-/* The same, on an arming that holds. */
-static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Run *run, PyObject **lifted) {
-    PyObject **temps = fj_arming_temps(arming);
+/* The same, on a snapshot that holds. */
+static Py_ssize_t run_on_snapshot(Program *program, fj_snapshot *snapshot, Frame frame, Run *run, PyObject **lifted) {
+    PyObject **temps = fj_snapshot_temps(snapshot);
     memcpy(temps, run->temps, program->fresh * sizeof *temps);
     for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and drop what they were found in */
         run->owns[run->owned++] = Py_NewRef(temps[program->kept[i]]);
     return run_rest(program, frame, run, temps, lifted);
 }
 
-/* An arming has the stable steps' temps; without one they need places of their own. */
+/* A snapshot has the stable steps' temps; without one they need places of their own. */
 static int with_all_temps(const Program *program, Run *run) {
     if ((run->all = PyMem_New(PyObject *, program->temps)) == NULL) return 0;
     memcpy(run->all, run->temps, program->fresh * sizeof *run->all);
@@ -354,16 +353,16 @@ static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **li
     Py_ssize_t failed = run_on(program, frame, run, 0, program->stable);
     if (failed != PASSED) return failed;
     if (program->stable < program->held) {
-        fj_arming *arming = fj_arming_find(program, frame, run->temps);
-        if (arming) {
-            failed = run_armed(program, arming, frame, run, lifted);
-            fj_arming_leave(program, arming);
+        fj_snapshot *snapshot = fj_find_snapshot(program, frame, run->temps);
+        if (snapshot) {
+            failed = run_on_snapshot(program, snapshot, frame, run, lifted);
+            fj_release_snapshot(program, snapshot);
             return failed;
         }
         if (!with_all_temps(program, run)) return program->stable;
         failed = run_on(program, frame, run, program->stable, program->held);
         if (failed != PASSED) return failed;
-        fj_arm(program, run->temps);
+        fj_take_snapshot(program, run->temps);
     }
     return run_rest(program, frame, run, run->temps, lifted);
 }
@@ -549,7 +548,7 @@ static int Program_traverse(Program *self, visitproc visit, void *arg) {
         if (step->op == OP_TENSOR && step->tensor) Py_VISIT(step->tensor->type);
         if (step->op == OP_TORCH_STATE && step->state) Py_VISIT(step->state->modes);
     }
-    return fj_armings_traverse(self, visit, arg);
+    return fj_traverse_snapshots(self, visit, arg);
 }
 
 static void free_payload(Step *step) {
@@ -568,7 +567,7 @@ static void free_payload(Step *step) {
 static int Program_clear(Program *self) {
     Py_ssize_t count = self->count;
     Step *steps = self->steps;
-    fj_armings_drop(self);
+    fj_drop_snapshots(self);
     self->count = self->stable = self->held = self->last = 0;
     self->steps = NULL;
     self->lifts = self->anchor_count = self->keeps = 0;
@@ -632,7 +631,7 @@ static PyObject *Program_first_failure(Program *self, PyObject *const *args, Py_
     return failed == -2 ? NULL : PyLong_FromSsize_t(failed);
 }
 
-static PyObject *Program_compared(Program *self, void *closure) { return PyLong_FromSsize_t(fj_arming_compared(self)); }
+static PyObject *Program_compared(Program *self, void *closure) { return PyLong_FromSsize_t(fj_snapshot_compared(self)); }
 
 static PyGetSetDef Program_getset[] = {
     {"compared", (getter)Program_compared, NULL, "how many places in memory a run compares that skips the stable steps", NULL},
@@ -651,7 +650,7 @@ static PyMethodDef Program_methods[] = {
 static PyMemberDef Program_members[] = {
     {"steps", T_PYSSIZET, offsetof(Program, count), READONLY, "how many steps"},
     {"temps", T_PYSSIZET, offsetof(Program, temps), READONLY, "how many temps"},
-    {"arms", T_ULONGLONG, offsetof(Program, arms), READONLY, "how often its stable state was written down to be watched"},
+    {"snapshots_taken", T_ULONGLONG, offsetof(Program, snapshots_taken), READONLY, "how often its stable state was written down to be watched"},
     {"reuses", T_ULONGLONG, offsetof(Program, reuses), READONLY, "runs that skipped the stable steps, as nothing had changed"},
     {NULL},
 };
@@ -695,7 +694,6 @@ PyMODINIT_FUNC PyInit__guards(void) {
     PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
     if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
         PyModule_AddFunctions(module, fj_watch_methods) < 0 || PyModule_AddFunctions(module, fj_iterator_methods) < 0 ||
-        PyModule_AddFunctions(module, fj_reassigned_methods) < 0 ||
         PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
         PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
         Py_CLEAR(module);

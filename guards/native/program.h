@@ -1,4 +1,4 @@
-/* A guard program as C sees it: steps in three phases, see phase.py, and the armings that let it skip the stable ones. */
+/* A guard program as C sees it: steps in three phases, see phase.py, and the snapshots that let it skip the stable ones. */
 #ifndef FRAMEJIT_PROGRAM_H
 #define FRAMEJIT_PROGRAM_H
 #include "object_compat.h"
@@ -51,7 +51,7 @@ typedef struct {
     Py_ssize_t first, count;      /* in held_temps */
 } Alike;
 
-typedef struct fj_arming fj_arming;
+typedef struct fj_snapshot fj_snapshot;
 
 typedef struct {
     PyObject_HEAD
@@ -67,9 +67,9 @@ typedef struct {
     Py_ssize_t fresh;        /* temps from here on are stable ones, each in a place of its own */
     Py_ssize_t lifts, anchor_count;
     uint16_t *lifted, *anchors;
-    fj_arming *armings; /* the one used last comes first */
-    Py_ssize_t arming_count;
-    unsigned long long arms, reuses; /* how many were made, and how often one let the stable steps be skipped */
+    fj_snapshot *snapshots; /* the one used last comes first */
+    Py_ssize_t snapshot_count;
+    unsigned long long snapshots_taken, reuses; /* how many were made, and how often one let the stable steps be skipped */
     unsigned long long passed;       /* how often none was made, as it did not pay */
 } Program;
 
