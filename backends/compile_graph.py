@@ -14,7 +14,7 @@ import torch.fx
 from torch._guards import TracingContext, tracing
 from torch.amp import autocast_mode
 
-from ..errors import BackendError, RequirementError, Rerun, warn_user
+from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
 from .graph.backward_hooks import between_hooks
@@ -240,12 +240,3 @@ def arguments(backend: Backend, options: Options, report: Reporter) -> dict[str,
     if "mode" in parameters and options.mode != "default":
         extra = {"mode": options.mode, **extra}
     return extra
-
-
-_warned: set[str] = set()
-
-
-def warn_once(text: str) -> None:
-    if text not in _warned:
-        _warned.add(text)
-        warn_user(text, stacklevel=2)

@@ -7,7 +7,6 @@ import copyreg
 import functools
 import time
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from .explain.log import Log
 from .explain.report import Report
 from .explain.stats import Stats, make_stats
 from .runtime import _hook
-from .runtime.cache import Cache
+from .runtime.cache import Cache, live_caches
 from .runtime.listing import Listing, listings
 from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
@@ -48,7 +47,6 @@ T = TypeVar("T", bound=Callable[..., Any])
 copyreg.pickle(_hook.Handle, lambda handle: handle.__qualname__)
 
 HISTORY = 2048  # records that a handle keeps of what happened to it
-_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
 def compile(  # noqa: A001 - the name users know
@@ -200,7 +198,6 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     handle.framejit = Control(cache)
     handle.explain = handle.framejit.explain
     handle.wait = cache.wait
-    _caches.add(cache)
     return handle
 
 
@@ -397,14 +394,14 @@ def allow_in_graph(function: T) -> T:
 
 def reset() -> None:
     """Forgets all compiled code of all handles; they compile anew when called."""
-    for cache in list(_caches):
+    for cache in list(live_caches):
         cache.clear()
 
 
 def stats() -> Stats:
     """What became of the calls of every compiled function so far: entries, hits, compiles, and each
     miss with its reason."""
-    return make_stats(_caches)
+    return make_stats(live_caches)
 
 
 def list_backends() -> registry.Backends:

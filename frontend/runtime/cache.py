@@ -16,7 +16,15 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame, warn_user
+from ...errors import (
+    BackendError,
+    FramejitError,
+    GraphBreak,
+    InternalError,
+    SkipFrame,
+    warn_once,
+    warn_user,
+)
 from ...events import Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
 from ...guards.reference import FrameView
@@ -47,6 +55,9 @@ HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
+live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
+
+
 class Cache:
     """The Python side of a handle. Entries belong to (handle, code object), so two handles never
     meet."""
@@ -73,6 +84,7 @@ class Cache:
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
         self.account = Account(options.compile_share)
+        live_caches.add(self)
         self._compiled_gradients = False
         self._start_contest()
 
@@ -527,19 +539,15 @@ def where(piece: CompileUnit) -> str:
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
-_reported: set[tuple[str, str, int]] = set()  # causes of internal failures that were told
-
 
 def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
-    if cause in _reported:
-        return
-    _reported.add(cause)
-    warn_user(
+    warn_once(
         f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
         "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
         "report that output.",
+        key=cause,
         stacklevel=2,
     )
 

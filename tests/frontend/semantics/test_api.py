@@ -368,7 +368,7 @@ def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
         raise LookupError("planted")
 
     monkeypatch.setattr(cache, "convert", fails)
-    monkeypatch.setattr(cache, "_reported", set())
+    monkeypatch.setattr(framejit.errors, "_warned", set())
     with framejit.config.patch(strict=False), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):  # functions of their own
