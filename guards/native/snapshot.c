@@ -5,7 +5,7 @@
 
 #include "dict_watch.h"
 
-/* ---- how dictionaries are watched ------------------------------------------------------------------------------- */
+/* ---- how changes of dictionaries are detected ---- */
 
 typedef enum { BY_VALUE, BY_VERSION, BY_EVENT } Way;
 
@@ -22,11 +22,11 @@ static Way detection_for(PyObject *dict, int of_instance) {
     return of_instance && blind_for_attributes && ((PyDictObject *)dict)->ma_values ? BY_VALUE : way;
 }
 
-/* ---- what a snapshot is made of ---------------------------------------------------------------------------------- */
+/* ---- what a snapshot is made of ---- */
 
-/* A container and the steps that looked into it. */
+/* A container and the steps that read it. */
 typedef struct {
-    int32_t first, final; /* a list through Arming.next, by index among the stable steps */
+    int32_t first, final; /* a list through next_step, by index among the stable steps */
     uint64_t changed;
     PyTypeObject *type; /* borrowed, of a class's record */
     fj_watch *watch;
@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     const void *at;
     uint64_t expected;
-    int32_t record; /* to be looked at again if it differs; -1: then all is */
+    int32_t record; /* checked again if the word differs; -1: all records are */
     int32_t is_quick;
 } Word;
 
@@ -47,9 +47,9 @@ typedef struct {
 
 struct fj_snapshot {
     fj_snapshot *next;
-    uint64_t changed; /* some watched dictionary is */
+    uint64_t changed; /* set by the event of any watched dictionary */
     int busy, dropped;
-    Words all, quick; /* parents before their children; the quick ones have no event and are compared at every call */
+    Words all, quick; /* containers before what they hold; `quick` has those that no event covers, compared at every call */
     Record **records;
     Py_ssize_t record_count, record_capacity;
     int32_t *next_step;
@@ -70,20 +70,20 @@ static inline uint64_t read_word(const void *at) {
 
 PyObject **fj_snapshot_temps(fj_snapshot *snapshot) { return snapshot->temps; }
 
-/* ---- making one ------------------------------------------------------------------------------------------------- */
+/* ---- making one ---- */
 
 typedef struct {
     Program *program;
     fj_snapshot *snapshot;
     int32_t *found_by;                 /* the stable step that loaded a temp, -1 for none */
     int32_t *loader;                   /* the record which that step belongs to, -1 for none */
-    struct Known *known; /* a table of what there is a record or a word of already, open addressing, `mask` + 1 places */
+    struct Known *known; /* open addressing, `mask` + 1 entries: what already has a record or a word */
     size_t mask;
     int failed;
 } Builder;
 
-/* What a record or a word is of: one object, or one place in memory, may be reached by several paths. */
-typedef enum { INSTANCE, CLASS, CONTAINER, PLACE } Aspect;
+/* What a record or a word describes; several paths may lead to one object or pointer. */
+typedef enum { INSTANCE, CLASS, CONTAINER, POINTER } Aspect;
 
 typedef struct Known {
     const void *at;
@@ -91,12 +91,12 @@ typedef struct Known {
     int32_t record; /* -1: none yet */
 } Known;
 
-/* Where its record is noted. There is always room: a step asks for few. */
+/* The table entry for it, new if there is none. The table is large enough: a step adds a few entries at most. */
 static Known *find_known(Builder *builder, const void *at, Aspect aspect) {
-    size_t place = (((uintptr_t)at >> 3) * 0x9E3779B97F4A7C15u >> 20) & builder->mask;
-    while (builder->known[place].at && (builder->known[place].at != at || builder->known[place].aspect != aspect))
-        place = (place + 1) & builder->mask;
-    Known *known = &builder->known[place];
+    size_t slot = (((uintptr_t)at >> 3) * 0x9E3779B97F4A7C15u >> 20) & builder->mask;
+    while (builder->known[slot].at && (builder->known[slot].at != at || builder->known[slot].aspect != aspect))
+        slot = (slot + 1) & builder->mask;
+    Known *known = &builder->known[slot];
     if (known->at == NULL) *known = (Known){at, aspect, -1};
     return known;
 }
@@ -126,7 +126,7 @@ static void add_word(Builder *builder, const void *at, uint64_t expected, int32_
     append(builder, &builder->snapshot->all, (Word){at, expected, record, 0});
 }
 
-/* One that has to be compared at every call. */
+/* A word that is compared at every call. */
 static void add_both(Builder *builder, const void *at, uint64_t expected, int32_t record) {
     append(builder, &builder->snapshot->all, (Word){at, expected, record, 1});
     append(builder, &builder->snapshot->quick, (Word){at, expected, record, 1});
@@ -134,7 +134,7 @@ static void add_both(Builder *builder, const void *at, uint64_t expected, int32_
 
 /* A pointer in an object: no event says that it points to something else. */
 static void add_pointer(Builder *builder, const void *pointer) {
-    Known *known = find_known(builder, pointer, PLACE);
+    Known *known = find_known(builder, pointer, POINTER);
     if (known->record >= 0) return;
     known->record = 0;
     add_both(builder, pointer, read_word(pointer), -1);
@@ -156,7 +156,7 @@ static int32_t add_record(Builder *builder) {
     return (int32_t)snapshot->record_count++;
 }
 
-/* The words that make its steps run at every call. */
+/* Adds a word that never matches, so that the steps of the record run at every call. */
 static void rerun_at_every_call(Builder *builder, int32_t record) { add_both(builder, &zero, 1, record); }
 
 static void detect_dict_changes(Builder *builder, int32_t number, PyObject *dict, int of_instance) {
@@ -167,7 +167,7 @@ static void detect_dict_changes(Builder *builder, int32_t number, PyObject *dict
             builder->failed = 1;
             return;
         }
-        record->watch->dict = dict; /* to be watched when the keys are known */
+        record->watch->dict = dict; /* watched once all keys are collected, see begin_watching */
         add_word(builder, &record->changed, 0, number);
         return;
     case BY_VERSION: {
@@ -179,7 +179,7 @@ static void detect_dict_changes(Builder *builder, int32_t number, PyObject *dict
     }
 }
 
-/* ---- which record a step belongs to ----------------------------------------------------------------------------- */
+/* ---- which record a step belongs to ---- */
 
 static int32_t record_of_object(Builder *builder, uint16_t temp) {
     PyObject *object = builder->snapshot->temps[temp], **place;
@@ -204,7 +204,7 @@ static int32_t record_of_class(Builder *builder, uint16_t temp) {
     if (way == BY_VALUE || !PyType_Check(type) || !fj_type_version((PyTypeObject *)type)) {
         rerun_at_every_call(builder, *known);
     } else {
-        /* 32 bits, and 32 of padding that nobody writes */
+        /* the version is 32 bits, followed by 32 of padding that are never written */
         Py_BUILD_ASSERT(offsetof(PyTypeObject, tp_finalize) - offsetof(PyTypeObject, tp_version_tag) == 8);
         builder->snapshot->records[*known]->type = (PyTypeObject *)type;
         add_both(builder, &((PyTypeObject *)type)->tp_version_tag, read_word(&((PyTypeObject *)type)->tp_version_tag), *known);
@@ -230,7 +230,7 @@ static int32_t record_of_container(Builder *builder, uint16_t temp, int in_order
         if (PyDict_Check(container)) detect_dict_changes(builder, *known, container, 0);
         else rerun_at_every_call(builder, *known);
     }
-    /* An OrderedDict can be put in another order without any event. */
+    /* move_to_end() of an OrderedDict raises no event. */
     if (in_order && PyODict_Check(container)) rerun_at_every_call(builder, *known);
     return *known;
 }
@@ -253,7 +253,7 @@ static void pin(Builder *builder, PyObject *constant) {
     snapshot->pins[snapshot->pin_count++] = Py_NewRef(constant);
 }
 
-/* Objects of most classes written in Python can be given another class; others keep theirs while they live. */
+/* Most objects of Python classes accept another class by assignment; others keep theirs. */
 static void watch_type(Builder *builder, Py_ssize_t index) {
     uint16_t temp = builder->program->steps[index].src;
     PyObject *object = builder->snapshot->temps[temp];
@@ -297,15 +297,15 @@ static void watch_step(Builder *builder, Py_ssize_t index) {
     case OP_TYPE:
     case OP_TYPE_OF: watch_type(builder, index); break;
     case OP_FUNCTION_FIELD: add_pointer(builder, fj_function_field(of, step->number)); break;
-    case OP_PROPERTY_FIELD: add_pointer(builder, fj_property_field(of, step->number)); break; /* __init__ can be called again */
+    case OP_PROPERTY_FIELD: add_pointer(builder, fj_property_field(of, step->number)); break; /* property.__init__ may be called again */
     case OP_CELL: add_pointer(builder, &((PyCellObject *)of)->ob_ref); break;
     case OP_EQUALS: pin(builder, of); break;
-    default: break; /* says nothing that could change while the objects are the same */
+    default: break; /* cannot change while the objects are the same */
     }
     if (step->op < OP_TYPE) builder->found_by[step->dst] = (int32_t)index;
 }
 
-/* Only now are the keys known that anybody looked for. */
+/* Starts the watcher, now that all keys are known that the steps look up. */
 static void begin_watching(Builder *builder, Record *record) {
     fj_watch *watch = record->watch;
     fj_snapshot *snapshot = builder->snapshot;
@@ -322,7 +322,7 @@ static void begin_watching(Builder *builder, Record *record) {
     }
     for (int32_t at = record->first; at >= 0; at = snapshot->next_step[at]) {
         const Step *step = &builder->program->steps[builder->program->stable + at];
-        if (step->op == OP_SEQUENCE_ITEM || step->op == OP_TYPE || step->op == OP_TYPE_OF) continue; /* of what lies in it */
+        if (step->op == OP_SEQUENCE_ITEM || step->op == OP_TYPE || step->op == OP_TYPE_OF) continue; /* of an item, not of the dictionary */
         int of_key = step->op != OP_LENGTH && step->op != OP_KEYS && step->op != OP_INSTANCE_LENGTH && step->op != OP_INSTANCE_KEYS;
         if (of_key && PyUnicode_CheckExact(step->object) && PyUnicode_CHECK_INTERNED(step->object))
             watch->keys[watch->key_count++] = step->object;
@@ -331,7 +331,7 @@ static void begin_watching(Builder *builder, Record *record) {
     if (fj_watch_begin(watch, dict) < 0) builder->failed = 1;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------- */
+/* ---- end of life ---- */
 
 static void free_snapshot(fj_snapshot *snapshot) {
     for (Py_ssize_t i = 0; i < snapshot->record_count; i++) {
@@ -352,7 +352,7 @@ static void free_snapshot(fj_snapshot *snapshot) {
     PyMem_Free(snapshot);
 }
 
-/* Out of the list it is already. */
+/* Frees a snapshot that is no longer in the list, now or when it is released. */
 static void drop(fj_snapshot *snapshot) {
     if (snapshot->busy) snapshot->dropped = 1;
     else free_snapshot(snapshot);
@@ -375,7 +375,7 @@ int fj_traverse_snapshots(Program *program, visitproc visit, void *arg) {
     return 0;
 }
 
-/* ---- snapshot ----------------------------------------------------------------------------------------------------- */
+/* ---- taking one ---- */
 
 /* Not where it does not pay: anchors that are others at every call, state that changes at every call. Now and then it is
  * tried again. */
@@ -434,16 +434,16 @@ void fj_take_snapshot(Program *program, PyObject *const *temps) {
     program->snapshots_taken++;
 }
 
-/* ---- looking again ---------------------------------------------------------------------------------------------- */
+/* ---- checking one ---- */
 
-/* Do the steps of a record find what they found before? */
+/* Whether the steps of a record find what they found before. */
 static int steps_hold(Program *program, Frame frame, fj_snapshot *snapshot, const Record *record) {
     for (int32_t at = record->first; at >= 0; at = snapshot->next_step[at]) {
         Py_ssize_t index = program->stable + at, owned = 0;
         const Step *step = &program->steps[index];
         PyObject *before = snapshot->temps[step->dst], *own;
         if (fj_run_steps(program, frame, snapshot->temps, &own, &owned, index, index + 1) != PASSED) return 0;
-        if (owned) Py_DECREF(own); /* the container holds it still */
+        if (owned) Py_DECREF(own); /* the container still holds it */
         if (step->op < OP_TYPE && snapshot->temps[step->dst] != before) return 0;
     }
     return 1;
@@ -452,7 +452,7 @@ static int steps_hold(Program *program, Frame frame, fj_snapshot *snapshot, cons
 static int record_holds(Program *program, Frame frame, fj_snapshot *snapshot, Word *word) {
     if (word->record < 0) return 0;
     Record *record = snapshot->records[word->record];
-    if (record->watch && record->watch->dict == NULL) return 0; /* it is gone */
+    if (record->watch && record->watch->dict == NULL) return 0; /* the dictionary was freed */
     record->changed = 0;
     if (!steps_hold(program, frame, snapshot, record)) return 0;
     if (record->type && !fj_type_version(record->type)) return 0;
@@ -460,7 +460,7 @@ static int record_holds(Program *program, Frame frame, fj_snapshot *snapshot, Wo
     return 1;
 }
 
-/* All in their order: what a container holds may be gone once it changed. */
+/* Compares all words in order: after a change of a container, what it held may have been freed. */
 static int all_hold(Program *program, Frame frame, fj_snapshot *snapshot) {
     snapshot->changed = 0;
     Word *quick = snapshot->quick.words;
@@ -516,9 +516,9 @@ void fj_release_snapshot(Program *program, fj_snapshot *snapshot) {
     if (snapshot->dropped) free_snapshot(snapshot);
 }
 
-/* ---- for watching.py -------------------------------------------------------------------------------------------- */
+/* ---- for watching.py ---- */
 
-/* set_watching("values" | "versions" | "events" | None, blind for attributes): None for the best there is. */
+/* set_watching("values" | "versions" | "events" | None, blind for attributes): None: the best way that this interpreter has. */
 static PyObject *set_watching(PyObject *module, PyObject *args) {
     const char *name;
     int blind;
@@ -532,7 +532,7 @@ static PyObject *set_watching(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* shows(dict, change): does calling `change` show as a change of the dictionary, in the way set? */
+/* shows(dict, change): whether the way that is set detects the change that calling `change` makes. */
 static PyObject *shows(PyObject *module, PyObject *args) {
     PyObject *dict, *change;
     if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &change)) return NULL;
@@ -549,6 +549,6 @@ static PyObject *shows(PyObject *module, PyObject *args) {
 
 PyMethodDef fj_watch_methods[] = {
     {"set_watching", set_watching, METH_VARARGS, "set_watching(way | None, blind_for_attributes)"},
-    {"shows", shows, METH_VARARGS, "shows(dict, change) -> bool: does calling `change` show as a change of the dictionary?"},
+    {"shows", shows, METH_VARARGS, "shows(dict, change) -> bool: whether the call of `change` is detected as a change"},
     {NULL},
 };
