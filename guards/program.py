@@ -481,7 +481,7 @@ LOADS: dict[type[Source], LoadKind] = {
     s.IteratorPart: LoadKind(
         200,
         lambda source: Encoded(
-            "CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True
+            "CALL", partial(part, index=source.place, ahead=source.ahead), runs_python=True
         ),
     ),
     s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),

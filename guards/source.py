@@ -271,8 +271,7 @@ class SequenceItem(Source):
 
 @path
 class IteratorItem(Source):
-    """The index-th item that the range, list or tuple iterator `of` still has, or that the deque,
-    set or dictionary (of its values) `of` holds."""
+    """The index-th item that the iterator `of` still has, or that the deque `of` holds."""
 
     of: Source
     index: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from ..guard import Guard, Kind
@@ -18,7 +17,7 @@ class Remaining(GuardKind):
     cost = 2
 
     def holds(self, expected: tuple[int, bool, type], subject: Any) -> bool:
-        if type(subject) not in ITERATORS and type(subject) is not islice:
+        if type(subject) not in ITERATORS:
             return False
         count, exactly, _ = expected
         return remaining(subject) == count if exactly else remaining(subject) >= count

@@ -85,7 +85,6 @@ def load_closure(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.LOAD_DEREF)
 def load_deref(frame: Interpreter, instr: Instr) -> None:
     cell = _cell(frame, instr.arg)
-    frame.tx.effects.note_variable(cell, cell.source is None or cell in frame.tx.effects.changed)
     value = cell.get(frame.tx)
     if value is None:
         name = frame.decoded.slots[instr.arg]
@@ -118,7 +117,6 @@ def global_value(frame: Interpreter, name: str) -> Value:
     tx, path = frame.tx, frame.globals_path
     variable = id(frame.globals), name
     stored = tx.effects.globals.get(variable, MISSING)
-    tx.effects.note_variable(variable, stored is not MISSING)
     if stored is not MISSING and stored[1] is not None:
         return stored[1]
     if stored is MISSING and name in frame.globals:

@@ -70,7 +70,6 @@ class GlobalsDict(DictValue):
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
         name, stored = self._name(key), self._stored_here(tx)
-        tx.effects.note_variable((id(self.real), name), name in stored)
         if name in stored:
             return stored[name]
         self.entries = None

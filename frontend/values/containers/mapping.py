@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.kinds.containers import keys_of
-from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, IteratorItem, Source
+from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Source
 from ..base import CannotReconstruct, Lazy, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..objects.mro import lookup
 from ..registry import method, wraps
 from .dict_iterator import DictIterator
-from .object_key import MOST_COMPARED, guard_hashes, is_compared
 from .sequence import BuiltinContainer, TupleValue
 
 if TYPE_CHECKING:
@@ -33,6 +33,18 @@ LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
 def key_is_literal(key: Any) -> bool:
     """Whether a dictionary key can be part of a source: a literal, or a tuple of literals."""
     return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
+
+
+def compares_in_python(key: Any) -> bool:
+    """Whether a function of the program hashes or compares a key, or a part of a key that is a
+    tuple."""
+    if type(key) is tuple:
+        return any(map(compares_in_python, key))
+    return any(
+        type(found := lookup(type(key), name)[1]) is types.FunctionType
+        and found.__module__.split(".")[0] not in ("torch", enum.__name__)
+        for name in ("__eq__", "__hash__")
+    )
 
 
 def seen_whole(tx: TraceContext, key: Value) -> Value:
@@ -67,7 +79,6 @@ class DictValue(BuiltinContainer):
         "dropped",
         "plain_keys",
         "attributes",
-        "compared",
     )
 
     def __init__(
@@ -88,9 +99,6 @@ class DictValue(BuiltinContainer):
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
-        self.compared: dict[Any, tuple[Value, Value]] | None = (
-            None  # `entries` as they were, if keys are compared in Python
-        )
         self.attributes: dict[
             str, Value
         ] = {}  # those that the program gave an OrderedDict it has made
@@ -118,7 +126,7 @@ class DictValue(BuiltinContainer):
             if dict.__len__(self.real) > LARGEST:
                 raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
-                return self._whole_by_position(tx)
+                raise self.unsupported("keys of classes that hash or compare in Python")
             held = self.real_items()
             tx.guards.add(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
@@ -149,28 +157,6 @@ class DictValue(BuiltinContainer):
             raise self.unsupported("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
-    def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """All entries where keys are hashed and compared in Python: each item's source is its
-        position."""
-        assert self.real is not None
-        length = dict.__len__(self.real)
-        if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
-            raise self.unsupported(f"{length} keys of classes that compare in Python")
-        if self.cls is OrderedDict:
-            tx.guards.add(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
-        tx.guards.add(self.source, Kind.LENGTH, length)
-        keys = [
-            seen_whole(tx, tx.wrap(key, DictKey(self.source, index)))
-            for index, key in enumerate(dict.__iter__(self.real))
-        ]
-        hashed = [key.key(tx) for key in keys]
-        guard_hashes(tx, self.source, self.real, hashed)
-        self.entries = {}
-        for index, obj in enumerate(dict.values(self.real)):
-            self.entries[hashed[index]] = (keys[index], Lazy(obj, IteratorItem(self.source, index)))
-        self.compared = dict(self.entries)
-        return self.entries
-
     def is_plain(self) -> bool:
         """Whether it is a dict and not of a subclass."""
         return self.cls is dict and self.outer is None
@@ -182,7 +168,7 @@ class DictValue(BuiltinContainer):
         """Whether looking up a literal in the real dictionary calls no code of the program."""
         if self.plain_keys is None:
             self.plain_keys = not any(
-                is_compared(key) for key in self._real_keys() if type(key) is not str
+                compares_in_python(key) for key in self._real_keys() if type(key) is not str
             )
         return self.plain_keys
 
@@ -372,12 +358,9 @@ class DictValue(BuiltinContainer):
     def emit_changes(self, emit: Emitter) -> None:
         """Sets and deletes the items that differ. Fills the dictionary anew where that would give
         the wrong order."""
-        if self.compared is not None:
-            self._emit_compared(emit, self.compared)
-            return
         try:
             self._emit_difference(emit, self.real_items(), self.entries or {})
-        except GraphBreak as error:  # keys are compared in Python where they meet others
+        except GraphBreak as error:  # its order differs from that of its items
             raise CannotReconstruct(self) from error
 
     def _emit_difference(
@@ -409,25 +392,6 @@ class DictValue(BuiltinContainer):
         return item is self.seen.get(key) or (
             item.source is not None and item.source == DictItem(self.known_source, key)
         )
-
-    def _emit_compared(self, emit: Emitter, before: dict[Any, tuple[Value, Value]]) -> None:
-        """Emits the changes where keys are compared in Python; keys are told apart by identity
-        here."""
-        entries = self.entries or {}
-        there, stay = set(map(id, before)), set(map(id, entries))
-        kept = [key for key in before if id(key) in stay]
-        new = [id(key) for key in entries if id(key) not in there]
-        if [*map(id, kept), *new] != list(map(id, entries)):
-            emit.run(self.cls.clear, [self])
-            kept = []
-        else:
-            for key, (named, _) in before.items():
-                if id(key) not in stay:
-                    emit.run(self.cls.__delitem__, [self, named])
-        was = {id(key): before[key][1].source for key in kept}
-        for key, (named, item) in entries.items():
-            if id(key) not in was or item.source is None or item.source != was[id(key)]:
-                emit.run(self.cls.__setitem__, [self, named, item])
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         if not isinstance(other, DictValue):

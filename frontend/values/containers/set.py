@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.iterators import advance
-from ....guards.source import IteratorItem, Source
+from ....guards.source import Source
 from ..base import CannotReconstruct, Value
 from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import ListedIterator
 from ..registry import method, wraps
-from .object_key import MOST_COMPARED, guard_hashes, holds_hashed, is_compared
 from .sequence import BuiltinContainer
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class SetValue(BuiltinContainer):
 
     def has_order(self) -> bool:
         """Whether the order of the members is independent of addresses."""
-        return all(m.is_constant() or holds_hashed(key) for key, m in self.members.items())
+        return self.is_known()
 
     def constant(self) -> Any:
         return self.order
@@ -289,8 +288,6 @@ NAMED = (type, enum.Enum, types.FunctionType)  # compared by identity, and guard
 
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
-    if source is not None and len(obj) <= MOST_COMPARED and any(map(is_compared, obj)):
-        return compared_set(tx, obj, source)
     if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
@@ -302,25 +299,6 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
     return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
-
-
-def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
-    """Wraps a set of literals and of objects that are compared in Python."""
-    if not all(
-        is_literal_or_tuple(item) or isinstance(item, NAMED) or is_compared(item) for item in obj
-    ):
-        raise GraphBreak("unsupported-value", "a set of objects")
-    tx.guards.add(source, Kind.TYPE, type(obj))
-    tx.guards.add(source, Kind.LENGTH, len(obj))
-    values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
-    keys = [value.key(tx) for value in values]
-    guard_hashes(tx, source, obj, keys)
-    if list(type(obj)(keys)) != keys:
-        raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
-    members = dict(zip(keys, values, strict=True))
-    made = SetValue(members, source, type(obj), type(obj)(keys))
-    made.before = dict(members)
-    return tx.objects.remember(obj, made) if type(obj) is set else made
 
 
 def _equals(expected: frozenset) -> Callable[[Any], bool]:

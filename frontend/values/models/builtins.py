@@ -23,7 +23,6 @@ from ..containers.dict_iterator import DictIterator
 from ..containers.dict_view import ViewValue
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
-from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
@@ -244,13 +243,6 @@ def builtin_id(tx: TraceContext, obj: Value) -> Value:
 
 @models(hash)
 def builtin_hash(tx: TraceContext, obj: Value) -> Value:
-    found = obj.special(tx, "__hash__") if isinstance(obj, UserObject) else None
-    if isinstance(found, MethodValue) and isinstance(found.function, FunctionValue):
-        return Constant(hash_of(found.call(tx, [], {})))
-    if isinstance(obj, TupleValue) and not obj.is_constant():
-        key = obj.key(tx)
-        if has_true_hash(key):
-            return Constant(hash(key))
     return fold(tx, hash, [obj], {})
 
 

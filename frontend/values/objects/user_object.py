@@ -16,7 +16,6 @@ from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
 from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
-from ..containers.object_key import key_of
 from ..containers.sequence import (
     FIELD,
     BoundBuiltin,
@@ -89,18 +88,14 @@ class UserObject(Mutable):
         found = lookup(self.cls, "__hash__")[1]
         if found is None:
             raise tx.exceptions.new(TypeError, f"unhashable type: '{self.cls.__name__}'")
-        if found is object.__hash__:
-            return tx.objects.identity_key(self, self.real)
-        method = self.special(tx, "__hash__")
-        if type(found) is not types.FunctionType or method is None:
-            raise self.unsupported("as a dictionary key")
-        return key_of(tx, self, method)
+        if found is not object.__hash__ or lookup(self.cls, "__eq__")[1] is not object.__eq__:
+            raise self.unsupported("as a dictionary key, by its own __hash__ or __eq__")
+        return tx.objects.identity_key(self, self.real)
 
     # attributes
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
         """The item of the instance dictionary, or None."""
-        tx.effects.note_read(self, name)
         if name in self.attrs:
             return self.attrs[name]
         if name in self.seen:
@@ -218,7 +213,6 @@ class UserObject(Mutable):
         return self.base is not None and raw.__objclass__ is self.base.python_type()
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
-        tx.effects.note_read(self, name)
         if name in self.attrs:
             value = self.attrs[name]
         elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
@@ -290,7 +284,6 @@ class UserObject(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         """Binds a name in the instance dictionary (or a slot)."""
-        tx.effects.note_store(self, name)
         tx.effects.change(self)
         if name in self.attrs and self.attrs[name] is None:
             del self.attrs[name]
@@ -299,7 +292,6 @@ class UserObject(Mutable):
 
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
-        tx.effects.note_store(self, name)
         tx.effects.change(self)
         self.renewed.discard(name)
         if self._was_bound(tx, name):
@@ -362,7 +354,6 @@ class UserObject(Mutable):
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
         """Whether the object has the name now, in its dictionary or a slot."""
-        tx.effects.note_read(self, name)
         return self.attrs[name] is not None if name in self.attrs else self._was_bound(tx, name)
 
     def names(self, tx: TraceContext) -> list[str]:
