@@ -27,7 +27,7 @@ from ...errors import (
 )
 from ...events import Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
-from ...guards.reference import FrameView
+from ...guards.source import FrameView
 from ...options import Options
 from ...tier import Tier
 from ..codegen.build import Continuations, start_slots

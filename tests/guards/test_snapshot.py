@@ -11,7 +11,8 @@ from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind
 from framejit.guards.native import watching
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import FrameView, check
+from framejit.guards.reference import check
+from framejit.guards.source import FrameView
 from torch import nn
 
 X = s.SlotSource(0, "x")
