@@ -40,10 +40,11 @@ from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
+from .compile_unit import CompileUnit
 from .economy import FIRST_CALLS, Account, Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
-from .pipeline import CompileUnit, convert, start
+from .pipeline import Compilation
 from .probe import Probe, guard_costs
 from .recompile import Decision, Misses, change, decide, limit_text
 from .surroundings import Onlooker, onlooker
@@ -165,7 +166,7 @@ class Cache:
     ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
         observer = Observer(
-            piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames)
+            piece.name, piece.start, weak_method(self, "send"), probe, bool(piece.frames)
         )
         frame = FrameView(slots, function)
         with observer.clock.phase("guards"):
@@ -214,15 +215,10 @@ class Cache:
                 self._start_contest()
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(
-                piece,
-                function,
-                slots,
-                self.options,
-                observer,
-                rest,
-                functools.partial(weak_method(self, "forget"), weakref.ref(piece)),
-            )
+            outdated = functools.partial(weak_method(self, "forget"), weakref.ref(piece))
+            entry = Compilation(
+                piece, function, slots, self.options, observer, rest, outdated
+            ).run()
             if entry.function is None and entry.code is None:
                 piece.idle.found_nothing()
             with observer.clock.phase("guards"):
@@ -389,7 +385,7 @@ class Cache:
         if failures:
             miss = Miss(
                 piece.name,
-                where(piece) if own else start(piece),
+                where(piece) if own else piece.start,
                 tuple(map(change, failures)),
                 not own,
             )
