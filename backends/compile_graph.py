@@ -20,7 +20,6 @@ from ..options import Options
 from .graph.backward_hooks import between_hooks
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
-from .graph.grad_mode import grad_mode_kept
 from .graph.hidden_writes import writes_detached
 from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
@@ -31,7 +30,7 @@ from .graph.supported import reason_to_refuse
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
-from .restoring_graph import RestoringGraph
+from .restoring_graph import RestoringGraph, modes_kept
 
 REACHES = (
     "as_strided",
@@ -76,6 +75,13 @@ def compile_graph(
     shared = overlap_reason(captured.nodes, overlapping) or view_reason(results)
     modes = any(map(switches_modes, captured.nodes))
     random = seed is not None or draws_random_numbers(captured.nodes)
+    devices = sorted(
+        {
+            str(node.args[0])
+            for node in captured.nodes
+            if node.target is autocast_mode._enter_autocast
+        }
+    )
     origin = ""
     try:
         with report.phase("imports"):
@@ -86,7 +92,7 @@ def compile_graph(
             tuple(as_record(item) for item in captured.inputs if item.value.node in used),
         )
         with (
-            grad_mode_kept(),
+            modes_kept(devices),
             tracing(TracingContext(captured.fake_mode)),
         ):  # a backend may give up amid a trace
             given = [examples[node] for node in inputs]
@@ -125,13 +131,6 @@ def compile_graph(
             bool(shared)  # operators refuse what overlaps in part
             or raises_after_writing(captured.nodes)
             or writes_detached(captured.nodes)
-        )
-        devices = sorted(
-            {
-                str(node.args[0])
-                for node in captured.nodes
-                if node.target is autocast_mode._enter_autocast
-            }
         )
         reaches = any(name_of_node(node) in REACHES for node in captured.nodes)
         return RestoringGraph(

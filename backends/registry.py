@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..torch_compat import SWITCHED_OFF, backend_feature, switch_off
+from .backend_info import BackendInfo
 
 ENTRY_POINTS = "framejit.backends"
 # name: module here, imported when first used. One whose module this installation lacks is not
@@ -53,29 +54,6 @@ class Backend:
     def described(self) -> str:
         """Its name, and the plugin's where one brought it."""
         return f"{self.name} ({self.origin})" if self.origin else self.name
-
-
-@dataclass(frozen=True)
-class BackendInfo:
-    """What list_backends() tells of one: `reason` says why it is not usable here."""
-
-    name: str
-    devices: tuple[str, ...] | None
-    training: bool
-    wants: str
-    usable: bool
-    reason: str
-    origin: str
-
-    def __str__(self) -> str:
-        needs = (
-            f"{' or '.join(self.devices) if self.devices else 'any device'}, {self.wants} graphs"
-        )
-        training = "" if self.training else ", inference only"
-        origin = f", from {self.origin}" if self.origin else ""
-        return f"{self.name}: {needs}{training}{origin}" + (
-            "" if self.usable else f"; not usable here: {self.reason}"
-        )
 
 
 class PluginError(Exception):
