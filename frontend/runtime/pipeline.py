@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from ...backends.compile_graph import compile_graph
+from ...backends.compile_graph import GraphRequest, compile_graph
 from ...backends.graph.eager_fallback import PASSED_ON
 from ...collector import no_collections
 from ...errors import GraphBreak, SkipFrame
@@ -185,15 +185,17 @@ class Compilation:
         branches = [expectation.branch for expectation in expected]
         with self.clock.phase("backend"), backend_at_work(capture):
             compiled = compile_graph(
-                graph,
-                rebuilt.inputs,
-                rebuilt.outputs,
-                self.options,
-                self.observer.reporter(self.unit.tier),
-                [expectation.fact for expectation in expected],
-                FailedExpectation(self.unit.loops, branches, self.outdated),
-                capture.trace.random.seed,
-                memory.overlapping,
+                GraphRequest(
+                    graph,
+                    rebuilt.inputs,
+                    rebuilt.outputs,
+                    self.options,
+                    self.observer.reporter(self.unit.tier),
+                    [expectation.fact for expectation in expected],
+                    FailedExpectation(self.unit.loops, branches, self.outdated),
+                    capture.trace.random.seed,
+                    memory.overlapping,
+                )
             )
         return compiled if self.marks is None else self.marks.time_graph(compiled)
 
