@@ -11,8 +11,6 @@ from collections.abc import Callable
 from itertools import islice, repeat
 from typing import Any
 
-from .source import WALKED
-
 # Those that say how many items they have left.
 COUNTED: tuple[type, ...] = (
     type(iter(range(0))),
@@ -96,11 +94,3 @@ def parts(iterator: Any) -> tuple[Any, ...]:
 def is_strict(zipped: Any) -> bool:
     """Whether a zip refuses iterators of different lengths."""
     return len(zipped.__reduce__()) > 2
-
-
-def part(iterator: Any, index: int, ahead: int) -> Any:
-    """One of the parts; see source.IteratorPart."""
-    if index == WALKED:
-        return iterated_container(iterator)
-    found = parts(iterator)[index]
-    return found + ahead if ahead else found

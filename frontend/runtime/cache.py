@@ -16,10 +16,18 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame, warn_user
+from ...errors import (
+    BackendError,
+    FramejitError,
+    GraphBreak,
+    InternalError,
+    SkipFrame,
+    warn_once,
+    warn_user,
+)
 from ...events import Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
-from ...guards.reference import FrameView
+from ...guards.source import FrameView
 from ...options import Options
 from ...tier import Tier
 from ..codegen.build import Continuations, start_slots
@@ -32,10 +40,11 @@ from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
+from .compile_unit import CompileUnit
 from .economy import FIRST_CALLS, Account, Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
-from .pipeline import CompileUnit, convert, start
+from .pipeline import Compilation
 from .probe import Probe, guard_costs
 from .recompile import Decision, Misses, change, decide, limit_text
 from .surroundings import Onlooker, onlooker
@@ -45,6 +54,9 @@ from .unrolled_turns import UnrolledTurns
 LONGEST_WAIT = 60.0
 HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
 
 
 class Cache:
@@ -73,6 +85,7 @@ class Cache:
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
         self.account = Account(options.compile_share)
+        live_caches.add(self)
         self._compiled_gradients = False
         self._start_contest()
 
@@ -153,7 +166,7 @@ class Cache:
     ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
         observer = Observer(
-            piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames)
+            piece.name, piece.start, weak_method(self, "send"), probe, bool(piece.frames)
         )
         frame = FrameView(slots, function)
         with observer.clock.phase("guards"):
@@ -202,15 +215,10 @@ class Cache:
                 self._start_contest()
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(
-                piece,
-                function,
-                slots,
-                self.options,
-                observer,
-                rest,
-                functools.partial(weak_method(self, "forget"), weakref.ref(piece)),
-            )
+            outdated = functools.partial(weak_method(self, "forget"), weakref.ref(piece))
+            entry = Compilation(
+                piece, function, slots, self.options, observer, rest, outdated
+            ).run()
             if entry.function is None and entry.code is None:
                 piece.idle.found_nothing()
             with observer.clock.phase("guards"):
@@ -377,7 +385,7 @@ class Cache:
         if failures:
             miss = Miss(
                 piece.name,
-                where(piece) if own else start(piece),
+                where(piece) if own else piece.start,
                 tuple(map(change, failures)),
                 not own,
             )
@@ -527,19 +535,15 @@ def where(piece: CompileUnit) -> str:
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
-_reported: set[tuple[str, str, int]] = set()  # causes of internal failures that were told
-
 
 def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
-    if cause in _reported:
-        return
-    _reported.add(cause)
-    warn_user(
+    warn_once(
         f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
         "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
         "report that output.",
+        key=cause,
         stacklevel=2,
     )
 

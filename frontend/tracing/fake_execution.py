@@ -59,7 +59,7 @@ class CaptureFakeMode(FakeTensorMode):
         self.allow_fallback_kernels = True
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
-        if tensor.is_leaf or tensor.retains_grad:
+        if tensor.is_leaf:
             return seal(super().from_tensor(tensor, **named))
         with without_gradient_warning():
             return seal(super().from_tensor(tensor, **named))

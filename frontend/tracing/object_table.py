@@ -12,12 +12,11 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import iterated_container
 from ...guards.source import (
-    WALKED,
     AttrSource,
     DictItem,
     GlobalsSource,
     InstanceDict,
-    IteratorPart,
+    IteratedContainer,
     ModuleSource,
     Source,
 )
@@ -201,7 +200,7 @@ class ObjectTable:
         self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]
     ) -> None:
         """Adds the container behind an existing iterator, or guards that it is one found before."""
-        path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.taken_from)
+        path, known = IteratedContainer(iterator.known_source), self.find(iterator.taken_from)
         same = (
             containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
         )

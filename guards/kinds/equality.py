@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..source import safe_repr
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 # Types whose comparison is C and runs no user code.
 QUIET = (

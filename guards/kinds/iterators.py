@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..iterators import COUNTED, FORWARD_DICT, ITERATORS, remaining
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 
 @guard_kind(Kind.REMAINING)

@@ -1,4 +1,4 @@
-/* See dict_watch.h. All of it under the GIL. */
+/* See dict_watch.h. All functions need the GIL. */
 #include "object_compat.h"
 
 #include "dict_watch.h"

@@ -1,4 +1,4 @@
-/* The border between the guard evaluator and whoever dispatches: one capsule, one table of functions. */
+/* What the guard evaluator offers to the dispatcher: a table of functions in a capsule. */
 #ifndef FRAMEJIT_GUARD_API_H
 #define FRAMEJIT_GUARD_API_H
 #include <Python.h>

@@ -7,10 +7,9 @@
 
 #include <structmember.h>
 
-#include "arming.h"
+#include "snapshot.h"
 #include "iterators.h"
 #include "guard_api.h"
-#include "reassigned.h"
 
 
 static const char *const op_names[] = {
@@ -22,7 +21,7 @@ static const char *const op_names[] = {
 static PyObject *unbound;    /* stands for NULL in a tuple of slots */
 static PyTypeObject *deque;  /* no C API of its own */
 
-/* ---- loads that need more than a line --------------------------------------------------------------------------- */
+/* ---- loads that need more than a line ---- */
 
 static int is_function(PyObject *function) { return function && PyFunction_Check(function); }
 
@@ -41,7 +40,7 @@ static PyObject *sequence_item(PyObject *sequence, Py_ssize_t index) {
     return index >= 0 && index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : NULL;
 }
 
-/* The item that so many steps on an iterator would give, or a deque's, a new reference; of those that C knows nothing of Python tells. */
+/* A new reference to the item `ahead` steps on in an iterator or deque; iterators unknown to C are read by Python. */
 static PyObject *iterator_item(PyObject *iterator, const Step *step) {
     if (PyObject_TypeCheck(iterator, deque)) return deque->tp_as_sequence->sq_item(iterator, step->number);
     PyObject *item = fj_peek(iterator, step->number);
@@ -96,7 +95,7 @@ static PyObject *class_attribute(PyObject *type, PyObject *name) {
     return found ? found : PyErr_Occurred() ? NULL : unbound;
 }
 
-/* A part of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
+/* A field of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
 static PyObject *function_field(PyObject *function, Py_ssize_t number) {
     PyObject **place = fj_function_field(function, number);
     return place == NULL ? NULL : *place ? *place : Py_None;
@@ -108,9 +107,9 @@ static PyObject *property_field(PyObject *property, Py_ssize_t number) {
     return place == NULL ? NULL : *place ? *place : Py_None;
 }
 
-/* ---- checks that need more than a line -------------------------------------------------------------------------- */
+/* ---- checks that need more than a line ---- */
 
-/* len() as the builtin base class says it; -1 for what is no such container. */
+/* len() of the builtin base class; -1 for any other object. */
 static Py_ssize_t builtin_length(PyObject *object) {
     if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
     if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
@@ -155,7 +154,7 @@ static int has_attribute(PyObject *object, PyObject *name, int expected) {
     return (value != NULL) == expected;
 }
 
-/* The first `number` objects are unlike all others. */
+/* Whether each of the first `number` objects differs from all others. */
 static int distinct_few(PyObject *const *temps, const Step *step) {
     for (int i = 0; i < step->number; i++)
         for (int j = i + 1; j < step->uses; j++)
@@ -200,7 +199,7 @@ static int relation_holds(const Step *step, PyObject *const *temps) {
     return holds;
 }
 
-/* ---- the run ---------------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned,
                         Py_ssize_t from, Py_ssize_t to) {
@@ -306,7 +305,7 @@ static PyObject *lift(Program *program, PyObject *const *temps) {
 
 enum { SMALL = 96 };
 
-/* Places of one run: temps, and references to drop at its end. `temps` has room for the fresh ones alone until `all` holds them. */
+/* The memory of one run: temps, and references to drop at its end. `temps` has room for the fresh ones only, until `all` holds them. */
 typedef struct {
     PyObject **temps, **owns;
     Py_ssize_t owned;
@@ -323,7 +322,7 @@ static Py_ssize_t lift_into(Program *program, PyObject *const *temps, PyObject *
     return program->count;
 }
 
-/* The steps behind the stable ones, on temps that these have filled. */
+/* Runs the steps after the stable ones, on temps that the stable ones have filled. */
 static Py_ssize_t run_rest(Program *program, Frame frame, Run *run, PyObject **temps, PyObject **lifted) {
     for (const Alike *alike = program->alike, *end = alike + program->alike_count; alike < end; alike++) {
         Py_ssize_t matching = fj_tensors_match(alike->facts, program->held_temps + alike->first, temps, alike->count);
@@ -333,16 +332,16 @@ static Py_ssize_t run_rest(Program *program, Frame frame, Run *run, PyObject **t
     return failed == PASSED ? lift_into(program, temps, lifted) : failed;
 }
 
-/* The same, on an arming that holds. */
-static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Run *run, PyObject **lifted) {
-    PyObject **temps = fj_arming_temps(arming);
+/* The same, on the temps of a valid snapshot. */
+static Py_ssize_t run_on_snapshot(Program *program, fj_snapshot *snapshot, Frame frame, Run *run, PyObject **lifted) {
+    PyObject **temps = fj_snapshot_temps(snapshot);
     memcpy(temps, run->temps, program->fresh * sizeof *temps);
-    for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and drop what they were found in */
+    for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and free the container */
         run->owns[run->owned++] = Py_NewRef(temps[program->kept[i]]);
     return run_rest(program, frame, run, temps, lifted);
 }
 
-/* An arming has the stable steps' temps; without one they need places of their own. */
+/* With a snapshot, the temps of the stable steps are its own; without one they need memory. */
 static int with_all_temps(const Program *program, Run *run) {
     if ((run->all = PyMem_New(PyObject *, program->temps)) == NULL) return 0;
     memcpy(run->all, run->temps, program->fresh * sizeof *run->all);
@@ -354,16 +353,16 @@ static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **li
     Py_ssize_t failed = run_on(program, frame, run, 0, program->stable);
     if (failed != PASSED) return failed;
     if (program->stable < program->held) {
-        fj_arming *arming = fj_arming_find(program, frame, run->temps);
-        if (arming) {
-            failed = run_armed(program, arming, frame, run, lifted);
-            fj_arming_leave(program, arming);
+        fj_snapshot *snapshot = fj_find_snapshot(program, frame, run->temps);
+        if (snapshot) {
+            failed = run_on_snapshot(program, snapshot, frame, run, lifted);
+            fj_release_snapshot(program, snapshot);
             return failed;
         }
         if (!with_all_temps(program, run)) return program->stable;
         failed = run_on(program, frame, run, program->stable, program->held);
         if (failed != PASSED) return failed;
-        fj_arm(program, run->temps);
+        fj_take_snapshot(program, run->temps);
     }
     return run_rest(program, frame, run, run->temps, lifted);
 }
@@ -376,7 +375,7 @@ static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
     if (program->steps == NULL) return 0;
     if (program->fresh + program->owned > SMALL) places = PyMem_New(PyObject *, program->fresh + program->owned);
     if (places == NULL) return 0;
-    Py_INCREF(program); /* a check may run Python, which may drop the cache that holds it */
+    Py_INCREF(program); /* a check may run Python, which may free the cache that holds the program */
     Run run = {places, places + program->fresh, 0, NULL};
     Py_ssize_t failed = run_all(program, frame, &run, lifted);
     while (run.owned) Py_DECREF(run.owns[--run.owned]);
@@ -386,7 +385,7 @@ static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
     return failed;
 }
 
-/* ---- building --------------------------------------------------------------------------------------------------- */
+/* ---- building ---- */
 
 static int op_named(const char *name) {
     for (int op = 0; op < OP_COUNT; op++)
@@ -408,7 +407,7 @@ static int read_temps(PyObject *from, uint16_t *into, Py_ssize_t temps) {
     return 0;
 }
 
-/* The union: what a step needs beside its object. */
+/* Fills the union: what a step needs besides its object. */
 static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
     switch ((Op)step->op) {
     case OP_INSTANCE_ITEM:
@@ -446,7 +445,7 @@ static int makes_reference(const Step *step) {
            step->op == OP_TENSOR_SIZE || step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
 }
 
-/* A new reference; a name becomes the very string that classes and most dictionaries know it by. */
+/* A new reference; a name is interned, like the keys of classes and most dictionaries. */
 static PyObject *named(int op, PyObject *object) {
     Py_INCREF(object);
     int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT ||
@@ -518,7 +517,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         return PyErr_NoMemory();
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); i++) {
-        self->count = i + 1; /* so that dealloc sees a step half made */
+        self->count = i + 1; /* so that dealloc frees a half-built step */
         if (read_step(PyTuple_GET_ITEM(steps, i), &self->steps[i], temps) < 0) {
             Py_DECREF(self);
             return NULL;
@@ -549,7 +548,7 @@ static int Program_traverse(Program *self, visitproc visit, void *arg) {
         if (step->op == OP_TENSOR && step->tensor) Py_VISIT(step->tensor->type);
         if (step->op == OP_TORCH_STATE && step->state) Py_VISIT(step->state->modes);
     }
-    return fj_armings_traverse(self, visit, arg);
+    return fj_traverse_snapshots(self, visit, arg);
 }
 
 static void free_payload(Step *step) {
@@ -568,7 +567,7 @@ static void free_payload(Step *step) {
 static int Program_clear(Program *self) {
     Py_ssize_t count = self->count;
     Step *steps = self->steps;
-    fj_armings_drop(self);
+    fj_drop_snapshots(self);
     self->count = self->stable = self->held = self->last = 0;
     self->steps = NULL;
     self->lifts = self->anchor_count = self->keeps = 0;
@@ -591,7 +590,7 @@ static void Program_dealloc(Program *self) {
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* ---- Python's view ---------------------------------------------------------------------------------------------- */
+/* ---- Python's view ---- */
 
 /* Run on (slots tuple, function), where UNBOUND in the tuple stands for NULL. -2 with an exception for bad arguments. */
 static Py_ssize_t evaluate_arguments(Program *self, PyObject *const *args, Py_ssize_t nargs, PyObject **lifted) {
@@ -632,7 +631,7 @@ static PyObject *Program_first_failure(Program *self, PyObject *const *args, Py_
     return failed == -2 ? NULL : PyLong_FromSsize_t(failed);
 }
 
-static PyObject *Program_compared(Program *self, void *closure) { return PyLong_FromSsize_t(fj_arming_compared(self)); }
+static PyObject *Program_compared(Program *self, void *closure) { return PyLong_FromSsize_t(fj_snapshot_compared(self)); }
 
 static PyGetSetDef Program_getset[] = {
     {"compared", (getter)Program_compared, NULL, "how many places in memory a run compares that skips the stable steps", NULL},
@@ -651,7 +650,7 @@ static PyMethodDef Program_methods[] = {
 static PyMemberDef Program_members[] = {
     {"steps", T_PYSSIZET, offsetof(Program, count), READONLY, "how many steps"},
     {"temps", T_PYSSIZET, offsetof(Program, temps), READONLY, "how many temps"},
-    {"arms", T_ULONGLONG, offsetof(Program, arms), READONLY, "how often its stable state was written down to be watched"},
+    {"snapshots_taken", T_ULONGLONG, offsetof(Program, snapshots_taken), READONLY, "how often its stable state was written down to be watched"},
     {"reuses", T_ULONGLONG, offsetof(Program, reuses), READONLY, "runs that skipped the stable steps, as nothing had changed"},
     {NULL},
 };
@@ -670,7 +669,7 @@ static PyTypeObject Program_type = {
     .tp_getset = Program_getset,
 };
 
-/* ---- the border of guard_api.h ---------------------------------------------------------------------------------- */
+/* ---- the functions of guard_api.h ---- */
 
 static int api_run(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted) {
     return evaluate((Program *)program, (Frame){slots, nslots, function}, lifted) == PASSED;
@@ -695,7 +694,6 @@ PyMODINIT_FUNC PyInit__guards(void) {
     PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
     if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
         PyModule_AddFunctions(module, fj_watch_methods) < 0 || PyModule_AddFunctions(module, fj_iterator_methods) < 0 ||
-        PyModule_AddFunctions(module, fj_reassigned_methods) < 0 ||
         PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
         PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
         Py_CLEAR(module);

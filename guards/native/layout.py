@@ -76,9 +76,8 @@ def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
         return None
     try:
         dtype, device = dtype_code(spec.dtype, found), device_code(str(spec.device), found)
-    except (
-        Exception
-    ):  # a device that this process has not got: such a guard fails, by the slow path
+    except Exception:
+        # a device that this process has not got: such a guard fails, by the slow path
         return None
     return spec.type, spec.keys, dtype, device, spec.requires_grad, spec.sizes, spec.strides
 
@@ -108,7 +107,7 @@ def layout() -> Layout | None:
     try:
         with plain_torch():
             found = calibrate()
-    except Exception:
+    except Exception:  # of a torch that stores tensors in another way: Python checks them
         return None
     hand_over(found)
     return found

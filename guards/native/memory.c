@@ -1,4 +1,4 @@
-/* See memory.h. The usual answer, that nothing overlaps, is cached by the places where the tensors were: a call whose tensors
+/* See memory.h. The usual answer, that nothing overlaps, is cached by the addresses of the tensors: a call whose tensors
  * are where they were costs one comparison a tensor, and one that brings new tensors compares only these with the others. */
 #include "memory.h"
 
@@ -8,7 +8,7 @@
 #include "tensor_layout.h"
 
 typedef struct {
-    uint64_t low, high; /* the first byte, and the one behind the last; both 0 for a tensor without memory */
+    uint64_t low, high; /* first byte, and one past the last; both 0 for a tensor without memory */
     uint64_t storage;   /* the StorageImpl */
 } Span;
 
@@ -34,7 +34,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* Does this dimension move through memory? */
+/* Whether steps along this dimension change the address. */
 static inline int moves(const fj_window *window, int dim) { return window->sizes[dim] > 1 && window->strides[dim] > 0; }
 
 static Span span_of(const fj_window *window, int64_t itemsize) {
@@ -111,9 +111,9 @@ static int same_storage(const fj_memory *memory, Py_ssize_t one, Py_ssize_t othe
     return memory->now[one].storage == memory->now[other].storage;
 }
 
-/* ---- where nothing is expected to overlap ----------------------------------------------------------------------- */
+/* ---- where nothing is expected to overlap ---- */
 
-/* Is `one` apart from all that it must be apart from? *touching: the spans of some interleave. */
+/* Whether `one` overlaps nothing that it must not overlap. *touching: the spans of some interleave. */
 static int is_apart(const fj_memory *memory, Py_ssize_t one, int *touching) {
     const Span span = memory->now[one];
     Py_ssize_t end = one < memory->written ? memory->count : memory->written;
@@ -135,10 +135,10 @@ static int by_address(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* Are all spans apart from those of written tensors? One sweep over them in the order of their addresses. */
+/* Whether no span overlaps that of a written tensor: one sweep in the order of the addresses. */
 static int all_spans_apart(const fj_memory *memory) {
     Placed *placed = PyMem_Malloc(memory->count * sizeof *placed);
-    if (placed == NULL) return 0; /* they are compared one by one */
+    if (placed == NULL) return 0; /* no memory: compared pair by pair */
     Py_ssize_t count = 0;
     for (Py_ssize_t i = 0; i < memory->count; i++)
         if (memory->now[i].low < memory->now[i].high)
@@ -173,11 +173,11 @@ static int nothing_overlaps(fj_memory *memory) {
     Span *last = memory->last;
     memory->last = memory->now;
     memory->now = last;
-    memory->known = !touching; /* spans alone do not tell what interleaves */
+    memory->known = !touching; /* spans do not show which elements interleave */
     return 1;
 }
 
-/* ---- in general ------------------------------------------------------------------------------------------------- */
+/* ---- in general ---- */
 
 static int all_as_expected(const fj_memory *memory) {
     for (Py_ssize_t one = 0; one < memory->written; one++)
@@ -204,7 +204,7 @@ int fj_memory_holds(fj_memory *memory, PyObject *const *temps, const uint16_t *a
     return alone_as_expected(memory) && (memory->apart ? nothing_overlaps(memory) : all_as_expected(memory));
 }
 
-/* ---- from Python ------------------------------------------------------------------------------------------------ */
+/* ---- from Python ---- */
 
 static int read_numbers(PyObject *from, int64_t *into, Py_ssize_t count) {
     if (PyTuple_GET_SIZE(from) != count) return -1;

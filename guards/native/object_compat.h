@@ -19,7 +19,7 @@
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000
-#define FJ_DICT_WATCHERS 1 /* dictionaries tell of their changes */
+#define FJ_DICT_WATCHERS 1 /* dictionaries raise events when they change */
 #endif
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
     const uint8_t *order;       /* order[direction * n] is the index of the n-th attribute set */
     int direction;
     int size;                   /* how many are set */
-    int can;                    /* may it have a dictionary at all? */
+    int can;                    /* whether it may have a dictionary */
 } fj_instance;
 
 #if PY_VERSION_HEX >= 0x030D0000
@@ -201,11 +201,11 @@ static inline PyObject *fj_type_dict(PyTypeObject *type) {
 #endif
 }
 
-/* ---- the same for all versions ---------------------------------------------------------------------------------- */
+/* ---- the same for all versions ---- */
 
 /* Where a key of a dictionary was found last: entry number + 1; 0 not looked for yet, FJ_NO_HINT when not worth it. */
 #define FJ_NO_HINT (-1)
-#define FJ_SCAN 64 /* how many entries we read to find a lost place again */
+#define FJ_SCAN 64 /* entries to read when the hint is wrong */
 
 /* The place of this very str among the entries of a dictionary whose keys are all str. */
 static inline int32_t fj_find_place(PyDictKeysObject *keys, PyObject *key, int32_t hint) {
@@ -229,7 +229,7 @@ static inline PyObject *fj_dict_item(PyObject *dict, PyObject *key, Py_hash_t ha
     PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
     if (value == NULL) {
         if (PyErr_Occurred()) PyErr_Clear();
-    } else if (by_place && keys == mapping->ma_keys) { /* the same still, if a comparison ran Python */
+    } else if (by_place && keys == mapping->ma_keys) { /* unchanged, though the comparison may have run Python */
         *hint = fj_find_place(keys, key, *hint);
     }
     return value;

@@ -1,4 +1,4 @@
-/* A guard program as C sees it: steps in three phases, see phase.py, and the armings that let it skip the stable ones. */
+/* A guard program as C sees it: steps in three phases, see phase.py, and the snapshots that let it skip the stable ones. */
 #ifndef FRAMEJIT_PROGRAM_H
 #define FRAMEJIT_PROGRAM_H
 #include "object_compat.h"
@@ -45,32 +45,32 @@ typedef struct {
     };
 } Step;
 
-/* Tensors one after the other of which the same is expected. */
+/* Consecutive tensors with equal expected facts. */
 typedef struct {
     const fj_tensor_facts *facts; /* of the first one's step */
     Py_ssize_t first, count;      /* in held_temps */
 } Alike;
 
-typedef struct fj_arming fj_arming;
+typedef struct fj_snapshot fj_snapshot;
 
 typedef struct {
     PyObject_HEAD
     Py_ssize_t count;
     Step *steps;
-    Py_ssize_t stable, held, last; /* where the stable steps begin, the checks of tensors that they found, and the rest */
-    uint16_t *held_temps; /* of what, in the checks' order */
+    Py_ssize_t stable, held, last; /* first step of the phases STABLE, HELD and LAST */
+    uint16_t *held_temps; /* the checked temps, in the order of the checks */
     Alike *alike;
     Py_ssize_t alike_count;
-    Py_ssize_t temps, owned; /* how many places a run needs */
+    Py_ssize_t temps, owned; /* how many entries a run needs */
     Py_ssize_t keeps;        /* how many stable objects must be held while later steps run, and their temps */
     uint16_t *kept;
-    Py_ssize_t fresh;        /* temps from here on are stable ones, each in a place of its own */
+    Py_ssize_t fresh;        /* temps from here on belong to stable steps, one each */
     Py_ssize_t lifts, anchor_count;
     uint16_t *lifted, *anchors;
-    fj_arming *armings; /* the one used last comes first */
-    Py_ssize_t arming_count;
-    unsigned long long arms, reuses; /* how many were made, and how often one let the stable steps be skipped */
-    unsigned long long passed;       /* how often none was made, as it did not pay */
+    fj_snapshot *snapshots; /* most recently used first */
+    Py_ssize_t snapshot_count;
+    unsigned long long snapshots_taken, reuses; /* taken, and calls that skipped the stable steps */
+    unsigned long long passed;       /* calls that took none because it did not pay */
 } Program;
 
 typedef struct {

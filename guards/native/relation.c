@@ -70,7 +70,7 @@ fj_relation *fj_relation_new(PyObject *code, Py_ssize_t symbols) {
 
 void fj_relation_free(fj_relation *relation) { PyMem_Free(relation); }
 
-/* ---- on 64 bits ------------------------------------------------------------------------------------------------- */
+/* ---- on 64 bits ---- */
 
 /* 0 where the result does not fit, or there is none. */
 static inline int calculate(Operation operation, int64_t a, int64_t b, int64_t *result) {
@@ -129,7 +129,7 @@ static int run_small(const fj_relation *relation, const int64_t *numbers) {
     return stack[top] != 0;
 }
 
-/* ---- on Python's numbers ---------------------------------------------------------------------------------------- */
+/* ---- on Python's numbers ---- */
 
 static PyObject *truth(int is_so) { return is_so < 0 ? NULL : PyBool_FromLong(is_so); }
 

@@ -30,7 +30,7 @@ static inline const int64_t *sizes_of(const char *impl, int64_t dim, Py_ssize_t 
     return (const int64_t *)(uintptr_t)read_u64(at);
 }
 
-/* What requires_grad() mostly comes to: nothing of autograd's is there, or its own mark is set. Whatever else decides, for
+/* The common cases of requires_grad(): no autograd metadata, or its flag is set. For all others,
  * views and results, the method is asked for. */
 static inline int requires_grad_as(const char *impl, int expected) {
     const char *autograd = (const char *)(uintptr_t)read_u64(impl + layout.autograd);
@@ -60,7 +60,7 @@ static inline int few_numbers_equal(const int64_t *want, const int64_t *sizes, c
 int fj_tensor_matches(const fj_tensor_facts *facts, PyObject *object) {
     if (Py_TYPE(object) != facts->type || !calibrated) return 0;
     const char *impl = impl_of(object);
-    if (impl == NULL || read_u64(impl + layout.keys) != facts->keys) return 0; /* the keys say that the rest is true */
+    if (impl == NULL || read_u64(impl + layout.keys) != facts->keys) return 0; /* only with these keys are the other fields valid */
     if (read_u16(impl + layout.dtype) != facts->dtype || read_u16(impl + layout.device) != facts->device) return 0;
     int64_t dim = (int64_t)read_u64(impl + layout.sizes);
     if (dim != facts->dim) return 0;
@@ -155,7 +155,7 @@ int fj_tensor_window(PyObject *object, fj_window *window) {
     return 1;
 }
 
-/* ---- facts from Python ------------------------------------------------------------------------------------------ */
+/* ---- facts from Python ---- */
 
 static int read_numbers(PyObject *numbers, int64_t *into) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {

@@ -1,4 +1,4 @@
-/* torch's modes: a cheap fingerprint of them, and a memory of the last ones under which a TorchState held or not. */
+/* A cheap fingerprint of torch's modes, and the last fingerprint with which a TorchState held or not. */
 #ifndef FRAMEJIT_TORCH_STATE_H
 #define FRAMEJIT_TORCH_STATE_H
 #include <Python.h>

@@ -11,7 +11,8 @@ from framejit.guards.guard import Guard, Kind
 from framejit.guards.iterators import peek, remaining
 from framejit.guards.native import move_index
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import FrameView, check
+from framejit.guards.reference import check
+from framejit.guards.source import FrameView
 
 X = s.SlotSource(0, "x")
 D = {"a": 1, "b": 2, "c": 3}

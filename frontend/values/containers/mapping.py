@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.kinds.containers import keys_of
 from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Source
+from ....guards.source.containers import keys_of
 from ..base import CannotReconstruct, Lazy, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..objects.mro import lookup

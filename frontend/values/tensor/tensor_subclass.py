@@ -16,8 +16,8 @@ import torch.overrides
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.reference import without_class
 from ....guards.source import ClassAttribute, PlainTensor, Source, TypeOf
+from ....guards.source.tensors import without_class
 from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
