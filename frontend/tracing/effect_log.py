@@ -17,7 +17,7 @@ import torch.fx
 from ...errors import GraphBreak
 from ..values.base import Value
 from ..values.mutable import Mutable
-from ..values.program_output import Output
+from ..values.program_output import ProgramOutput
 from ..values.tensor.random_state import RandomState
 
 Namespace = dict[str, Any] | type
@@ -53,7 +53,7 @@ class EffectLog:
         self.globals: dict[
             tuple[int, str], tuple[Namespace, Value | None]
         ] = {}  # (id, name): (namespace or class, value)
-        self.outputs: list[Output] = []
+        self.outputs: list[ProgramOutput] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
@@ -111,7 +111,7 @@ class EffectLog:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
 
-    def output(self, output: Output) -> None:
+    def output(self, output: ProgramOutput) -> None:
         """Records output of the program."""
         self.outputs.append(output)
 

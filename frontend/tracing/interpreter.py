@@ -72,7 +72,7 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        """Takes the top item, looked at: behind a break it may still be Lazy. Handlers that only
+        """Takes the top item, looked at: behind a break it may still be LazyValue. Handlers that only
         move items use `stack` itself."""
         return self.tx.look(self.stack.pop())
 

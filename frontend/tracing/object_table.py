@@ -21,7 +21,7 @@ from ...guards.source import (
     Source,
 )
 from ..values import operators
-from ..values.base import Lazy, Value
+from ..values.base import LazyValue, Value
 from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue
 from ..values.functions.cell import CellValue
@@ -30,7 +30,7 @@ from ..values.iterators.existing_iterator import ExistingIterator
 from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule
 from ..values.objects.user_object import UserObject
-from ..values.tensor.tensor import Identity, TensorValue
+from ..values.tensor.tensor import IdentityKey, TensorValue
 from ..values.wrap import wrap
 from .released_objects import may_be_gone
 
@@ -86,8 +86,8 @@ class ObjectTable:
         return self.wrap(obj, source)
 
     def look(self, value: Value) -> Value:
-        """The value itself, or what a Lazy stands for."""
-        if type(value) is Lazy:
+        """The value itself, or what a LazyValue stands for."""
+        if type(value) is LazyValue:
             return self.wrap_held(value.object, value.source)
         return value
 
@@ -164,12 +164,12 @@ class ObjectTable:
         """left sign right, for an operator that may be in place."""
         return operators.binary(self._tx, sign, left, right)
 
-    def identity_key(self, value: Value, real: Any) -> Identity:
+    def identity_key(self, value: Value, real: Any) -> IdentityKey:
         """The dictionary key of an object that is equal only to itself. `real` is None for one that
         the trace has made."""
         if real is not None:
             self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
-        return Identity(value if real is None else real)
+        return IdentityKey(value if real is None else real)
 
     def distinct_groups(self) -> list[list[Source]]:
         """Paths to existing objects that must not be one object: a change of one would be a change

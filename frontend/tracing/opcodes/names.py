@@ -10,7 +10,7 @@ from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
-from ...values.base import NULL, Lazy, ObservedException, Value
+from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue
 from ...values.objects.super_value import SuperValue
 from ...values.objects.user_object import UserObject
@@ -31,7 +31,7 @@ def load_fast(frame: Interpreter, instr: Instr) -> None:
     value = frame.slots[instr.arg]
     if value is None:
         raise _unbound(frame, instr.arg)
-    if type(value) is not Lazy or id(type(value.object)) not in MOVED_UNSEEN:
+    if type(value) is not LazyValue or id(type(value.object)) not in MOVED_UNSEEN:
         value = frame.slots[instr.arg] = frame.tx.look(value)
     frame.stack.append(value)
 

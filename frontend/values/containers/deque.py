@@ -10,7 +10,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.iterators import advance
 from ....guards.source import AttrSource, IteratorItem, Source
-from ..base import CannotReconstruct, Lazy, Value
+from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import Constant
 from ..iterators.iterator import SequenceIterator
 from ..registry import method, wraps
@@ -260,5 +260,7 @@ def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) 
     tx.guards.add(source, Kind.TYPE, collections.deque)
     tx.guards.add(source, Kind.LENGTH, len(obj))
     tx.guards.add(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
-    items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    items: list[Value] = [
+        LazyValue(item, IteratorItem(source, index)) for index, item in enumerate(obj)
+    ]
     return tx.objects.remember(obj, DequeValue(items, obj.maxlen, source))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..emitter import Emitter
 
 
-class Namespace(DictValue):
+class InstanceDictValue(DictValue):
     """A dictionary that reads and writes the attributes of `of`."""
 
     __slots__ = ("of",)

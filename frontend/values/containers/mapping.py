@@ -11,7 +11,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Source
 from ....guards.source.containers import keys_of
-from ..base import CannotReconstruct, Lazy, Value
+from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..objects.mro import lookup
 from ..registry import method, wraps
@@ -110,7 +110,7 @@ class DictValue(BuiltinContainer):
         self.entries, self.attributes, self.default_factory = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """All entries, in order; values may be Lazy."""
+        """All entries, in order; values may be LazyValue."""
         if self.entries is None:
             assert self.real is not None
             if dict.__len__(self.real) > LARGEST:
@@ -123,13 +123,13 @@ class DictValue(BuiltinContainer):
             for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
                     key_value: Value = tx.wrap(key, None)
-                    value = self.seen.get(key) or Lazy(obj, DictItem(self.known_source, key))
+                    value = self.seen.get(key) or LazyValue(obj, DictItem(self.known_source, key))
                 else:
                     key_value = seen_whole(
                         tx,
                         tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
                     )
-                    value = Lazy(obj, DictItem(self.known_source, key))
+                    value = LazyValue(obj, DictItem(self.known_source, key))
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
@@ -167,7 +167,7 @@ class DictValue(BuiltinContainer):
         hashed = key.key(tx)
         if self.entries is not None:
             entry = self.entries.get(hashed)
-            if entry is not None and type(entry[1]) is Lazy:
+            if entry is not None and type(entry[1]) is LazyValue:
                 entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
             return entry and entry[1]
         if not key_is_literal(hashed) or not self.has_plain_keys():
@@ -217,7 +217,7 @@ class DictValue(BuiltinContainer):
         """All (key, value), looked at."""
         entries = self.whole(tx)
         for hashed, (key, value) in list(entries.items()):
-            if type(value) is Lazy:
+            if type(value) is LazyValue:
                 entries[hashed] = (key, tx.look(value))
         return list(entries.values())
 
@@ -370,7 +370,7 @@ class DictValue(BuiltinContainer):
         """Whether an item is the one that the real dictionary holds under the key."""
         if key not in real:
             return False
-        if type(item) is Lazy:
+        if type(item) is LazyValue:
             return item.object is real[key]
         return item is self.seen.get(key) or (
             item.source is not None and item.source == DictItem(self.known_source, key)

@@ -18,7 +18,7 @@ from ....guards.source import (
     SequenceItem,
     Source,
 )
-from ..base import Lazy, Value
+from ..base import LazyValue, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..models.torch_policy import goes_into_graph
@@ -249,7 +249,7 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 def existing_function(
     tx: TraceContext, real: types.FunctionType, source: Source | None
 ) -> FunctionValue:
-    """The value of a function that existed before the frame. Its closure and defaults are Lazy."""
+    """The value of a function that existed before the frame. Its closure and defaults are LazyValue."""
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
     )  # it may close over itself
@@ -268,7 +268,7 @@ def existing_function(
 
 
 def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
-    return Lazy(obj, source if name is None or source is None else DictItem(source, name))
+    return LazyValue(obj, source if name is None or source is None else DictItem(source, name))
 
 
 def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:

@@ -22,7 +22,7 @@ from ....guards.iterators import (
 )
 from ....guards.native import move_index
 from ....guards.source import IteratorItem, IteratorPart, Source
-from ..base import Lazy, Value
+from ..base import LazyValue, Value
 from ..registry import wraps
 from .iterator import Filter, Iterator, ListedIterator, Map, Zip
 
@@ -57,7 +57,7 @@ class ExistingIterator(Iterator):
         self.taken += 1
         tx.guards.add_remaining(self.known_source, self.taken, self.cls, exactly=False)
         item = peek(self.real, self.taken - 1)
-        return Lazy(item, IteratorItem(self.known_source, self.taken - 1))
+        return LazyValue(item, IteratorItem(self.known_source, self.taken - 1))
 
     @property
     def taken_from(self) -> Any:
@@ -89,7 +89,7 @@ class ExistingEnumerate(Iterator):
         if item is None:
             return None
         tx.effects.change(self)
-        number = Lazy(self.number + self.given, IteratorPart(self.known_source, 1, self.given))
+        number = LazyValue(self.number + self.given, IteratorPart(self.known_source, 1, self.given))
         self.given += 1
         return tx.make.tuple_of([number, item])
 

@@ -23,13 +23,12 @@ from ....guards.source import (
     TypeOf,
     attribute_path,
 )
-from ..base import Call, Value
+from ..base import PendingCall, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
 from ..functions.method import MethodValue
 from ..models.torch_policy import is_plain_metaclass
 from ..registry import accepts, model_of, wraps_subclasses
-from ..tensor.tensor import Identity
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 
 if TYPE_CHECKING:
@@ -358,14 +357,16 @@ class ClassValue(Value):
             )
         return tx.calls.construct(self, args, kwargs)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+    def tail(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall | None:
         if (
             type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType
             or model_of(self.cls) is not None
         ):
             return None
         found = None if is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
-        return None if found is None else Call(found, args, kwargs)
+        return None if found is None else PendingCall(found, args, kwargs)
 
     def is_constructed(self, tx: TraceContext) -> bool:
         """Whether a call runs __new__, then __init__."""
@@ -416,18 +417,6 @@ def python_object(tx: TraceContext, value: Value) -> Any:
 def type_path(tx: TraceContext, value: Value) -> Source | None:
     """A path to type(value)."""
     return None if value.source is None else TypeOf(value.source)
-
-
-__all__ = [
-    "ClassValue",
-    "Identity",
-    "MISSING",
-    "bind",
-    "class_source",
-    "lookup",
-    "raw_attribute",
-    "type_path",
-]
 
 
 @wraps_subclasses(type)

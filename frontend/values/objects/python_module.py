@@ -11,7 +11,7 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, Source
 from ..base import Value
 from ..registry import wraps_subclasses
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 from .mro import lookup
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class PythonModule(Value):
     def describe(self) -> str:
         return f"module {vars(self.real).get('__name__')}"
 
-    def key(self, tx: TraceContext) -> Identity:
-        return Identity(self.real)
+    def key(self, tx: TraceContext) -> IdentityKey:
+        return IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True

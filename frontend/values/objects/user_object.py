@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
+from ..base import ObservedException, PendingCall, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
 from ..containers.sequence import (
@@ -127,7 +127,7 @@ class UserObject(Mutable):
             )
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
-    def getter(self, tx: TraceContext, name: str) -> Call | None:
+    def getter(self, tx: TraceContext, name: str) -> PendingCall | None:
         """The call of a property's function whose result is the attribute as it is; None if there
         is no such call."""
         if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
@@ -139,17 +139,17 @@ class UserObject(Mutable):
         )
         if not plain or type(raw) is not property or raw.fget is None:
             return None
-        return Call(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
+        return PendingCall(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
 
-    def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
+    def setter(self, tx: TraceContext, name: str, value: Value) -> PendingCall | None:
         """The call that sets an attribute, if a property's function or __setattr__ does."""
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
-            return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
+            return PendingCall(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if type(raw) is not property or raw.fset is None:
             return None
-        return Call(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
+        return PendingCall(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
 
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
         fallback, source = raw_attribute(
@@ -378,7 +378,7 @@ class UserObject(Mutable):
                 raise tx.exceptions.new(
                     AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'"
                 )
-            self.namespace = tx.make.namespace(self)
+            self.namespace = tx.make.instance_dictionary(self)
         return self.namespace
 
     # special methods
@@ -410,11 +410,11 @@ class UserObject(Mutable):
             return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
         return True if self.special(tx, "__len__") is None else self.length(tx).truth(tx)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
-        return Call(found, args, kwargs)
+        return PendingCall(found, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         function, args, kwargs, _ = self.tail(tx, args, kwargs)
