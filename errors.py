@@ -224,9 +224,7 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         self.chain: list[
             str
         ] = []  # user lines, innermost first, filled in while it travels through inlined frames
-        self.place: int | None = (
-            None  # of the innermost frame that a break can be made in (interpret/outcome.py)
-        )
+        self.position: int | None = None  # in the innermost frame where a break can be made
 
     @property
     def sentence(self) -> str:

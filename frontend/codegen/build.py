@@ -41,7 +41,7 @@ class Rebuilt:
     inputs: tuple[torch.fx.Node, ...]
     outputs: tuple[torch.fx.Node, ...]
     lifted: tuple[Source, ...]
-    places: (
+    argument_locations: (
         tuple[int, ...] | None
         # where the code only calls the graph and returns its one result: its arguments, as an Entry has
         # them
@@ -122,10 +122,10 @@ class Emission:
             inputs,
             tuple(self.r.outputs),
             tuple(self.r.lifted),
-            self._places() if only else None,
+            self._argument_locations() if only else None,
         )
 
-    def _places(self) -> tuple[int, ...] | None:
+    def _argument_locations(self) -> tuple[int, ...] | None:
         """Where the graph's arguments are found, if it has one result and that is returned."""
         exit_, outputs = self.capture.exit, list(self.r.outputs)
         used = [item for item in self.capture.trace.graph.inputs if item.node.users]
@@ -141,14 +141,14 @@ class Emission:
             or any(item.mutated for item in used)
         ):
             return None
-        places, cells = (
-            {source: -1 - place for place, source in enumerate(self.r.lifted)},
+        argument_locations, cells = (
+            {source: -1 - index for index, source in enumerate(self.r.lifted)},
             self.b.decoded.cells,
         )
         return tuple(
             item.source.index
             if isinstance(item.source, SlotSource) and item.source.index not in cells
-            else places[item.source]
+            else argument_locations[item.source]
             for item in used
         )
 

@@ -35,13 +35,13 @@ Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
 class TimingMarks(Protocol):
     """Functions that generated code calls at certain points where time is measured."""
 
-    def begin(self) -> None: ...  # a piece begins
+    def begin(self) -> None: ...  # a unit begins
 
     def leave(self) -> None: ...  # the group that breaks begins
 
     def resume(self) -> None: ...  # it is done
 
-    def end(self) -> None: ...  # the piece is the last one, and returns
+    def end(self) -> None: ...  # the unit is the last one, and returns
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,19 @@ class StubInputs:
 
     def __init__(self) -> None:
         self.values: list[Value] = []
-        self._places: dict[Value, LazyValue] = {}
+        self._argument_locations: dict[Value, LazyValue] = {}
 
     def take(self, value: Value) -> Value:
         if value.is_code_constant:  # the stub holds it itself
             return value
         if isinstance(value, HandledException):
             return HandledException(None, self.take(value.current))
-        if value not in self._places:
-            self._places[value] = LazyValue(
+        if value not in self._argument_locations:
+            self._argument_locations[value] = LazyValue(
                 None, SequenceItem(SlotSource(0, "state"), len(self.values))
             )
             self.values.append(value)
-        return self._places[value]
+        return self._argument_locations[value]
 
 
 def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
@@ -181,7 +181,7 @@ class BreakEmission:
         self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
         if (
             inner is None and self.instr.op is Op.DICT_MERGE
-        ):  # of the callee's two places one is NULL, and stays so
+        ):  # of the callee's two stack items one is NULL, and stays so
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
         self.handled = [
             value
@@ -190,13 +190,13 @@ class BreakEmission:
         ]
         self.carried = [value for value in self.kept if not isinstance(value, Null)]
         self.marks = marks if inner is None else None
-        # nobody can look at this frame while the group runs, so that anything may lie in
-        # temporaries
+        # no code can read this frame while the group runs, so that temporaries may hold
+        # anything
         self.quiet = quiet
         self.pushed = (
-            0  # what lies under the operands: one a handled exception, one for what is kept
+            0  # the items under the operands: one a handled exception, one for what is kept
         )
-        self.kept_temps: list[int] | None = None  # what is kept lies here instead
+        self.kept_temps: list[int] | None = None  # these hold what is kept instead
 
     def run(self) -> None:
         b = self.b

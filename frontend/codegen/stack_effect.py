@@ -53,7 +53,7 @@ VARIABLE = {
     Op.DICT_MERGE: lambda i: (
         i + 4,
         i + 3,
-    ),  # its errors name the callee, which lies under the arguments
+    ),  # its errors name the callee, which is under the arguments
     Op.MAP_ADD: lambda i: (i + 2, i),
     Op.UNPACK_SEQUENCE: lambda n: (1, n),
     Op.UNPACK_EX: lambda arg: (1, arg[0] + arg[1] + 1),

@@ -91,7 +91,7 @@ class Compilation:
             self.observer.send(captured_event(capture, program, self.observer))
             entry = self._make_entry(capture, rebuilt, graph, program)
         finally:
-            capture.trace.forget()
+            capture.trace.release_objects()
         if isinstance(capture.exit, BreakExit):
             forget_frames(capture.exit.reason, sys.exception())
         return entry
@@ -107,7 +107,7 @@ class Compilation:
                 with self.clock.phase("trace"):
                     capture = self._capture(stop)
             except Restart as restart:
-                if stop is not None and restart.place >= stop.place:
+                if stop is not None and restart.position >= stop.position:
                     raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
                 stop = restart
                 forget_frames(restart, handled)
@@ -116,14 +116,14 @@ class Compilation:
             misplaced = capture.trace.misplaced_effect()
             if misplaced is not None:
                 stop = misplaced
-                capture.trace.forget()
+                capture.trace.release_objects()
                 continue
             try:
                 with self.clock.phase("rebuild"):
                     return capture, self._generate_code(capture)
             except CannotReconstruct as error:
                 earlier = error.born if error.born is not None else caller_place(capture)
-                if earlier is None or (stop is not None and earlier >= stop.place):
+                if earlier is None or (stop is not None and earlier >= stop.position):
                     raise SkipFrame(f"cannot rebuild {error}") from error
                 stop = Restart(
                     earlier, GraphBreak(error.reason, f"{error}, which outlives what is captured,")
@@ -167,7 +167,7 @@ class Compilation:
                 capture, self.continuations(capture), self.function.__globals__, self.marks
             )
         except BaseException:
-            capture.trace.forget()
+            capture.trace.release_objects()
             raise
 
     # stage 3: backend
@@ -231,7 +231,11 @@ class Compilation:
         if graph is not None:
             # Where the hook is off anyway, CPython inlines the call of a Python function.
             code = rebuilt.bind(Quiet(graph) if runs_python(capture) else graph)
-            direct = None if rebuilt.places is None else (graph, rebuilt.places, PASSED_ON)
+            direct = (
+                None
+                if rebuilt.argument_locations is None
+                else (graph, rebuilt.argument_locations, PASSED_ON)
+            )
         made: types.FunctionType | None = None
         if frames or function.__closure__ is None:
             made = types.FunctionType(
@@ -254,7 +258,7 @@ def caller_place(capture: Capture) -> int | None:
     """The step of the call that led to the innermost frame of a break; None if that frame was
     already running when the capture began."""
     frames = capture.exit.frames if isinstance(capture.exit, BreakExit) else ()
-    return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
+    return frames[-2].position if len(frames) > 1 and frames[-2].position >= 0 else None
 
 
 def backend_at_work(capture: Capture) -> AbstractContextManager[None]:

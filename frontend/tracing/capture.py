@@ -26,16 +26,16 @@ class ReturnExit:
 @dataclass(frozen=True)
 class BrokenFrame:
     """A frame at a break. In the innermost one the instruction group at `index` is to be run; in
-    the others it is the call that waits for the next frame, its operands taken. `place` is that
+    the others it is the call that waits for the next frame, its operands taken. `position` is that
     group's position (outcome.py). A slot of None is unbound."""
 
     decoded: DecodedCode
     globals: dict[str, Any]
     index: int
-    place: int
+    position: int
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
-    through: tuple[PassthroughFrame, ...]  # what lies between its caller and it
+    through: tuple[PassthroughFrame, ...]  # the C functions between its caller and it
     completion: CallCompletion = AS_IS  # what the caller's instruction makes of its return
 
     def where(self) -> str:

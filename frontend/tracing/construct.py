@@ -49,7 +49,7 @@ def begin_construction(
         made = tx.wrap(maker, source if maker is raw else attribute_path(source, "__func__")).call(
             tx, [cls, *args], kwargs
         )
-        if cls.cls not in made.python_type().__mro__:  # no __subclasscheck__ is asked
+        if cls.cls not in made.python_type().__mro__:  # no __subclasscheck__ is called
             return made, None
     elif not isinstance(maker, types.BuiltinFunctionType) and maker is not GENERIC_NEW:
         raise GraphBreak(

@@ -26,11 +26,11 @@ Namespace = dict[str, Any] | type
 @dataclass(frozen=True)
 class Expectation:
     """A tensor that has to be true; if it is not, the frame starts over in eager before anything
-    has happened. `place`: where a break could be made instead. `branch`: the branch that is left to
+    has happened. `position`: where a break could be made instead. `branch`: the branch that is left to
     Python once the expectation has failed, if there is one."""
 
     fact: torch.fx.Node
-    place: int
+    position: int
     branch: tuple[int, int] | None = None
 
 
@@ -116,12 +116,12 @@ class EffectLog:
         self.outputs.append(output)
 
     def expect(
-        self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None
+        self, fact: torch.fx.Node, position: int, branch: tuple[int, int] | None = None
     ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
-        self.expected.append(Expectation(fact, place, branch))
+        self.expected.append(Expectation(fact, position, branch))
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         """Drops the program's objects."""
         self.changed.clear()
         self.outputs.clear()

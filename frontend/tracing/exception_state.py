@@ -53,6 +53,6 @@ class ExceptionState:
             return value
         raise self.new(TypeError, "exceptions must derive from BaseException")
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         self._outside = None
         self.raised_at.clear()

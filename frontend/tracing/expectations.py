@@ -32,7 +32,7 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
         values = state_values(suspended.point, frame)
         for index, value in enumerate(values):
             if value is not None:
-                tell(variation, known, value, SequenceItem(root, index))
+                expect_variation(variation, known, value, SequenceItem(root, index))
         if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
             variation.expect_number(SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
@@ -48,7 +48,7 @@ def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
     return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
 
 
-def tell(
+def expect_variation(
     variation: Variation,
     known: Beginnings,
     value: Value,
@@ -69,9 +69,9 @@ def tell(
         and getattr(value, "unread", None) is None
     ):
         for index, item in enumerate(value.items):
-            tell(variation, known, item, SequenceItem(path, index), (*around, value))
+            expect_variation(variation, known, item, SequenceItem(path, index), (*around, value))
     elif isinstance(value, CellValue) and value.contents is not None:
         if value not in around:
-            tell(variation, known, value.contents, CellContents(path), (*around, value))
+            expect_variation(variation, known, value.contents, CellContents(path), (*around, value))
     if value.source is not None:
         variation.under(known, value.source, path)

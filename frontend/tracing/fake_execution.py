@@ -89,8 +89,8 @@ def load_torch() -> None:
 @contextmanager
 def without_gradient_warning() -> Iterator[None]:
     """Suppresses the warning that torch gives when it describes a tensor that is no leaf and reads
-    its .grad. The filter is inserted without the warnings module's functions, which would forget
-    the warnings shown once."""
+    its .grad. The filter is inserted without the warnings module's functions, which would reset
+    the registry of warnings shown once."""
     warnings.filters.insert(0, NO_LEAF)  # type: ignore[attr-defined]
     try:
         yield

@@ -24,31 +24,31 @@ class FrameStack(list["Interpreter"]):
     def break_position(self) -> int:
         """The latest position so far at which a break can be made, in instructions from the start
         (outcome.py)."""
-        return next(frame.place for frame in reversed(self) if frame.resumable)
+        return next(frame.position for frame in reversed(self) if frame.resumable)
 
     def caller_position(self) -> int | None:
         """The position at which the innermost frame was called; None in the root frame, in a
         generator, and where no break can be made there."""
         generates = self[-1].decoded.code.co_flags & inspect.CO_GENERATOR
         called = len(self) > 1 and self[-2].resumable and not generates
-        return self[-2].place if called else None
+        return self[-2].position if called else None
 
     def root_break_position(self) -> int:
         """The same in the root frame alone."""
-        return self[0].place
+        return self[0].position
 
     def broken_frames(self) -> tuple[BrokenFrame, ...]:
         """The frames in which a break can be made, as they are."""
         return tuple(
             BrokenFrame(
-                frame.decoded, frame.globals, frame.group, frame.place, tuple(frame.stack), tuple(frame.slots),
+                frame.decoded, frame.globals, frame.group, frame.position, tuple(frame.stack), tuple(frame.slots),
                 frame.through, frame.completion,
             )
             for frame in self
             if frame.resumable
         )  # fmt: skip
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         """Drops the program's objects."""
         self.clear()
         self.root_arguments.clear()

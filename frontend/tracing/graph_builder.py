@@ -86,7 +86,7 @@ class GraphInput:
 
     @property
     def example(self) -> torch.Tensor:
-        """What a backend is shown: the tensor, or its fake where sizes are symbols."""
+        """The example input for a backend: the tensor, or its fake where sizes are symbols."""
         return self.value.fake if is_symbolic(self.value.fake) else self.real
 
 
@@ -285,7 +285,7 @@ class GraphBuilder:
         self.nodes.append(node)
         if self.tx.random.stored is not None and may_draw(node):
             stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
-            stop.place = self.tx.random.place
+            stop.position = self.tx.random.position
             raise stop
         if self.tx.symbols.exist:
             self.tx.symbols.shapes.bind(node, result)
@@ -336,7 +336,7 @@ class GraphBuilder:
         value = self._by_fake.get(id(node.meta.get("example_value")))
         if value is None:
             raise GraphBreak(
-                "unsupported-value", f"the number {node.name}, which varies, in a piece of a graph"
+                "unsupported-value", f"the number {node.name}, which varies, in a subgraph"
             )
         return value
 
@@ -465,7 +465,7 @@ class GraphBuilder:
         if all(node.target in MODE_SWITCHES for node in self.nodes):
             self.rollback(0)
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         """Drops the program's tensors. torch.utils.swap_tensors refuses a tensor with even a weak
         reference."""
         describer = self.fake_mode.fake_tensor_converter.meta_converter.describer

@@ -1,5 +1,5 @@
-"""How the tensors that a graph takes overlap in memory: what is guarded, and what backends are
-told. Needed where the graph writes to an input. In: the inputs of a capture, with real tensors.
+"""How the tensors that a graph takes overlap in memory: what is guarded, and what backends
+get. Needed where the graph writes to an input. In: the inputs of a capture, with real tensors.
 Out: `InputMemory`."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. Knows
-no versions and emits no code."""
+"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. It has
+no rules of Python versions and emits no code."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Interpreter:
         self.current: Instr = decoded.instrs[decoded.start]
         self.group = (
             decoded.start
-        )  # where the current raw group starts, and its place (see outcome.py)
-        self.place = -1  # none before the first group
+        )  # where the current raw group starts, and its position (see outcome.py)
+        self.position = -1  # none before the first group
         # whether a break can be made in this frame: its caller's instruction is a call that returns
         # its result
         self.resumable = False
@@ -121,19 +121,19 @@ class Interpreter:
             return (None if thrown is None else throw(self, thrown)) or self._loop()
         except GraphBreak as stop:
             stop.chain.append(self.where())
-            if stop.place is None and self.resumable:
-                stop.place = self.place
+            if stop.position is None and self.resumable:
+                stop.position = self.position
             raise
         except ObservedException as error:
             if (
                 error.value.source is not None
-            ):  # its traceback, which somebody may keep, gets an entry of the caller
+            ):  # its traceback, which the program may keep, gets an entry of the caller
                 raise Restart(
                     self.tx.frames.break_position(),
                     GraphBreak("exception-leaves", error.cls.__name__),
                 ) from error
-            if error.place is None and self.resumable:
-                error.place = self.place
+            if error.position is None and self.resumable:
+                error.position = self.position
             if self.tx.generators and not issubclass(
                 error.cls, StopIteration | GeneratorExit
             ):  # its traceback keeps the frame's values
@@ -147,7 +147,7 @@ class Interpreter:
                 raise
             deep = GraphBreak("too-deep", " (Python's recursion limit)")
             deep.chain.append(self.where())
-            deep.place = self.place
+            deep.position = self.position
             raise deep from None
         finally:
             self.tx.frames.pop()
@@ -174,8 +174,8 @@ class Interpreter:
 
     def start_group(self, index: int) -> None:
         """An instruction group starts at `index`: a break could be made here."""
-        self.group, self.place = index, self.tx.work.instructions
-        if self.place == self.tx.work.stop_at:
+        self.group, self.position = index, self.tx.work.instructions
+        if self.position == self.tx.work.stop_at:
             raise self.stop_here()
 
     def stop_here(self) -> Exception:
@@ -199,7 +199,7 @@ class Interpreter:
 
     def complete(self, completion: CallCompletion, result: Value) -> bool:
         """Pushes the result that an instruction makes of the return of its callee; False if only
-        Python can tell."""
+        Python can do that."""
         items = self.popn(completion.takes)
         if completion.refuses(result.constant() if result.is_constant() else result):
             return False
@@ -213,10 +213,10 @@ class Interpreter:
         if handler is None:
             raise error
         if error.value.source is None:
-            position = self.tx.frames.break_position() if error.place is None else error.place
-            place = self.tx.exceptions.raised_at.setdefault(error.value, position)
+            here = self.tx.frames.break_position() if error.position is None else error.position
+            position = self.tx.exceptions.raised_at.setdefault(error.value, here)
             if isinstance(error.value, ExceptionValue):
-                error.value.born = place
+                error.value.born = position
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.decoded.instrs[index].offset // 2))

@@ -113,7 +113,7 @@ class ObjectTable:
             return value.real
         return next((obj for obj, known in self._values.values() if known is value), None)
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         self._values.clear()
 
     # identity

@@ -27,16 +27,16 @@ class Yielded:
     value: Value
 
 
-class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier place
-    """The code behind `place` cannot be handed on to Python, so the break must come there. A place
-    is the number of instructions interpreted before it; captures of one frame with the same
+class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier position
+    """The code behind `position` cannot be handed on to Python, so the break must come there. It is
+    the number of instructions interpreted before it; captures of one frame with the same
     arguments are alike."""
 
-    def __init__(self, place: int, reason: GraphBreak) -> None:
-        self.place, self.reason = place, reason
+    def __init__(self, position: int, reason: GraphBreak) -> None:
+        self.position, self.reason = position, reason
 
 
-class BreakReached(Exception):  # noqa: N818 - it steers: the place of the break
+class BreakReached(Exception):  # noqa: N818 - it steers: the position of the break
     """Interpretation has reached the position of the break, with the frames as they are there."""
 
     def __init__(self, frames: tuple[BrokenFrame, ...]) -> None:

@@ -57,9 +57,9 @@ class RootInterpreter(Interpreter):
         except RecursionError:
             return self._break_here(GraphBreak("too-deep", " (Python's recursion limit)"))
         except ObservedException as error:
-            place = self.place if error.place is None else error.place
+            position = self.position if error.position is None else error.position
             raise Restart(
-                tx.exceptions.raised_at.get(error.value, place),
+                tx.exceptions.raised_at.get(error.value, position),
                 GraphBreak("exception-leaves", error.cls.__name__),
             ) from error
         except BreakReached as here:
@@ -83,11 +83,11 @@ class RootInterpreter(Interpreter):
         one."""
         tx = self.tx
         reason.chain.append(self.where())
-        outside = tx.modes.place_outside()
-        if outside is not None and outside != self.place:
+        outside = tx.modes.position_outside_levels()
+        if outside is not None and outside != self.position:
             raise Restart(outside, reason)
-        if outside is None and reason.place is not None:
-            raise Restart(reason.place, reason)
+        if outside is None and reason.position is not None:
+            raise Restart(reason.position, reason)
         self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = (
             self._mark_state
         )
@@ -108,13 +108,13 @@ class RootInterpreter(Interpreter):
             for value in frame.stack
             if isinstance(value, HandledException)
         ]
-        places = [
+        positions = [
             tx.exceptions.raised_at[error]
             for error in handled
             if error.source is None and error in tx.exceptions.raised_at
         ]
-        if places and tx.exceptions.handled is not None:
-            raise Restart(min(places), reason)
+        if positions and tx.exceptions.handled is not None:
+            raise Restart(min(positions), reason)
         if tx.generators:
             tx.generators.require_reachable(
                 [self._live_values(frame) for frame in frames], "at a graph break"
@@ -142,7 +142,7 @@ def capture_call(
     Python, added to."""
     if keeps_its_frame(decoded.code):
         raise SkipFrame("it reads its own frame")
-    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.position)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))
@@ -170,7 +170,7 @@ def capture_rest(
     clock: Clock,
 ) -> Capture:
     """Captures the code behind a break, given the state tuple of the outermost of the frames."""
-    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.position)
     root, *inner = frames
     frame: Interpreter
     frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)
@@ -226,7 +226,7 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
         exit_ = frame.capture()
     except BaseException:
         tx.modes.close(None)
-        tx.forget()
+        tx.release_objects()
         raise
     tx.modes.close(tx)
     tx.graph.drop_idle()

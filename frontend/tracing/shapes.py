@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class GuardPrinter(PythonPrinter):
-    """Prints symbolic expressions as Python over the names that guards/kinds/shape.py knows, with
+    """Prints symbolic expressions as Python over the names that guards/kinds/shape.py defines, with
     exact floats."""
 
     def _print_Float(self, expr: Any) -> str:
@@ -111,7 +111,7 @@ class SpecialisedNumber:
     number: Any
     line: str
     mark: Mark | None
-    operator: str = ""  # at which a backend asked, "" if the program did
+    operator: str = ""  # at which a backend needed it, "" if the program did
 
 
 class Symbols(ShapeEnv):
@@ -177,7 +177,7 @@ class Shapes:
             self._note_number(TensorProperty(source, "size", dim), size)
             if dims.get(dim) is not None:
                 self._mark(size, dims[dim])
-        self._found_places(fake, source)
+        self._note_strides(fake, source)
         return fake
 
     def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
@@ -185,9 +185,9 @@ class Shapes:
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
             for dim, size in enumerate(fake.shape):
                 self._note_number(TensorProperty(source, "size", dim), size)
-            self._found_places(fake, source)
+            self._note_strides(fake, source)
 
-    def _found_places(self, fake: torch.Tensor, source: Source) -> None:
+    def _note_strides(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):
             self._note_number(TensorProperty(source, "stride", dim), stride)
         self._note_number(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
@@ -258,7 +258,7 @@ class Shapes:
             node.meta["unbacked_bindings"] = fresh
 
     def measure(self, tensor: TensorValue) -> None:
-        """Makes a tensor of the graph the place where symbols are found that are its sizes and are
+        """Makes a tensor of the graph the source where symbols are found that are its sizes and are
         found nowhere else."""
         for dim, size in enumerate(tensor.fake.shape):
             if (
@@ -414,15 +414,15 @@ class Shapes:
         return self.env.replace(expr)
 
     def _have_homes(self, expr: sympy.Basic) -> bool:
-        """Whether each symbol has a place where its number is found. The others are checked by the
+        """Whether each symbol has a source from which its number is read. The others are checked by the
         operators themselves."""
         return all(
             symbol in self.homes and self.homes[symbol].source is not None
             for symbol in expr.free_symbols
         )
 
-    def _relation(self, expr: Any, line: str, places: dict[str, Source] | None = None) -> Guard:
-        sources = dict(places or {})
+    def _relation(self, expr: Any, line: str, positions: dict[str, Source] | None = None) -> Guard:
+        sources = dict(positions or {})
         for symbol in sorted(expr.free_symbols, key=str):
             if str(symbol) not in sources:
                 source = self.homes[symbol].source

@@ -62,7 +62,7 @@ class SuspendedGenerators:
     def rollback(self, mark: dict[GeneratorValue, None]) -> None:
         self._generators = dict(mark)
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         self._generators.clear()
 
     def require_reachable(self, held: Iterable[Iterable[Value | None]], when: str) -> None:

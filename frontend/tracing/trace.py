@@ -79,16 +79,16 @@ class Trace:
     def look(self, value: Value) -> Value:
         return self.objects.look(value)
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         """Drops the program's objects. A trace is part of reference cycles, and the objects should
         die when they would in eager."""
-        self.objects.forget()
-        self.exceptions.forget()
-        self.work.forget()
-        self.generators.forget()
-        self.effects.forget()
-        self.frames.forget()
-        self.graph.forget()
+        self.objects.release_objects()
+        self.exceptions.release_objects()
+        self.work.release_objects()
+        self.generators.release_objects()
+        self.effects.release_objects()
+        self.frames.release_objects()
+        self.graph.release_objects()
 
     def misplaced_effect(self) -> Restart | None:
         """The break to be made before an effect that cannot happen at the end of this capture; None
@@ -104,13 +104,14 @@ class Trace:
             for value in self.objects.values()
         )
         listed = next(
-            (output.place for output in self.effects.outputs if output.listed and uses_lists), None
+            (output.position for output in self.effects.outputs if output.listed and uses_lists),
+            None,
         )
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and any(item.mutated for item in self.graph.inputs):
             return Restart(
-                self.effects.expected[0].place,
+                self.effects.expected[0].position,
                 GraphBreak("data-dependent-branch", ", in code that writes into its inputs"),
             )
         if (id(RemovableHandle), "next_id") in self.effects.globals:

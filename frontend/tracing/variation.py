@@ -2,7 +2,7 @@
 numbers.
 
 In: what each capture of the site found. Out: which of them the next capture treats as symbols.
-Knows no tensors of torch.
+It imports no torch.
 """
 
 from __future__ import annotations

@@ -69,5 +69,5 @@ class WorkBudget:
                 iterations.position, GraphBreak("long-loop", str(self.options.unroll_turns))
             )
 
-    def forget(self) -> None:
+    def release_objects(self) -> None:
         self._iterations.clear()

@@ -1,7 +1,7 @@
-"""Value: what capture knows of one Python object, and the operations that a family of values
+"""Value: the facts that a capture has about one Python object, and the operations that a family of values
 implements.
 
-A value knows a TraceContext (see context.py), never the interpreter. The methods here are defaults:
+A value uses a TraceContext (see context.py), never the interpreter. The methods here are defaults:
 most of them break the graph.
 """
 
@@ -27,7 +27,9 @@ class ObservedException(Exception):  # noqa: N818 - an exception of the user's p
 
     def __init__(self, value: Value) -> None:
         self.value = value
-        self.place: int | None = None  # where a break before it could be made (tracing/outcome.py)
+        self.position: int | None = (
+            None  # where a break before it could be made (tracing/outcome.py)
+        )
         super().__init__(value)
 
     @property
@@ -36,7 +38,7 @@ class ObservedException(Exception):  # noqa: N818 - an exception of the user's p
 
 
 class Value:
-    """Knowledge of one object. `source` is the path to it when it existed before the frame, else
+    """The facts about one object. `source` is the path to it when it existed before the frame, else
     None."""
 
     __slots__ = ("source",)
@@ -181,7 +183,7 @@ class Value:
         return None
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """other op self, where `other` does not know how."""
+        """other op self, where `other` has no such operator."""
         return None
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
@@ -190,7 +192,7 @@ class Value:
         return None
 
     def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """other op self, for a comparison, where `other` does not know how."""
+        """other op self, for a comparison, where `other` has no such operator."""
         return None
 
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:

@@ -156,7 +156,7 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
         )
     except GraphBreak as error:
         unknown = next((a for a in (*args, *kwargs.values()) if not a.is_constant()), None)
-        if unknown is None:  # a number that only the run knows
+        if unknown is None:  # a number that is known at run time only
             raise
         name = getattr(function, "__name__", function)
         raise GraphBreak(

@@ -42,8 +42,8 @@ def is_disabled(function: Any) -> bool:
 
 def disabled_reason(function: types.FunctionType, name: str) -> str:
     """The function's name, and what the program gave as the reason to disable it."""
-    told = getattr(function, "_torchdynamo_disable_msg", None)
-    return f"{name} ({told})" if told else name
+    message = getattr(function, "_torchdynamo_disable_msg", None)
+    return f"{name} ({message})" if message else name
 
 
 def is_wrapper(code: types.CodeType, torch_folder: str) -> bool:

@@ -20,13 +20,13 @@ from .base import Value
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """function(*args), to be called once. `place`: where a break before it would be made
+    """function(*args), to be called once. `position`: where a break before it would be made
     (tracing/outcome.py). `listed`: whether the output may be appended to a list of the
     program's."""
 
     function: Callable[..., None]
     args: tuple[Value, ...]
-    place: int
+    position: int
     listed: bool = False
 
 

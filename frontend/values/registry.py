@@ -2,7 +2,7 @@
 method does.
 
 Each entry is a module-level function under a decorator; a second one for the same key raises and
-names both places.
+names both definitions.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 def match_keys(frame: Interpreter, instr: Instr) -> None:
     tx, subject = frame.tx, frame.peek(2)
     if isinstance(subject, MappingProxyValue):
-        subject = subject.shown
+        subject = subject.mapping
     keys = frame.peek().unpack(tx)
     if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")

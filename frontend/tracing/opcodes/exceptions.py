@@ -129,6 +129,6 @@ def with_except_start(frame: Interpreter, instr: Instr) -> None:
     error, leave = frame.peek(), frame.peek(4)
     tx = frame.tx
     cls = tx.wrap(error.python_type(), None)
-    # A traceback that somebody keeps is Python's to make, where the exception was raised.
+    # A traceback that the program keeps has to be made by Python, where the exception was raised.
     traceback = Traceback(tx.exceptions.raised_at.get(error, tx.frames.break_position()))
     frame.push(leave.call(tx, [cls, error, traceback], {}))

@@ -105,6 +105,6 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
         return ListValue([tx.wrap(item, None) for item in obj])
     tx.guards.add(source, Kind.TYPE, type(obj))
-    shown = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
-    assert isinstance(shown, MappingProxyValue)
-    return tx.objects.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
+    mapping = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
+    assert isinstance(mapping, MappingProxyValue)
+    return tx.objects.remember(obj, ViewValue(mapping.mapping, VIEWS[type(obj)], source))

@@ -25,17 +25,17 @@ READS = frozenset(
 class MappingProxyValue(Value):
     """A mappingproxy. Every operation is forwarded to the dictionary as it is at that time."""
 
-    __slots__ = ("shown",)
+    __slots__ = ("mapping",)
 
-    def __init__(self, shown: DictValue, source: Source | None = None) -> None:
+    def __init__(self, mapping: DictValue, source: Source | None = None) -> None:
         super().__init__(source)
-        self.shown = shown
+        self.mapping = mapping
 
     def python_type(self) -> type:
         return types.MappingProxyType
 
     def truth(self, tx: TraceContext) -> bool:
-        return self.shown.truth(tx)
+        return self.mapping.truth(tx)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in READS:
@@ -48,20 +48,20 @@ class MappingProxyValue(Value):
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
         if name in READS:
-            return self.shown.method(tx, name, args, kwargs)
+            return self.mapping.method(tx, name, args, kwargs)
         return super().method(tx, name, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
-        return self.shown.iterator(tx)
+        return self.mapping.iterator(tx)
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
-        return self.shown.pairs(tx)
+        return self.mapping.pairs(tx)
 
     def length(self, tx: TraceContext) -> Value:
-        return self.shown.length(tx)
+        return self.mapping.length(tx)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        return self.shown.item(tx, key)
+        return self.mapping.item(tx, key)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         raise tx.exceptions.new(TypeError, "'mappingproxy' object does not support item assignment")
@@ -70,10 +70,10 @@ class MappingProxyValue(Value):
         raise tx.exceptions.new(TypeError, "'mappingproxy' object does not support item deletion")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return self.shown.contains(tx, item)
+        return self.mapping.contains(tx, item)
 
     def reconstruct(self, emit: Emitter) -> None:
-        emit.call(types.MappingProxyType, [self.shown])
+        emit.call(types.MappingProxyType, [self.mapping])
 
 
 @wraps(types.MappingProxyType)
@@ -83,7 +83,7 @@ def wrap_mapping_proxy(
     behind = mapping_behind(obj)
     if (
         not isinstance(behind, dict) or "__doc__" in behind
-    ):  # a class has its namespace watched, not what shows it
+    ):  # a class has its namespace watched, not a mappingproxy of it
         raise GraphBreak("unsupported-value", "a mappingproxy of a class")
     tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
     inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))

@@ -83,7 +83,7 @@ class SetValue(BuiltinContainer):
         if len(self.members) > 1:
             if (
                 self.source is not None and self in tx.effects.changed
-            ):  # where the new ones lie depends on the table's past
+            ):  # the positions of new members depend on the table's history
                 raise self.unsupported("iteration after a change")
             if not self.is_known():
                 raise self.unsupported("iteration in an order that depends on addresses")

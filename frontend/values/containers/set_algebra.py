@@ -26,7 +26,7 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
 
 
 def which(key: Any) -> Any:
-    """Tells equal keys apart by identity. Tuples are compared by their parts, since the items of a
+    """A key that distinguishes equal keys by identity. Tuples are compared by their parts, since the items of a
     dictionary are new tuples each time."""
     return tuple(map(which, key)) if type(key) is tuple else id(key)
 

@@ -158,7 +158,7 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
             return tx.make.bound_method(
                 tx.wrap(receiver, AttrSource(source, "__self__")), obj.__name__
             )
-        if isinstance(obj, types.MethodWrapperType):  # made anew whenever it is asked for
+        if isinstance(obj, types.MethodWrapperType):  # made anew at each read
             tx.guards.add(source, Kind.TYPE, type(obj))
             tx.guards.add(AttrSource(source, "__self__"), Kind.IS, receiver)
             tx.guards.add(AttrSource(source, "__name__"), Kind.EQUALS, obj.__name__)

@@ -229,7 +229,7 @@ def varies(value: Value) -> bool:
 
 
 def kept_back(tx: TraceContext, result: Value) -> Value | None:
-    """The result, in a form that cannot be told from the one that the cache keeps; None if there is
+    """The result, in a form that behaves like the one that the cache keeps; None if there is
     no such form."""
     if result.is_constant():
         return result

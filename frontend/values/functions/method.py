@@ -53,7 +53,7 @@ class MethodValue(Value):
     ) -> Value:
         if name == "__get__" and hasattr(
             types.MethodType, "__get__"
-        ):  # what is bound stays so; before 3.13 the function was asked
+        ):  # a bound method stays bound; before 3.13 the function's __get__ was called
             return self
         return super().method(tx, name, args, kwargs)
 

@@ -44,8 +44,8 @@ class GeneratorValue(Iterator):
         # by an instruction of a frame that runs step by step: nothing in C holds it between two of
         # them
         self.made_here = made_here
-        self.born = born  # the place that made it
-        self.maker_called = maker_called  # the place of the call of the function that made it
+        self.born = born  # the break position at which it was made
+        self.maker_called = maker_called  # the position of the call of the function that made it
         self.names = names  # __name__ and __qualname__: those of its function when it was called
         self.frame, self.finished, self.started = frame, False, False
 

@@ -96,8 +96,8 @@ class SequenceIterator(Iterator):
         self.sequence, self.index, self.step = sequence, index, step
 
     def python_type(self) -> type:
-        walked: Any = [] if issubclass(self.sequence.cls, list) else ()
-        return type(iter(walked)) if self.step == 1 else type(reversed(walked))
+        empty: Any = [] if issubclass(self.sequence.cls, list) else ()
+        return type(iter(empty)) if self.step == 1 else type(reversed(empty))
 
     def next(self, tx: TraceContext) -> Value | None:
         if not 0 <= self.index < len(self.sequence.items):

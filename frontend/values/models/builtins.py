@@ -88,7 +88,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
         raise GraphBreak(
             "unknown-call",
-            f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,",
+            f"isinstance() of {obj.describe()}, with a protocol, which reads its attributes,",
         )
     if (
         isinstance(obj, UserObject)
@@ -532,11 +532,11 @@ def builtin_repr(tx: TraceContext, obj: Value) -> Value:
             left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right
         )
     if isinstance(obj, DictValue) and obj.cls is dict:
-        shown = [
+        texts = [
             f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}"
             for key, value in obj.pairs(tx)
         ]
-        return Constant("{" + ", ".join(shown) + "}")
+        return Constant("{" + ", ".join(texts) + "}")
     return text_of(tx, repr, obj)
 
 

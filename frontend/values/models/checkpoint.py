@@ -44,14 +44,14 @@ def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: V
     ):
         return traced.value
     results = traced.results(tx, "a checkpointed function")
-    piece = extract_subgraph(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
-    inputs: list[Value] = [tx.graph.tensor_of(node) for node in piece.inputs]
+    subgraph = extract_subgraph(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
+    inputs: list[Value] = [tx.graph.tensor_of(node) for node in subgraph.inputs]
     tx.graph.rollback(start)
     given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}
-    saved = [position for position, node in enumerate(piece.inputs) if node in given]
+    saved = [position for position, node in enumerate(subgraph.inputs) if node in given]
     made = tx.graph.call(
         "call_function",
-        Checkpointed(piece.run, saved, {"use_reentrant": False, **options}),
+        Checkpointed(subgraph.run, saved, {"use_reentrant": False, **options}),
         inputs,
         {},
     )

@@ -66,8 +66,8 @@ def is_captured(obj: UserObject) -> bool:
 def reconstruct(
     tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]
 ) -> Value:
-    """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` hears of
-    the copy before it is filled."""
+    """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` is
+    called with the copy before it is filled."""
     made = tx.wrap(obj.cls, None).attribute(tx, "__new__").call(tx, [tx.wrap(obj.cls, None)], {})
     note(made)
     assert isinstance(made, UserObject)

@@ -58,7 +58,9 @@ def factor(
         or number.fake.dtype not in PRECISE
     ):
         return None
-    named: dict[str, Value] = {"copy": Constant(True)}  # it may lie in what is written to
+    named: dict[str, Value] = {
+        "copy": Constant(True)
+    }  # it may share memory with what is written to
     converted = tx.graph.call("call_method", "to", [number, Constant(self.fake.dtype)], named)
     assert isinstance(converted, TensorValue)
     return converted

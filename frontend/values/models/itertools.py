@@ -246,7 +246,7 @@ class Pairwise(OneFrameIterator):
         self.busy = False
 
     def next(self, tx: TraceContext) -> Value | None:
-        if self.busy:  # asked by the iterator that it asks: versions of Python differ
+        if self.busy:  # called by the iterator that it reads: versions of Python differ
             raise self.unsupported("next() inside of its next()")
         if self.inner is None:
             return None

@@ -58,7 +58,7 @@ def answers(level: int, expected: bool) -> Callable[[Any], bool]:
     return lambda logger: logger.isEnabledFor(level) is expected
 
 
-def tell(
+def record_message(
     tx: TraceContext,
     logger: Value,
     level: int,
@@ -99,7 +99,7 @@ def _writes(method: Any, of_module: Any, level: int) -> None:
     def write(tx: TraceContext, logger: Value, msg: Value, *args: Value, **kwargs: Value) -> Value:
         if method is logging.Logger.exception:
             raise GraphBreak("output", "logging.Logger.exception")
-        return tell(tx, logger, level, msg, args, kwargs)
+        return record_message(tx, logger, level, msg, args, kwargs)
 
     @models(of_module)
     def write_to_root(tx: TraceContext, msg: Value, *args: Value, **kwargs: Value) -> Value:
@@ -107,7 +107,7 @@ def _writes(method: Any, of_module: Any, level: int) -> None:
             raise GraphBreak("output", f"logging.{of_module.__name__}")
         root = get_logger(tx)
         tx.guards.add(AttrSource(root.source, "handlers"), Kind.PYTHON, ("is not empty", bool))
-        return tell(tx, root, level, msg, args, kwargs)
+        return record_message(tx, root, level, msg, args, kwargs)
 
 
 for _method, _level in LEVELS.items():
@@ -118,4 +118,4 @@ for _method, _level in LEVELS.items():
 def log(
     tx: TraceContext, logger: Value, level: Value, msg: Value, *args: Value, **kwargs: Value
 ) -> Value:
-    return tell(tx, logger, level.constant(), msg, args, kwargs)
+    return record_message(tx, logger, level.constant(), msg, args, kwargs)

@@ -23,7 +23,7 @@ def combine_input_and_mask(
         raise tensor.unsupported("a masked reduction of it")
     if mask.is_none():
         return tensor
-    shown = tx.wrap(_ops._input_mask, None).call(tx, [tensor], {"mask": mask})
+    input_mask = tx.wrap(_ops._input_mask, None).call(tx, [tensor], {"mask": mask})
     name = op.attribute(tx, "__name__")
     identity = tx.wrap(_ops._reduction_identity, None).call(tx, [name, tensor, *args], {})
-    return tx.wrap(_ops._where, None).call(tx, [shown, tensor, identity], {})
+    return tx.wrap(_ops._where, None).call(tx, [input_mask, tensor, identity], {})

@@ -67,7 +67,7 @@ def set_rng_state(tx: TraceContext, new: Value) -> Value:
     ):
         raise GraphBreak("unknown-call", f"torch.set_rng_state() of {new.describe()}")
     tx.effects.change(tx.random)
-    tx.random.stored, tx.random.place = new, tx.frames.break_position()
+    tx.random.stored, tx.random.position = new, tx.frames.break_position()
     return Constant(None)
 
 

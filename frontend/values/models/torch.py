@@ -289,10 +289,10 @@ def tensor_storage_offset(tx: TraceContext, self: TensorValue) -> Value:
     return fold(tx, self.fake.storage_offset, [], {})
 
 
-def _reads_value(name: str, shown: str) -> None:
+def _reads_value(name: str, text: str) -> None:
     @method(torch.Tensor, name)
     def read(tx: TraceContext, self: TensorValue, **kwargs: Value) -> Value:
-        raise GraphBreak("data-dependent-value", f"`{shown}` of {self.describe()}")
+        raise GraphBreak("data-dependent-value", f"`{text}` of {self.describe()}")
 
 
 for _name in ("tolist", "numpy"):

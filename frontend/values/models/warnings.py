@@ -1,4 +1,4 @@
-"""warnings.warn: recorded, and shown behind the graph."""
+"""warnings.warn: recorded, and called after the graph."""
 
 from __future__ import annotations
 
@@ -40,12 +40,17 @@ def warn(
         raise GraphBreak("output", "warnings.warn() with these arguments")
     line, code = tx.frames.line()
     namespace = tx.frames.innermost_globals()
-    told = (message.constant(), category.constant(), namespace.get("__name__") or "<string>", line)
+    warning = (
+        message.constant(),
+        category.constant(),
+        namespace.get("__name__") or "<string>",
+        line,
+    )
     shown = shown_by()
-    if shown == "others" or raises(*told):
+    if shown == "others" or raises(*warning):
         raise GraphBreak("output", "warnings.warn()")
     tx.guards.add(
-        ModuleSource("warnings"), Kind.PYTHON, (f"shows {told} by {shown}", shows(told, shown))
+        ModuleSource("warnings"), Kind.PYTHON, (f"shows {warning} by {shown}", shows(warning, shown))
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(
@@ -56,5 +61,5 @@ def warn(
     return Constant(None)
 
 
-def shows(told: tuple[Any, ...], shown: str) -> Callable[[Any], bool]:
-    return lambda module: shown_by() == shown and not raises(*told)
+def shows(warning: tuple[Any, ...], shown: str) -> Callable[[Any], bool]:
+    return lambda module: shown_by() == shown and not raises(*warning)

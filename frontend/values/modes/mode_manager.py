@@ -215,7 +215,9 @@ class TorchModes:
         self.lasting_grad: bool | None = (
             None  # the grad mode that the program leaves behind, where that has to be said
         )
-        self.places: list[int] = []  # of the levels of torch.func opened so far, outermost first
+        self.level_positions: list[
+            int
+        ] = []  # of the levels of torch.func opened so far, outermost first
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
         self.cleanups: list[
             tuple[str, Any, Any]
@@ -270,8 +272,8 @@ class TorchModes:
 
     def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
         """Opens a level of torch.func (of LEVELS), here and in the graph; returns its number."""
-        del self.places[sum(what in LEVELS for what, _, _ in self.cleanups) :]
-        self.places.append(tx.frames.root_break_position())
+        del self.level_positions[sum(what in LEVELS for what, _, _ in self.cleanups) :]
+        self.level_positions.append(tx.frames.root_break_position())
         node = tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
         self.cleanups.append(
@@ -279,10 +281,12 @@ class TorchModes:
         )  # the graph may find another mode
         return level
 
-    def place_outside(self) -> int | None:
+    def position_outside_levels(self) -> int | None:
         """The root frame's position before the outermost open level: Python cannot go on inside a
         level. None without one."""
-        return self.places[0] if any(what in LEVELS for what, _, _ in self.cleanups) else None
+        return (
+            self.level_positions[0] if any(what in LEVELS for what, _, _ in self.cleanups) else None
+        )
 
     def leave_level(self, tx: TraceContext, what: str) -> None:
         if not self.cleanups or self.cleanups[-1][0] != what:

@@ -63,10 +63,10 @@ class NumpyFunction(BuiltinValue):
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         def quietly(*args: Any, **kwargs: Any) -> Any:
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 result = self.real(*args, **kwargs)
-            if told or not (
+            if warned or not (
                 type(result) in LITERAL_TYPES
                 or (type(result).__module__ == "numpy" and is_numpys(result))
             ):

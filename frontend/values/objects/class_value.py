@@ -42,14 +42,14 @@ def class_source(cls: type) -> Source | None:
     if module is None:
         return None
     source: Source = ModuleSource(cls.__module__)
-    place: Any = module
+    found: Any = module
     for depth, part in enumerate(cls.__qualname__.split(".")):
-        names = getattr(place, "__dict__", None)
+        names = getattr(found, "__dict__", None)
         if not isinstance(names, dict | types.MappingProxyType) or part not in names:
             return None
         source = DictItem(InstanceDict(source) if depth == 0 else ClassDict(source), part)
-        place = names[part]
-    return source if place is cls else None
+        found = names[part]
+    return source if found is cls else None
 
 
 def has_plain_names(names: Any) -> bool:
@@ -107,14 +107,14 @@ def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None)
 def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, count: int) -> None:
     """Guards that the first `count` classes of the method resolution order lack a name."""
     of = class_path(tx, cls, path) if count else None
-    for place, owner in enumerate(cls.__mro__[:count]):
+    for position, owner in enumerate(cls.__mro__[:count]):
         if of is None:
             raise GraphBreak(
                 "unsupported-value",
                 f"attribute {name}, stored in a base of a class that no path leads to",
             )
         if (id(owner), name) not in tx.effects.globals:
-            tx.guards.add(ClassDict(MroItem(of, place) if place else of), Kind.ABSENT, name)
+            tx.guards.add(ClassDict(MroItem(of, position) if position else of), Kind.ABSENT, name)
 
 
 def raw_attribute(
@@ -127,7 +127,7 @@ def raw_attribute(
     if stored_in_class(tx, cls, name, path) is not MISSING:
         raise GraphBreak(
             "unsupported-value",
-            f"attribute {name}, which was stored in a class, asked for in a special way",
+            f"attribute {name}, which was stored in a class, read by a special method's rules",
         )
     source = of and ClassAttribute(of, name)
     if owner is None:
@@ -252,7 +252,7 @@ class ClassValue(Value):
         return bind(tx, raw, self, tx.wrap(type(self.cls), None), source)
 
     def _bind(self, tx: TraceContext, name: str, raw: Any, source: Source | None) -> Value:
-        """What a raw attribute of the class gives when the class is asked for it."""
+        """The result of reading a raw attribute from the class itself."""
         if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
             return tx.wrap(raw, source)
         if isinstance(self.cls, enum.EnumMeta) and isinstance(

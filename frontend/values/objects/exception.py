@@ -33,7 +33,7 @@ class ExceptionValue(UserObject):
         super().__init__(cls, real, source)
         self.args = args
         self.born: int | None = (
-            # the place that raised one made here: who keeps it finds a traceback, which is Python's
+            # the break position at which one made here was raised: its traceback is Python's
             # to make
             None
         )
@@ -50,7 +50,7 @@ class ExceptionValue(UserObject):
             if self.born is None:
                 return Constant(None)
             stop = GraphBreak("exception-leaves", f"the traceback of a {self.cls.__name__}")
-            stop.place = self.born
+            stop.position = self.born
             raise stop
         if name == "args" and self.real is None:
             return tx.make.tuple_of(self.args)

@@ -33,8 +33,8 @@ def operate_by_methods(tx: TraceContext, op: Operation, left: Value, right: Valu
         return None
     if left_to_torch(left, op.name) and left_to_torch(right, op.reflected):
         return apply_by_torch(tx, op, left, right)
-    for receiver, asked, argument in attempts_of(op, left, right):
-        found = special_of(tx, receiver, asked)
+    for receiver, name, argument in attempts_of(op, left, right):
+        found = special_of(tx, receiver, name)
         if found is not None:
             result = found.call(tx, [argument], {})
             if not result.is_not_implemented():
@@ -49,9 +49,9 @@ def compare_by_methods(tx: TraceContext, op: Operation, left: Value, right: Valu
     if left_to_torch(left, op.name) and left_to_torch(right, op.reflected):
         return apply_by_torch(tx, op, left, right)
     attempts = [(left, op.name, right), (right, op.reflected, left)]
-    for receiver, asked, argument in attempts if is_first(left, right) else attempts[::-1]:
+    for receiver, name, argument in attempts if is_first(left, right) else attempts[::-1]:
         if isinstance(receiver, UserObject):
-            result = compare_by_method(tx, op, receiver, asked, argument)
+            result = compare_by_method(tx, op, receiver, name, argument)
             if result is not None:
                 return result
     if op.is_equality:

@@ -68,7 +68,7 @@ class UserObject(Mutable):
         self.attrs: dict[str, Value | None] = {}
         self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
         self.namespace: Value | None = (
-            None  # the instance dictionary as an object, once somebody asked for it
+            None  # the instance dictionary as an object, once it was read
         )
         self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
 
@@ -275,7 +275,7 @@ class UserObject(Mutable):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
             raise GraphBreak(
-                "exception-leaves", f"AttributeError: {self.describe()} has no place for '{name}'"
+                "exception-leaves", f"AttributeError: {self.describe()} has no slot for '{name}'"
             )
         self.store(tx, name, value)
 

@@ -143,7 +143,7 @@ def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: st
     """Interprets the functions that torch may call for cls.apply(*args)."""
     stack = torch._C._functorch.get_interpreter_stack()
     generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
-    maps = [place for place, level in enumerate(stack) if level.key() == TransformType.Vmap]
+    maps = [position for position, level in enumerate(stack) if level.key() == TransformType.Vmap]
     try:
         if maps and not generated:
             if len(maps) > 1:

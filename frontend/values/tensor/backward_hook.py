@@ -27,7 +27,7 @@ ENTERED = "input_tensors_index"  # the attribute that a BackwardHook gets when i
 
 
 class HookSetUp(Value):
-    """Stands for a hook that was set up for the module's arguments. Only the graph knows it, so a
+    """Stands for a hook that was set up for the module's arguments. Only the graph holds it, so a
     later break is made before it instead. `given`: an argument of the module that requires a
     gradient."""
 
@@ -64,12 +64,12 @@ def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
     hook.set_attribute(tx, ENTERED, entered)
     if not wants_gradient(items):
         return args
-    place, tensors = tensor_places(items)
-    given = tx.graph.call("call_function", HookEntry(hooks, place), tensors, {}).unpack(tx)
+    position, tensors = tensor_positions(items)
+    given = tx.graph.call("call_function", HookEntry(hooks, position), tensors, {}).unpack(tx)
     entered.given = next(
         tensor for tensor in given if isinstance(tensor, TensorValue) and tensor.fake.requires_grad
     )
-    return TupleValue(replace_tensors(items, place, given))
+    return TupleValue(replace_tensors(items, position, given))
 
 
 def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
@@ -83,17 +83,17 @@ def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
     kind = result.python_type() if isinstance(result, TupleValue) else tuple
     if kind is not tuple and not hasattr(kind, "_fields"):
         raise break_here()
-    place, tensors = tensor_places(items)
+    position, tensors = tensor_positions(items)
     link = Constant(None) if entered.given is None else entered.given
     made = tx.graph.call(
-        "call_function", HookExit(entered.hooks, place, entered.arguments), [link, *tensors], {}
+        "call_function", HookExit(entered.hooks, position, entered.arguments), [link, *tensors], {}
     ).unpack(tx)
-    new = replace_tensors(items, place, made)
+    new = replace_tensors(items, position, made)
     return TupleValue(new, None, kind) if isinstance(result, TupleValue) else new[0]
 
 
 def hooks_are_odd(tx: TraceContext) -> bool:
-    """Whether nodes cannot replace the hooks: inside a transform, or in a piece that is run
+    """Whether nodes cannot replace the hooks: inside a transform, or in a subgraph that is run
     again."""
     return torch._C._functorch.maybe_current_level() is not None or isinstance(
         tx.effects, NoEffects
@@ -112,13 +112,13 @@ def wants_gradient(items: list[Value]) -> bool:
     )
 
 
-def tensor_places(items: list[Value]) -> tuple[TensorPositions, list[Value]]:
+def tensor_positions(items: list[Value]) -> tuple[TensorPositions, list[Value]]:
     at = [position for position, item in enumerate(items) if isinstance(item, TensorValue)]
     return TensorPositions(len(items), at), [items[position] for position in at]
 
 
-def replace_tensors(items: list[Value], place: TensorPositions, new: list[Value]) -> list[Value]:
-    others = dict(zip(place.at, new, strict=True))
+def replace_tensors(items: list[Value], position: TensorPositions, new: list[Value]) -> list[Value]:
+    others = dict(zip(position.at, new, strict=True))
     return [others.get(position, item) for position, item in enumerate(items)]
 
 

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 class RandomState(Mutable):
     """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
-    state that the frame began with. `stored`: the state that it is given behind the graph; `place`
+    state that the frame began with. `stored`: the state that it is given behind the graph; `position`
     the position of that (tracing/outcome.py)."""
 
-    __slots__ = ("seed", "kept", "stored", "place")
+    __slots__ = ("seed", "kept", "stored", "position")
 
     def __init__(self) -> None:
         super().__init__()
         self.seed: int | None = None
         self.kept = False
         self.stored: Value | None = None
-        self.place = -1
+        self.position = -1
 
     def python_type(self) -> type:
         return torch.Generator
 
     def snapshot(self) -> Any:
-        return self.seed, self.kept, self.stored, self.place
+        return self.seed, self.kept, self.stored, self.position
 
     def restore(self, state: Any) -> None:
-        self.seed, self.kept, self.stored, self.place = state
+        self.seed, self.kept, self.stored, self.position = state
 
     def emit_state(self, emit: Emitter, *, seeded_by_graph: bool) -> None:
         """Emits code that seeds the generator, unless the graph does, and then gives it the state that

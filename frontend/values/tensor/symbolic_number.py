@@ -173,14 +173,14 @@ def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
     if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
         number: Any = getattr(base, "sym", None)
         return isinstance(base, SymbolicNumber) and base.owner.decide(number >= 1)
-    positive = lies(tx, operator.ge, base) and lies(tx, operator.ge, exponent)
+    positive = has_sign(tx, operator.ge, base) and has_sign(tx, operator.ge, exponent)
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (
         isinstance(exponent, Constant) and 0 <= exponent.object <= 1
     )
     return unit and positive
 
 
-def lies(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
+def has_sign(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
     """Whether a number has this relation to zero."""
     if isinstance(value, SymbolicNumber):
         value.owner.rely_on_sign(value.sym)
@@ -192,12 +192,12 @@ def within(low: float, high: float) -> Callable[..., bool]:
     """Returns a test whether a function's argument is in its domain; outside of it the number is
     specialised."""
 
-    def lies_within(tx: TraceContext, value: Value) -> bool:
+    def is_within(tx: TraceContext, value: Value) -> bool:
         assert isinstance(value, SymbolicNumber)
         number: Any = value.sym
         return value.owner.decide(number >= low) and value.owner.decide(number <= high)
 
-    return lies_within
+    return is_within
 
 
 def is_int(tx: TraceContext, value: Value) -> bool:

@@ -146,11 +146,11 @@ class TensorValue(Value):
 
     def _plain_gradient(self, tx: TraceContext) -> bool:
         """Whether gradients must have the tensor's own dtype; guarded."""
-        asked = AttrSource(self.source, "grad_dtype") if self.source is not None else None
+        path = AttrSource(self.source, "grad_dtype") if self.source is not None else None
         real: Any = self.real
         return (
             not hasattr(real, "grad_dtype")
-            or tx.wrap(real.grad_dtype, asked).constant() == self.fake.dtype
+            or tx.wrap(real.grad_dtype, path).constant() == self.fake.dtype
         )
 
     def method(
@@ -283,7 +283,7 @@ def _is_leaf(tx: TraceContext, tensor: TensorValue) -> Value:
 
 
 def _node_attribute(name: str) -> Callable[[TraceContext, TensorValue], Value]:
-    """What the autograd node of a tensor tells; no guard asks existing tensors."""
+    """Returns a rule that reads the autograd node of a tensor; no guard covers existing tensors."""
 
     def read(tx: TraceContext, tensor: TensorValue) -> Value:
         if tensor.source is not None and tensor.fake.requires_grad:

@@ -131,7 +131,7 @@ class SubclassMethod(Value):
         return types.BuiltinMethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if self.name == "as_subclass":  # the one that no __torch_function__ hears of
+        if self.name == "as_subclass":  # the one that does not go through __torch_function__
             return self.receiver.plain.method(tx, self.name, args, kwargs)
         name, raw, given = (
             self.name,

@@ -92,7 +92,7 @@ class NoEffects:
         raise GraphBreak("output", "a call that is differentiated as one")
 
     def expect(
-        self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None
+        self, fact: torch.fx.Node, position: int, branch: tuple[int, int] | None = None
     ) -> None:
         raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
 
