@@ -102,13 +102,13 @@ class GlobalsDict(DictValue):
 
 
 @wraps(dict)
-def wrap_plain_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+def wrap_plain_dict(tx: TraceContext, obj: dict[Any, Any], source: Source | None) -> Value:
     if source is not None and holds_globals(obj):
         return wrap_globals(tx, obj, source)
     return wrap_dict(tx, obj, source)
 
 
-def wrap_globals(tx: TraceContext, obj: dict, source: Source) -> Value:
+def wrap_globals(tx: TraceContext, obj: dict[Any, Any], source: Source) -> Value:
     path = tx.objects.globals_path(obj)
     if path is None:
         raise GraphBreak("unsupported-value", "global variables that no path leads to")

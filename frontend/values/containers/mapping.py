@@ -554,7 +554,9 @@ def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
     return self.item(tx, key)
 
 
-def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
+def default_factory_of(
+    tx: TraceContext, obj: dict[Any, Any], source: Source | None
+) -> Value | None:
     if not isinstance(obj, defaultdict):
         return None
     member = vars(defaultdict)["default_factory"]  # past what a class below may have under the name
@@ -566,7 +568,7 @@ def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Va
 
 
 @wraps(OrderedDict, defaultdict, Counter)
-def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+def wrap_dict(tx: TraceContext, obj: dict[Any, Any], source: Source | None) -> Value:
     factory = default_factory_of(tx, obj, source)
     if source is None:
         entries = {
