@@ -139,7 +139,7 @@ def runs_as_captured(node: torch.fx.Node) -> bool:
         or is_traced_with_other_layouts(node)
         or keeps_wider_statistics(node)
         or refuses_integers(node)
-        or draws_into_layout(node)
+        or depends_on_layout(node)
     )
 
 
@@ -161,10 +161,13 @@ FILLS = frozenset(
 )
 
 
-def draws_into_layout(node: torch.fx.Node) -> bool:
-    """Whether the random numbers of a node depend on the strides of its tensors, which are not
-    contiguous."""
-    if name_of(node) not in FILLS:
+OTHER_STRIDES = frozenset({"max_unpool2d"})  # of their results on fake tensors
+
+
+def depends_on_layout(node: torch.fx.Node) -> bool:
+    """Whether the random numbers of a node, or the strides of its result, depend on the strides of
+    its tensors, which are not contiguous, otherwise than a trace says."""
+    if name_of(node) not in FILLS and name_of(node) not in OTHER_STRIDES:
         return False
     fakes = map(_fake, node.all_input_nodes)
     return any(isinstance(fake, torch.Tensor) and not fake.is_contiguous() for fake in fakes)

@@ -17,7 +17,8 @@ DRAWS = {
     "a view with gaps": lambda x: torch.zeros(6, 8, 10)[::2, ::2, ::2].normal_() + x,
     "a transposed tensor": lambda x: torch.zeros(5, 4, 3).transpose(0, 2).normal_() + x,
     "a row": lambda x: x + x.detach().clone()[1:2].normal_(), "gamma": lambda x: torch._standard_gamma(x.abs() + 1),
-    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), "init": lambda x: torch.nn.init.trunc_normal_(torch.empty_like(x)),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5),
+    "init": lambda x: torch.nn.init.trunc_normal_(torch.empty_like(x)),
 }  # fmt: skip
 LAYOUTS = {
     "dense": lambda: torch.arange(60.0).reshape(3, 4, 5).div(50),
