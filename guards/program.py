@@ -492,6 +492,7 @@ LOADS: dict[type[Source], LoadKind] = {
             "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
         ),
     ),
+    s.Calculated: LoadKind(100, lambda source: Encoded("CALL", source.calculate)),
     s.AddressOf: LoadKind(50, lambda source: Encoded("CALL", id)),
     s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
     s.EnteredRandomState: LoadKind(

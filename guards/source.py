@@ -4,6 +4,7 @@ bytecode."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, dataclass_transform
 
@@ -340,6 +341,31 @@ class CachedResult(Source):
     @property
     def name(self) -> str:
         return f"{self.of.name}({', '.join([*map(safe_repr, self.args), *(f'{name}={safe_repr(value)}' for name, value in self.kwargs)])})"
+
+
+@path
+class Calculated(Source):
+    """A number calculated from the number `of`: `function` called with literals before and after
+    it. `text` tells literals apart that are equal (1 and 1.0)."""
+
+    of: Source
+    function: Callable[..., Any]
+    before: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        operands = [
+            *map(safe_repr, self.before),
+            self.of.name,
+            *map(safe_repr, self.after),
+        ]
+        return f"{getattr(self.function, '__name__', self.function)}({', '.join(operands)})"
+
+    def calculate(self, number: Any) -> Any:
+        """What the program's function gives for a number."""
+        return self.function(*self.before, number, *self.after)
 
 
 @path

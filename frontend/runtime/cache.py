@@ -31,7 +31,7 @@ from ..tracing.expectations import expect
 from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
-from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
+from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, disable_call, stance
 from .economy import FIRST_CALLS, Account, Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
@@ -312,7 +312,7 @@ class Cache:
         if isinstance(event, Working):
             self._work = [*(done for done in self._work if not done.done()), event.done]
         for sink in self.sinks:
-            sink(event)
+            disable_call(sink, (event,), {})  # the hook may be on: a backward pass runs amid the program
 
     # one compile at a time per site
 
