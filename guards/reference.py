@@ -156,7 +156,7 @@ def cached_result_at(source: s.CachedResult, frame: FrameView) -> Any:
     return cached_result(load(source.of, frame), source.args, source.kwargs)
 
 
-def calculated(source: s.Calculated, frame: FrameView) -> Any:
+def calculated_number(source: s.Calculated, frame: FrameView) -> Any:
     return source.calculate(load(source.of, frame))
 
 
@@ -295,7 +295,7 @@ LOADS: dict[type[s.Source], Callable[[Any, FrameView], Any]] = {
     s.Referent: referent,
     s.ProxiedMapping: proxied_mapping,
     s.CachedResult: cached_result_at,
-    s.Calculated: calculated,
+    s.Calculated: calculated_number,
     s.AddressOf: address_of,
     s.HandledOutside: handled_outside,
     s.EnteredRandomState: entered_random_state,
