@@ -183,7 +183,7 @@ def test_an_excerpt_that_begins_inside_a_docstring_is_highlighted_as_text(tmp_pa
     (part,) = parts([(f"{file}:30", 1)], [])
     assert part.lines[0].number > 10
     marked = [line for line in lines_of(part) if "for all" in line]
-    assert marked and all('class="k"' not in line and 'class="sd"' in line for line in marked)
+    assert marked and all('class="k"' not in line and 'class="s' in line for line in marked)
     assert len(lines_of(part)) == len(part.lines)
     file.write_text("return 1\n")
     linecache.checkcache(str(file))
