@@ -34,7 +34,7 @@ from ..codegen.build import Continuations, start_slots
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame, make_resume_function
-from ..tracing.capture import Break, Capture
+from ..tracing.capture import BreakExit, Capture
 from ..tracing.expectations import expect
 from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
@@ -453,7 +453,7 @@ class Cache:
         def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
             forbidden = (
                 capture.exit.reason
-                if self.options.fullgraph and isinstance(capture.exit, Break)
+                if self.options.fullgraph and isinstance(capture.exit, BreakExit)
                 else None
             )
             after = self._site_after(frames, forbidden)

@@ -9,7 +9,7 @@ from ...events import Captured, Specialised
 from ...guards.program import GuardProgram
 from ...options import Options
 from ..pycode.decode import position_of_group
-from ..tracing.capture import Break, Capture
+from ..tracing.capture import BreakExit, Capture
 from .compile_unit import CompileUnit
 from .observer import Observer
 from .probe import Marked
@@ -28,7 +28,7 @@ def report_break(
     Raises GraphBreakError with fullgraph, unless the break is there for Python to raise an
     exception of the program.
     """
-    if not isinstance(capture.exit, Break):
+    if not isinstance(capture.exit, BreakExit):
         if unit.forbidden is not None:
             raise fullgraph_error(unit.forbidden) from unit.forbidden
         return

@@ -27,7 +27,7 @@ from ...options import Options
 from ..codegen.build import Continuations, Rebuilt, rebuild
 from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.resume import Unresumable
-from ..tracing.capture import Break, Capture
+from ..tracing.capture import BreakExit, Capture
 from ..tracing.input_memory import InputMemory, input_memory
 from ..tracing.outcome import Restart
 from ..tracing.root import capture_call, capture_rest
@@ -92,7 +92,7 @@ class Compilation:
             entry = self._make_entry(capture, rebuilt, graph, program)
         finally:
             capture.trace.forget()
-        if isinstance(capture.exit, Break):
+        if isinstance(capture.exit, BreakExit):
             forget_frames(capture.exit.reason, sys.exception())
         return entry
 
@@ -131,7 +131,7 @@ class Compilation:
                 forget_frames(error, handled)
             except (UnsupportedInstruction, Unresumable) as error:
                 earlier = caller_place(capture)
-                if earlier is None or not isinstance(capture.exit, Break):
+                if earlier is None or not isinstance(capture.exit, BreakExit):
                     raise SkipFrame(f"cannot go on after a break here: {error}") from error
                 stop = Restart(earlier, capture.exit.reason)
                 forget_frames(error, handled)
@@ -225,7 +225,7 @@ class Compilation:
         program: GuardProgram,
     ) -> Entry:
         native, function, frames = program.native(), self.function, self.unit.frames
-        if not isinstance(capture.exit, Break) and not capture.trace.graph.nodes and not frames:
+        if not isinstance(capture.exit, BreakExit) and not capture.trace.graph.nodes and not frames:
             return Entry(native, None, None, False, program)  # the original code is as good
         code, direct = rebuilt.code, None
         if graph is not None:
@@ -253,7 +253,7 @@ def forget_frames(error: BaseException | None, handled: BaseException | None) ->
 def caller_place(capture: Capture) -> int | None:
     """The step of the call that led to the innermost frame of a break; None if that frame was
     already running when the capture began."""
-    frames = capture.exit.frames if isinstance(capture.exit, Break) else ()
+    frames = capture.exit.frames if isinstance(capture.exit, BreakExit) else ()
     return frames[-2].place if len(frames) > 1 and frames[-2].place >= 0 else None
 
 
@@ -265,7 +265,7 @@ def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
 
 def runs_python(capture: Capture) -> bool:
     """Whether the break may run frames worth compiling. Reading a tensor's value runs none."""
-    return isinstance(capture.exit, Break) and not capture.exit.is_quiet
+    return isinstance(capture.exit, BreakExit) and not capture.exit.is_quiet
 
 
 @dataclass(frozen=True)

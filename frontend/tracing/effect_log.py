@@ -17,7 +17,7 @@ import torch.fx
 from ...errors import GraphBreak
 from ..values.base import Value
 from ..values.mutable import Mutable
-from ..values.program_output import Output
+from ..values.program_output import ProgramOutput
 from ..values.tensor.random_state import RandomState
 
 Namespace = dict[str, Any] | type
@@ -52,8 +52,8 @@ class EffectLog:
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[
             tuple[int, str], tuple[Namespace, Value | None]
-        ] = {}  # (id, name): (namespace or class, value or deleted)
-        self.outputs: list[Output] = []
+        ] = {}  # (id, name): (namespace or class, value)
+        self.outputs: list[ProgramOutput] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
@@ -61,7 +61,7 @@ class EffectLog:
             None  # what may look, from now on, at all that was there before the frame
         )
         self._saved: list[tuple[Mutable, int, Any]] = []
-        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
+        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
@@ -103,15 +103,15 @@ class EffectLog:
     def _keep(self) -> None:
         raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
 
-    def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
-        """Binds or deletes (None) a global variable or an attribute of a class."""
+    def set_global(self, where: Namespace, name: str, value: Value) -> None:
+        """Binds a global variable or an attribute of a class."""
         if self.watched_by is not None:
             self._keep()
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
 
-    def output(self, output: Output) -> None:
+    def output(self, output: ProgramOutput) -> None:
         """Records output of the program."""
         self.outputs.append(output)
 

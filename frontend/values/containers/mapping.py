@@ -11,7 +11,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Source
 from ....guards.source.containers import keys_of
-from ..base import CannotReconstruct, Lazy, Value
+from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..objects.mro import lookup
 from ..registry import method, wraps
@@ -53,16 +53,6 @@ def seen_whole(tx: TraceContext, key: Value) -> Value:
         for item in key.all(tx):
             seen_whole(tx, item)
     return key
-
-
-def is_in_order(real: dict[Any, Any]) -> bool:
-    """Whether an OrderedDict's order is that of the items in the table."""
-    try:
-        return all(
-            one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True)
-        )
-    except (KeyError, ValueError):
-        return False
 
 
 class DictValue(BuiltinContainer):
@@ -120,7 +110,7 @@ class DictValue(BuiltinContainer):
         self.entries, self.attributes, self.default_factory = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """All entries, in order; values may be Lazy."""
+        """All entries, in order; values may be LazyValue."""
         if self.entries is None:
             assert self.real is not None
             if dict.__len__(self.real) > LARGEST:
@@ -133,13 +123,13 @@ class DictValue(BuiltinContainer):
             for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
                     key_value: Value = tx.wrap(key, None)
-                    value = self.seen.get(key) or Lazy(obj, DictItem(self.known_source, key))
+                    value = self.seen.get(key) or LazyValue(obj, DictItem(self.known_source, key))
                 else:
                     key_value = seen_whole(
                         tx,
                         tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
                     )
-                    value = Lazy(obj, DictItem(self.known_source, key))
+                    value = LazyValue(obj, DictItem(self.known_source, key))
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
@@ -177,7 +167,7 @@ class DictValue(BuiltinContainer):
         hashed = key.key(tx)
         if self.entries is not None:
             entry = self.entries.get(hashed)
-            if entry is not None and type(entry[1]) is Lazy:
+            if entry is not None and type(entry[1]) is LazyValue:
                 entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
             return entry and entry[1]
         if not key_is_literal(hashed) or not self.has_plain_keys():
@@ -220,13 +210,6 @@ class DictValue(BuiltinContainer):
         self.deletions += 1
         self.entries = {}
 
-    def keeps_keys(self) -> bool:
-        """Whether all keys are literals, and nothing but their values has changed."""
-        literals = (
-            self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
-        )
-        return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
-
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         return self.pairs(tx)
 
@@ -234,7 +217,7 @@ class DictValue(BuiltinContainer):
         """All (key, value), looked at."""
         entries = self.whole(tx)
         for hashed, (key, value) in list(entries.items()):
-            if type(value) is Lazy:
+            if type(value) is LazyValue:
                 entries[hashed] = (key, tx.look(value))
         return list(entries.values())
 
@@ -387,7 +370,7 @@ class DictValue(BuiltinContainer):
         """Whether an item is the one that the real dictionary holds under the key."""
         if key not in real:
             return False
-        if type(item) is Lazy:
+        if type(item) is LazyValue:
             return item.object is real[key]
         return item is self.seen.get(key) or (
             item.source is not None and item.source == DictItem(self.known_source, key)
@@ -488,12 +471,37 @@ def dict_setdefault(
 def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
     if len(others) > 1:
         raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
+    # OrderedDict's methods set each item by the method of the program's class
+    by_method = self.cls is OrderedDict and self.outer is not None
+    put = self.outer.set_item if by_method and self.outer is not None else self.put
     for other in others:
         for key, value in other.mapping_pairs(tx):
-            self.put(tx, key, value)
+            put(tx, key, value)
     for name, value in named.items():
-        self.put(tx, Constant(name), value)
+        put(tx, Constant(name), value)
     return Constant(None)
+
+
+@method(dict, "__or__")
+def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
+        raise self.unsupported("|")
+    made = DictValue(dict(self.whole(tx)))
+    dict_update(tx, made, other)
+    return made
+
+
+@method(dict, "__ror__")
+def dict_ror(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    raise self.unsupported("|")
+
+
+@method(dict, "__ior__")
+def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    if not self.is_plain():
+        raise self.unsupported("|=")
+    dict_update(tx, self, other)
+    return self
 
 
 @method(dict, "__init__")
@@ -523,8 +531,9 @@ def defaultdict_init(
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    """Returns a dict, whatever the class."""
-    return DictValue(dict(self.whole(tx)))
+    if self.outer is not None and self.cls is not dict:
+        raise self.unsupported("copy()")
+    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
 
 
 @method(dict, "clear")
@@ -567,9 +576,16 @@ def default_factory_of(
     return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
 
 
-@wraps(OrderedDict, defaultdict, Counter)
+def holds_globals(obj: dict[Any, Any]) -> bool:
+    """Whether a dictionary belongs to a module, or code was run in it."""
+    return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
+
+
+@wraps(dict, OrderedDict, defaultdict, Counter)
 def wrap_dict(tx: TraceContext, obj: dict[Any, Any], source: Source | None) -> Value:
     factory = default_factory_of(tx, obj, source)
+    if source is not None and holds_globals(obj):
+        raise GraphBreak("unsupported-value", "a dictionary of global variables")
     if source is None:
         entries = {
             (k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()

@@ -10,28 +10,32 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
+from ....guards.kinds.equality import same_constant
 from ....guards.source import AttrSource, CachedResult, Source, attribute_path
-from ..base import ObservedException, Value
+from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import foldable, is_literal
-from ..containers.sequence import TupleValue
+from ..containers.mapping import DictValue
+from ..containers.sequence import ListValue, TupleValue
 from ..objects.mro import lookup
+from ..objects.user_object import UserObject, instance_dict
 from ..registry import wraps
 from ..tensor.symbolic_number import SymbolicNumber
-from ..tensor.tensor import Identity, TensorValue
+from ..tensor.tensor import IdentityKey, TensorValue
 from .builtin_function import wrap_builtin
 from .method import MethodValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
+    from ..emitter import Emitter
 
 
 class CachedFunction(Value):
     """A function under functools.lru_cache.
 
-    On literals and on objects that are equal only to themselves it is called for real: equal
-    arguments give equal results, and its side effects would happen once in eager too. A result that
-    is no literal is the object in the cache. With other arguments the wrapped function is
-    interpreted: it may only compute a literal.
+    On literals it is called for real: equal arguments give equal results, and its side effects
+    would happen once in eager too. A result that is no literal is the object in the cache. If it
+    could see changes of this frame, or is given objects, the wrapped function is interpreted: it
+    may only return a result, which has to be what it returns without the changes.
     """
 
     __slots__ = ("real", "inner", "given")
@@ -48,7 +52,7 @@ class CachedFunction(Value):
         return f"cached function {self.real.__qualname__}"
 
     def key(self, tx: TraceContext) -> Any:
-        return Identity(self.real)
+        return IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -93,7 +97,9 @@ class CachedFunction(Value):
         if (tx.effects.may_be_seen() or tx.modes.open) and not holds(
             self.real, path.args, path.kwargs
         ):
-            raise self._leave_to_python("which could see what the frame has changed")
+            interpreted, now = self._interpret(tx, args, kwargs), self._without(path)
+            if not is_alike(tx, interpreted, now):
+                raise self._leave_to_python("which sees what the frame has changed")
         try:
             result = cached_result(self.real, path.args, path.kwargs)
         except Exception as error:
@@ -104,6 +110,14 @@ class CachedFunction(Value):
             raise self._leave_to_python("which keeps what it makes")
         self.given[path] = tx.wrap(result, path)
         return self.given[path]
+
+    def _without(self, path: CachedResult) -> Any:
+        """The function's result without this frame's changes. By now it is known to have no side
+        effects."""
+        try:
+            return self.real.__wrapped__(*path.args, **dict(path.kwargs))
+        except Exception as error:
+            raise self._leave_to_python("which raises") from error
 
     def _leave_to_python(self, why: str) -> GraphBreak:
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
@@ -133,9 +147,39 @@ class CachedFunction(Value):
             raise self._leave_to_python("which raises") from error
         if tx.graph.mark() > calls:
             raise self._leave_to_python("which keeps what it makes")
-        if not result.is_constant():
+        if not any(map(varies, (*args, *kwargs.values()))):
+            return result
+        kept = kept_back(tx, result)
+        if kept is None:
             raise self._leave_to_python("which keeps what it makes")
-        return result
+        return kept
+
+
+class CachedContainer(Value):
+    """A container that the cache keeps of a call whose arguments are known only at run time. It may
+    be read here, and nothing else."""
+
+    __slots__ = ()
+
+    def snapshot(self) -> Any:
+        """Breaks: it is called before each change."""
+        raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
+
+    def same(self, other: Value) -> bool:
+        if isinstance(other, CachedContainer) and other is not self:
+            raise self.unsupported("that a cache keeps, and another: whether they are one")
+        return super().same(other)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise CannotReconstruct(self)  # the program would hold a copy of what the cache keeps
+
+
+class CachedList(CachedContainer, ListValue):
+    __slots__ = ()
+
+
+class CachedDict(CachedContainer, DictValue):
+    __slots__ = ()
 
 
 def look_at_items(tx: TraceContext, value: Value) -> Value:
@@ -181,6 +225,66 @@ def varies(value: Value) -> bool:
         any(map(varies, value.items))
         if isinstance(value, TupleValue)
         else isinstance(value, SymbolicNumber)
+    )
+
+
+def kept_back(tx: TraceContext, result: Value) -> Value | None:
+    """The result, in a form that cannot be told from the one that the cache keeps; None if there is
+    no such form."""
+    if result.is_constant():
+        return result
+    if isinstance(result, TupleValue | ListValue) and result.source is None:
+        items = [
+            kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None
+        ]
+        if len(items) == len(result.items):
+            return (
+                TupleValue(items, None, result.cls)
+                if isinstance(result, TupleValue)
+                else CachedList(items)
+            )
+    if isinstance(result, DictValue) and result.cls is dict and result.real is None:
+        pairs = [(key, kept_back(tx, item)) for key, item in result.pairs(tx)]
+        entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}
+        return CachedDict(entries) if len(entries) == len(pairs) else None
+    return None
+
+
+def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
+    """Whether a value and an object have the same class and contents, recursively."""
+    value = tx.look(value)
+    cls: object = type(found)
+    if varies(value) or value.python_type() is not cls:
+        return False
+    if value.is_constant():
+        return same_constant(value.constant(), found)
+    if isinstance(value, TupleValue | ListValue):
+        return len(value.items) == len(found) and all(
+            is_alike(tx, *pair) for pair in zip(value.items, found, strict=True)
+        )
+    if isinstance(value, DictValue) and value.cls is dict:
+        pairs = zip(value.pairs(tx), found.items(), strict=True)
+        return len(value.whole(tx)) == len(found) and all(
+            is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True)
+        )
+    if isinstance(value, UserObject) and value.base is None and value.real is None:
+        own = instance_dict(found)
+        if own is None or not has_no_slots(value.cls) or value.names(tx) != list(own):
+            return False
+        return all(
+            is_alike(tx, attribute, own[name])
+            for name in own
+            if (attribute := value.own_attribute(tx, name)) is not None
+        )
+    return False
+
+
+def has_no_slots(cls: type) -> bool:
+    """Whether everything that an instance of a class holds is in its dictionary."""
+    return not any(
+        isinstance(raw, types.MemberDescriptorType)
+        for owner in cls.__mro__
+        for raw in vars(owner).values()
     )
 
 

@@ -10,7 +10,6 @@ from ....guards.guard import Kind
 from ....guards.iterators import (
     CHANGED,
     COPIED,
-    FORWARD_DICT,
     ITERATORS,
     LARGEST,
     MADE_OF_PARTS,
@@ -22,9 +21,8 @@ from ....guards.iterators import (
     remaining,
 )
 from ....guards.native import move_index
-from ....guards.source import IteratorItem, IteratorPart, SequenceItem, Source
-from ..base import Lazy, Value
-from ..constant import Constant
+from ....guards.source import IteratorItem, IteratorPart, Source
+from ..base import LazyValue, Value
 from ..registry import wraps
 from .iterator import Filter, Iterator, ListedIterator, Map, Zip
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
 
-KEYS, _, ITEMS = FORWARD_DICT
 FEW = 4  # items up to which an iterator is moved by calls of next(), which is faster than a loop
 
 
@@ -50,13 +47,8 @@ class ExistingIterator(Iterator):
         self.taken, self.exhausted, self.left = 0, False, remaining(real)
 
     def next(self, tx: TraceContext) -> Value | None:
-        replaced = None
         if tx.objects.is_iterated_changed(self.real):
-            replaced = (
-                tx.objects.dict_with_same_keys(self.real) if self.cls in (KEYS, ITEMS) else None
-            )
-            if replaced is None:
-                raise self.unsupported("next() after what it walks was changed")
+            raise self.unsupported("next() after its container was changed")
         tx.effects.change(self)
         if self.taken == self.left:
             tx.guards.add_remaining(self.known_source, self.left, self.cls, exactly=True)
@@ -64,11 +56,8 @@ class ExistingIterator(Iterator):
             return None
         self.taken += 1
         tx.guards.add_remaining(self.known_source, self.taken, self.cls, exactly=False)
-        item, at = peek(self.real, self.taken - 1), IteratorItem(self.known_source, self.taken - 1)
-        if replaced is None or self.cls is KEYS:
-            return Lazy(item, at)
-        key = Constant(tx.wrap(item[0], SequenceItem(at, 0)).constant())
-        return tx.make.tuple_of([key, replaced.item(tx, key)])
+        item = peek(self.real, self.taken - 1)
+        return LazyValue(item, IteratorItem(self.known_source, self.taken - 1))
 
     @property
     def taken_from(self) -> Any:
@@ -100,7 +89,7 @@ class ExistingEnumerate(Iterator):
         if item is None:
             return None
         tx.effects.change(self)
-        number = Lazy(self.number + self.given, IteratorPart(self.known_source, 1, self.given))
+        number = LazyValue(self.number + self.given, IteratorPart(self.known_source, 1, self.given))
         self.given += 1
         return tx.make.tuple_of([number, item])
 

@@ -31,7 +31,7 @@ CONSTANT_ATTRIBUTES = frozenset(
 GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
 
 
-class Identity:
+class IdentityKey:
     """A dictionary key that is equal only for one object."""
 
     __slots__ = ("of",)
@@ -43,7 +43,7 @@ class Identity:
         return id(self.of)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.of is other.of
+        return isinstance(other, IdentityKey) and self.of is other.of
 
 
 class TensorValue(Value):
@@ -74,7 +74,7 @@ class TensorValue(Value):
     def key(self, tx: TraceContext) -> Any:
         if self.real is not None:
             tx.objects.identity_key(self, self.real)
-        return Identity(self)
+        return IdentityKey(self)
 
     def truth(self, tx: TraceContext) -> bool:
         raise GraphBreak(

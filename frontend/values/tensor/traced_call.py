@@ -96,7 +96,7 @@ class NoEffects:
     ) -> None:
         raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
 
-    def set_global(self, where: Any, name: str, value: Value | None) -> None:
+    def set_global(self, where: Any, name: str, value: Value) -> None:
         raise GraphBreak(
             "unsupported-mutation", f"of global '{name}' in a call that is differentiated as one"
         )
