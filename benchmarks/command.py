@@ -57,6 +57,7 @@ from . import (
     zoo,
 )
 from .programs import run as programs
+from .programs.child import CLOCKS
 from .programs.child import SYSTEMS as PROGRAM_SYSTEMS
 from .programs.tables import Row, summary, table
 
@@ -81,6 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)")
     parser.add_argument("--rounds", type=int, default=200, help="of the dispatch cases")
     parser.add_argument("--steps", type=int, default=50, help="of each program")
+    parser.add_argument("--clock", default="wall", choices=tuple(CLOCKS), help="of programs; processor: for a busy machine")
     parser.add_argument("--only", metavar="WORD", action="append", default=[], help="programs whose names contain it; may be repeated")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write results.md and plots there too")
 
@@ -238,7 +240,7 @@ def run_kernels(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
     def one(name: str, say: Say) -> list[Row]:
-        return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit)
+        return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock)
 
     names = programs.named(chosen.only)
     missing = programs.missing_packages(names)

@@ -18,7 +18,7 @@ from ..errors import warn_user
 from ..events import Recorder
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
-from ..options import MODES, Options, config, verified_calls
+from ..options import MODES, Options, config, seconds_to_spend, verified_calls
 from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
 from . import self_check
 from .control import ModuleControl, answer_for, call_of, title_of
@@ -179,13 +179,18 @@ def make_options(
         raise ValueError(f"dynamic must be None, True or False, not {dynamic!r}")
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict, not a {type(options).__name__}")
-    registry.check_options(chosen, options or {})
+    given = dict(options or {})
+    budget = seconds_to_spend(
+        given.pop("compile_budget", config.compile_budget), "option compile_budget"
+    )
+    registry.check_options(chosen, given)
     if DYNAMIC_SIZES in SWITCHED_OFF:
         dynamic = False
     calls = config.verify if verify is None else verified_calls(verify, "verify")
     return Options(
-        **config.defaults() | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls),
-        backend_options=tuple((options or {}).items()), mode=mode or "default",
+        **config.defaults()
+        | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls, compile_budget=budget),
+        backend_options=tuple(given.items()), mode=mode or "default",
     )  # fmt: skip
 
 
@@ -220,6 +225,7 @@ class Control:
             condition,
             probe=self.probe,
             title=self.cache.handle.function.__qualname__,
+            account=self.cache.balance(),
         )
 
     @contextlib.contextmanager
@@ -291,7 +297,16 @@ def explain(
         for _ in range(calls):
             result = handle(*bound, *args, **kwargs)
         wall = time.perf_counter() - start
-        return make_report(recorder.events, condition, result, probe, wall, title_of(fn_or_module))
+        return make_report(
+            recorder.events,
+            condition,
+            result,
+            probe,
+            wall,
+            title_of(fn_or_module),
+            calls,
+            handle.framejit.cache.balance(),
+        )
 
     return call_and_report
 

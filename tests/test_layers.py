@@ -105,6 +105,7 @@ STATE = {
     "backends/registry.py": {"_backends": "registry", "_plugins": "registry"},
     "errors.py": {"_warned": "warnings that were given once"},
     "events.py": {"_numbers": "counter"},
+    "frontend/eager_only.py": {"_registered": "registry"},
     "frontend/pycode/decode.py": {"_memo": "cache"},
     "frontend/pycode/readable.py": {"WRITES": "registry"},
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},

@@ -25,7 +25,8 @@ class Row:
 def table(rows: Sequence[Row]) -> str:
     """A line for each program and system."""
     lines = [
-        "| program | system | equal | seconds | speed of the last ten steps (median) | compiles | in the last 20 steps | report |",
+        "| program | system | equal | seconds | speed of the last ten steps (median; eager: 1) | compiles | in the last 20 steps | "
+        "lines of the report |",
         "|--|--|--|--|--|--|--|--|",
     ]
     for row in rows:

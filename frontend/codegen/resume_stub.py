@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Protocol
 
+from bytecode import Label
+
 from ...guards.source import SequenceItem, SlotSource
-from ..pycode.code_builder import CodeBuilder, Label, dummy_closure
+from ..pycode.code_builder import CodeBuilder, dummy_closure
 from ..pycode.instr import Op
 from ..pycode.passthrough import make_passthrough
 from ..pycode.resume import ResumePoint, SuspendedFrame

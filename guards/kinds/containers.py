@@ -61,7 +61,7 @@ class Keys(GuardKind):
             for key in guard.expected
         )
 
-    def holds(self, expected: tuple, subject: Any) -> bool:
+    def holds(self, expected: tuple[Any, ...], subject: Any) -> bool:
         found = keys_of(subject)
         return len(found) == len(expected) and all(map(same_key, expected, found))
 

@@ -202,7 +202,7 @@ def calibrate() -> Layout:
     return found
 
 
-def storage_offsets(images: list, size: int) -> tuple[int, int]:
+def storage_offsets(images: list[Any], size: int) -> tuple[int, int]:
     """Where a tensor keeps its StorageImpl, and where that keeps the address of its memory; -1
     twice where that is not found."""
     try:
@@ -321,7 +321,7 @@ def inline_dims(sizes: int) -> int:
 
 
 def names(
-    images: list, size: int, width: int, fact: Callable[[torch.Tensor], Any]
+    images: list[Any], size: int, width: int, fact: Callable[[torch.Tensor], Any]
 ) -> Iterator[int]:
     """Offsets of bytes that are equal exactly where the fact is equal."""
     facts = {fact(tensor) for tensor, _ in images}
@@ -331,7 +331,7 @@ def names(
             yield at
 
 
-def is_device(images: list, at: int) -> bool:
+def is_device(images: list[Any], at: int) -> bool:
     """optional<Device>: type, index (-1 for cpu and meta), and a true flag; the type of the cpu is
     0."""
     return all(image[at + 1 : at + 3] == b"\xff\x01" for _, image in images) and all(

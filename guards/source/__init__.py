@@ -5,7 +5,7 @@ dictionary only. Each class says how a person writes the step (`name`), what it 
 how C takes it (`encode`). Sources know no bytecode.
 """
 
-from .calls import CachedResult
+from .calls import CachedResult, Calculated
 from .containers import DictItem, DictKey, SequenceItem
 from .frame import (
     BuiltinsSource,
@@ -37,6 +37,7 @@ __all__ = [
     "AttrSource",
     "BuiltinsSource",
     "CachedResult",
+    "Calculated",
     "CellContents",
     "ClassAttribute",
     "ClassDict",

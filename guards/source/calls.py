@@ -1,7 +1,8 @@
-"""Results of calls that have no side effects."""
+"""Results of calls without side effects."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,3 +32,27 @@ class CachedResult(Source):
     def encode(self) -> Encoded:
         call = partial(cached_result, args=self.args, kwargs=self.kwargs)
         return Encoded("CALL", call, runs_python=True)
+
+
+@path
+class Calculated(Source):
+    """A number calculated from the number `of`: `function` called with literals before and after
+    it. `text` distinguishes literals that are equal (1 and 1.0)."""
+
+    cost = 100
+    of: Source
+    function: Callable[..., Any]
+    before: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        operands = [*map(safe_repr, self.before), self.of.name, *map(safe_repr, self.after)]
+        return f"{getattr(self.function, '__name__', self.function)}({', '.join(operands)})"
+
+    def read(self, of: Any) -> Any:
+        return self.function(*self.before, of, *self.after)
+
+    def encode(self) -> Encoded:
+        return Encoded("CALL", self.read)

@@ -54,7 +54,7 @@ class DictItem(Source):
             and self.of == other.of
         )
 
-    def read(self, of: dict) -> Any:
+    def read(self, of: dict[Any, Any]) -> Any:
         missing = object()  # not dict.__getitem__, which calls a subclass's __missing__
         found = dict.get(of, self.key, missing)
         if found is missing:
@@ -65,7 +65,7 @@ class DictItem(Source):
         return Encoded("DICT_ITEM", self.key)
 
 
-def keys_of(mapping: dict) -> list[Any]:
+def keys_of(mapping: dict[Any, Any]) -> list[Any]:
     """The keys in the order that plain iteration gives: an OrderedDict keeps one of its own."""
     base = OrderedDict if isinstance(mapping, OrderedDict) else dict
     return list(base.__iter__(mapping))
@@ -83,7 +83,7 @@ class DictKey(Source):
     def name(self) -> str:
         return f"list({self.of.name})[{self.index}]"
 
-    def read(self, of: dict) -> Any:
+    def read(self, of: dict[Any, Any]) -> Any:
         if self.index < 0:
             raise PathEnds(self.name)
         return keys_of(of)[self.index]

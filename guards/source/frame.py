@@ -62,7 +62,7 @@ class GlobalsSource(Source):
     def name(self) -> str:
         return "globals()"
 
-    def read(self, of: FrameView) -> dict:
+    def read(self, of: FrameView) -> dict[Any, Any]:
         return of.function.__globals__
 
     def encode(self) -> Encoded:
@@ -79,7 +79,7 @@ class BuiltinsSource(Source):
     def name(self) -> str:
         return "builtins"
 
-    def read(self, of: FrameView) -> dict:
+    def read(self, of: FrameView) -> dict[Any, Any]:
         function: Any = of.function
         return function.__builtins__
 

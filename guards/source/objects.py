@@ -49,7 +49,7 @@ class InstanceDict(Source):
     def name(self) -> str:
         return f"{self.of.name}.__dict__"
 
-    def read(self, of: Any) -> dict | None:
+    def read(self, of: Any) -> dict[Any, Any] | None:
         if isinstance(of, type):
             raise PathEnds(self.name)
         try:
@@ -96,7 +96,7 @@ class ClassDict(Source):
     def name(self) -> str:
         return f"vars({self.of.name})"
 
-    def read(self, of: type) -> dict:
+    def read(self, of: type) -> dict[Any, Any]:
         """The dictionary itself, which `__dict__` hides behind a mapping proxy."""
         return gc.get_referents(type.__dict__["__dict__"].__get__(of))[0]
 
@@ -158,7 +158,7 @@ class Referent(Source):
     def name(self) -> str:
         return f"{self.of.name}()"
 
-    def read(self, of: weakref.ReferenceType) -> Any:
+    def read(self, of: weakref.ReferenceType[Any]) -> Any:
         return weakref.ReferenceType.__call__(of)
 
     def encode(self) -> Encoded:

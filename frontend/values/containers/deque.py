@@ -252,7 +252,7 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 
 
 @wraps(collections.deque)
-def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
+def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a deque that no path leads to")
     if len(obj) > LARGEST_DEQUE:

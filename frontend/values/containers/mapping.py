@@ -563,7 +563,9 @@ def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
     return self.item(tx, key)
 
 
-def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
+def default_factory_of(
+    tx: TraceContext, obj: dict[Any, Any], source: Source | None
+) -> Value | None:
     if not isinstance(obj, defaultdict):
         return None
     member = vars(defaultdict)["default_factory"]  # past what a class below may have under the name
@@ -580,7 +582,7 @@ def holds_globals(obj: dict[Any, Any]) -> bool:
 
 
 @wraps(dict, OrderedDict, defaultdict, Counter)
-def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+def wrap_dict(tx: TraceContext, obj: dict[Any, Any], source: Source | None) -> Value:
     factory = default_factory_of(tx, obj, source)
     if source is not None and holds_globals(obj):
         raise GraphBreak("unsupported-value", "a dictionary of global variables")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -78,7 +78,7 @@ class MappingProxyValue(Value):
 
 @wraps(types.MappingProxyType)
 def wrap_mapping_proxy(
-    tx: TraceContext, obj: types.MappingProxyType, source: Source | None
+    tx: TraceContext, obj: types.MappingProxyType[Any, Any], source: Source | None
 ) -> Value:
     behind = mapping_behind(obj)
     if (

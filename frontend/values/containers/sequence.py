@@ -276,7 +276,7 @@ class TupleValue(Sequence):
         items: list[Value],
         source: Source | None = None,
         cls: type | None = None,
-        real: tuple | None = None,
+        real: tuple[Any, ...] | None = None,
     ) -> None:
         super().__init__(items, source, cls)
         self.real = real
@@ -707,7 +707,7 @@ def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Val
 
 
 @wraps(tuple, torch.Size)
-def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+def wrap_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
     if source is not None and is_literal_or_tuple(obj):
         tx.guards.add(source, Kind.EQUALS, obj)
         return TupleValue(
@@ -725,7 +725,7 @@ def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
 
 
 @wraps(list)
-def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
+def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
     if source is None:
         return ListValue(wrapped_items(tx, obj, None))
     tx.guards.add(source, Kind.TYPE, list)
@@ -751,7 +751,7 @@ def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
     )
 
 
-def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+def wrap_named_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
     return TupleValue(
         wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
     )

@@ -263,7 +263,7 @@ NAMED = (type, enum.Enum, types.FunctionType)  # compared by identity, and guard
 
 
 @wraps(set, frozenset)
-def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
+def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
     if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
@@ -277,7 +277,7 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
     return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
 
 
-def _equals(expected: frozenset) -> Callable[[Any], bool]:
+def _equals(expected: frozenset[Any]) -> Callable[[Any], bool]:
     return lambda obj: obj == expected
 
 

@@ -82,7 +82,7 @@ class PartialValue(Mutable):
 
 
 @wraps(functools.partial)
-def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None) -> Value:
+def wrap_partial(tx: TraceContext, obj: functools.partial[Any], source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a functools.partial that no path leads to")
     tx.guards.add(source, Kind.TYPE, functools.partial)

@@ -54,7 +54,9 @@ class ScriptedFunction(UserObject):
 
 
 @wraps(torch.jit.ScriptFunction)
-def wrap_scripted(tx: TraceContext, obj: torch.jit.ScriptFunction, source: Source | None) -> Value:
+def wrap_scripted(
+    tx: TraceContext, obj: torch.jit.ScriptFunction[Any, Any], source: Source | None
+) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
     tx.guards.add(source, Kind.IS, obj)

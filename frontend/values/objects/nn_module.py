@@ -148,7 +148,7 @@ class ModuleValue(UserObject):
                 return True
         return False
 
-    def _is_filled(self, tx: TraceContext, hooks: dict, path: Source | None) -> bool:
+    def _is_filled(self, tx: TraceContext, hooks: dict[Any, Any], path: Source | None) -> bool:
         """Whether an existing table contains hooks, including changes of the traced program."""
         known = tx.objects.find(hooks)
         if isinstance(known, DictValue):

@@ -17,6 +17,7 @@ from ..base import Value
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import accepts, method_of
+from .varying_index import select_varying
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -173,10 +174,17 @@ class TensorValue(Value):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         self._check_rows(tx, key)
+        found = select_varying(tx, self, key)
+        if found is not None:
+            return found
         return tx.graph.call("call_function", operator.getitem, [self, key], {})
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
+        found = select_varying(tx, self, key)
+        if found is not None:
+            found.set_item(tx, Constant(...), value)
+            return
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
 
     def _check_rows(self, tx: TraceContext, key: Value) -> None:

@@ -56,8 +56,8 @@ def decide(monkeypatch):
         graph.output((graph.call_function(sleeping, (x,)),))
         x.meta["example_value"] = torch.ones(4)
         gm, plan = torch.fx.GraphModule({}, graph), Plan(isolate=False, remember=False, **plan)
-        reporter = Reporter("f", "f.py:1", told.append)
-        call = tuning.Tuning(gm, [torch.ones(4)], plan, Choice(tuple(backends), ()), reporter).decide([torch.ones(4)])
+        reporter, inputs = Reporter("f", "f.py:1", told.append), [torch.ones(4)]
+        call = tuning.Tuning(gm, inputs, plan, Choice(tuple(backends), ()), reporter).decide(inputs)
         (decision,) = (event for event in told if isinstance(event, Chosen))
         return call, decision
 

@@ -27,7 +27,9 @@ SAMPLES = 3
 SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad", "eager+dynamic", "aot_eager+grad+dynamic")
 TORCH_COMPILE = "torch.compile"  # the peer of `eager`: it is only counted, and only where it is asked for
 # inputs laid out otherwise than the database does; counted where it is asked for
-LAID_OUT = tuple(f"{backend}+grad+{layout}" for backend in ("aot_eager", "native") for layout in ("transposed", "channels_last"))
+LAID_OUT = tuple(
+    f"{backend}+{layout}" for backend in ("native", "aot_eager+grad", "native+grad") for layout in ("transposed", "channels_last")
+)
 PEERS = (TORCH_COMPILE, f"{TORCH_COMPILE}+grad")
 TOLERANCE = {"native": 5e-5}  # relative and absolute, where sums run in another order than eager's; others 1e-5
 OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
