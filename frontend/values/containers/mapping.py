@@ -531,7 +531,14 @@ def defaultdict_init(
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    if self.outer is not None and self.cls is not dict:
+    """Returns a dict, whatever the class."""
+    return DictValue(dict(self.whole(tx)))
+
+
+@method(OrderedDict, "copy")
+@method(defaultdict, "copy")
+def copy_of_subclass(tx: TraceContext, self: DictValue) -> Value:
+    if self.outer is not None:
         raise self.unsupported("copy()")
     return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
 

@@ -16,6 +16,7 @@ from .mapping import DictValue
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
+    from ..operation import Operation
 
 READS = frozenset(
     "get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split()
@@ -74,6 +75,12 @@ class MappingProxyValue(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(types.MappingProxyType, [self.mapping])
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return tx.objects.compare(op.sign, self.mapping, other) if op.is_equality else None
+
+    def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        return tx.objects.compare(op.sign, other, self.mapping) if op.is_equality else None
 
 
 @wraps(types.MappingProxyType)

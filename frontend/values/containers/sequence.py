@@ -492,6 +492,9 @@ class SliceValue(Value):
         emit.push_all(self.parts)
         emit.builder.build_slice(3)
 
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        raise self.unsupported(f"{op.sign} of slices")
+
 
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:

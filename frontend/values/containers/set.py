@@ -87,6 +87,8 @@ class SetValue(BuiltinContainer):
                 raise self.unsupported("iteration after a change")
             if not self.is_known():
                 raise self.unsupported("iteration in an order that depends on addresses")
+            if self.source is not None and tuple(self.order) != self.initial:
+                raise self.unsupported("iteration in an order that comes of what it held before")
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,

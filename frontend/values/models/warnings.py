@@ -50,7 +50,9 @@ def warn(
     if shown == "others" or raises(*warning):
         raise GraphBreak("output", "warnings.warn()")
     tx.guards.add(
-        ModuleSource("warnings"), Kind.PYTHON, (f"shows {warning} by {shown}", shows(warning, shown))
+        ModuleSource("warnings"),
+        Kind.PYTHON,
+        (f"shows {warning} by {shown}", shows(warning, shown)),
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(

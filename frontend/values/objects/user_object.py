@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
+MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 ITER_OF_DICT = vars(dict)["__iter__"]
 
 
@@ -427,10 +428,15 @@ class UserObject(Mutable):
 
     def ask_length(self, tx: TraceContext) -> None:
         for name in ("__len__", "__length_hint__"):
-            if type(self) is UserObject and isinstance(
-                lookup(self.cls, name)[1], types.FunctionType
-            ):
-                check_result_type(self._call_special(tx, name, [], ""), int, "__len__")
+            if type(self) is UserObject and not isinstance(lookup(self.cls, name)[1], MADE_IN_C):
+                if self.special(tx, name) is None:
+                    continue
+                try:
+                    check_result_type(self._call_special(tx, name, [], ""), int, "__len__")
+                except ObservedException as error:
+                    if error.cls is TypeError:  # list() does without the length then
+                        raise GraphBreak("exception-leaves", f"TypeError of {name}()") from error
+                    raise
                 return
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:

@@ -90,7 +90,7 @@ GIVEN = [Slots([1], {"a": 2}), SlotsAndMore([1], 2), Record([1]), Frozen([1]), W
 
 @pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)
 def test_existing(given):
-    check(both, vec(2), given)
+    check(both, vec(2), given, graphs=None, breaks=None)
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)
@@ -101,7 +101,7 @@ def test_after_a_change(given):
         holder[0].append(x)
         return part, copy.copy(holder[1]), copy.deepcopy(holder)
 
-    check(f, vec(2), [[], given])
+    check(f, vec(2), [[], given], graphs=None, breaks=None)
 
 
 def test_made_inside():
@@ -114,7 +114,7 @@ def test_made_inside():
         deep[2].append(n)
         return made, shallow, deep, deep[0] is deep[1]
 
-    check(f, vec(2), 3)
+    check(f, vec(2), 3, graphs=None, breaks=None)
 
 
 def test_parts_stay_shared():
@@ -174,7 +174,7 @@ def test_named_tuples_that_make_themselves():
         made = Doubling(x, n)
         return made, made.x, Doubling(n), copy.copy(made), copy.deepcopy(made), made._replace(y=5), Doubling._make([1, 2]), Typed(x).times()
 
-    check(f, vec(2), 3)
+    check(f, vec(2), 3, graphs=None, breaks=None)
 
 
 class Marking(type):

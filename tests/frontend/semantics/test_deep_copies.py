@@ -66,8 +66,8 @@ def a_module_changed_before(x, net):
 
 
 CASES = [
-    (a_module, (), 1), (a_module_with_buffers, (NET,), 1), (a_tensor, (), 0), (an_intermediate, (), 0), (a_parameter, (), 1),
-    (one_tensor_twice, (), 1), (a_view, (), 0), (a_shallow_copy, (), 2), (a_module_changed_before, (NET,), 1),
+    (a_module, (), 1), (a_module_with_buffers, (NET,), 1), (a_tensor, (), 1), (an_intermediate, (), 1), (a_parameter, (), 1),
+    (one_tensor_twice, (), 1), (a_view, (), 1), (a_shallow_copy, (), 2), (a_module_changed_before, (NET,), 1),
 ]  # fmt: skip
 
 

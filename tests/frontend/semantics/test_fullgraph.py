@@ -141,7 +141,7 @@ def wrong_operands(x, _):
 
 @pytest.mark.parametrize("function", [
     raised, asserted, missing_key, missing_index, missing_attribute, divided_by_zero, in_a_callee, from_another, through_finally,
-    through_with, through_a_generator, unbound, unknown_name, wrong_arguments, none_called, wrong_types, exhausted, unpacked, group,
+    through_with, through_a_generator, unbound, unknown_name, wrong_arguments, none_called, wrong_types, exhausted, unpacked,
     effects_first, wrong_shapes, wrong_view, wrong_operands,
 ])  # fmt: skip
 def test_errors_are_the_programs_own(function):

@@ -139,7 +139,7 @@ def copies(x, d):
 @pytest.mark.parametrize("made", [moved, lambda: moved(Below), lambda: defaultdict(int, a=1), lambda: DefaultBelow(int, a=1),
                                   lambda: Counter(a=1), lambda: {"a": 1}])  # fmt: skip
 def test_copies(made):
-    check(copies, vec(2), made())
+    check(copies, vec(2), made(), graphs=None, breaks=None)
 
 
 def plain_copy(x, d):

@@ -126,7 +126,8 @@ WHOLE = (views, reads, members, parameters, defaults, made, shared, operators, u
 
 @pytest.mark.parametrize("fn", WHOLE, ids=lambda fn: fn.__name__)
 def test_captured_whole(fn):
-    check(fn, vec())
+    by_python = fn is operators  # `|` of a mappingproxy
+    check(fn, vec(), graphs=None if by_python else 1, breaks=None if by_python else ())
 
 
 @pytest.mark.parametrize("fn", [reads, views], ids=lambda fn: fn.__name__)
