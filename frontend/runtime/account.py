@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 
-FIRST_CALLS = 3  # of a function, whose compiles cost nothing: they show what it is made of
+FIRST_CALLS = 2  # of a function, whose compiles cost nothing: they show what it is made of
 USUAL_VERSIONS = 2  # of a place: with static sizes, and with those that vary
 FREE_VERSIONS = 12  # beyond these, of a handle, before time decides
 TELLING = 100  # versions beyond the usual after which the user is told
