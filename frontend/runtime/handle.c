@@ -146,11 +146,11 @@ bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObje
 /* ---- calling ---- */
 
 static PyObject *
-call_method_quietly(PyObject *object, const char *name)
+call_method_quietly(PyObject *object, const char *name, PyObject *argument)
 {
     PyObject *method = PyObject_GetAttrString(object, name);
-    PyObject *args[] = {NULL};
-    PyObject *result = method != NULL ? call_quietly(method, args, 0, NULL) : NULL;
+    PyObject *args[] = {argument};
+    PyObject *result = method != NULL ? call_quietly(method, args, argument != NULL, NULL) : NULL;
     Py_XDECREF(method);
     return result;
 }
@@ -222,7 +222,7 @@ run_compiled(Handle *self, const Call *call)
 }
 
 /* A call while it is not known whether compiled code is faster than the whole call in eager. contest.begin() says whether to run
- * this one in eager, contest.end() hears that it returned. */
+ * this one in eager, contest.end(result) hears what it returned. */
 static PyObject *
 run_measured(Handle *self, const Call *call)
 {
@@ -231,14 +231,14 @@ run_measured(Handle *self, const Call *call)
         return run_eager(self, NULL, call);
     }
     PyObject *contest = Py_NewRef(self->contest);
-    PyObject *in_eager = call_method_quietly(contest, "begin");
+    PyObject *in_eager = call_method_quietly(contest, "begin", NULL);
     PyObject *result = NULL;
     if (in_eager != NULL) {
         result = in_eager == Py_True ? run_eager(self, NULL, call) : run_compiled(self, call);
         Py_DECREF(in_eager);
     }
     if (result != NULL) {
-        PyObject *told = call_method_quietly(contest, "end");
+        PyObject *told = call_method_quietly(contest, "end", result);
         if (told == NULL) {
             Py_CLEAR(result);
         }
@@ -365,7 +365,7 @@ static PyMemberDef handle_members[] = {
     {"function", T_OBJECT, offsetof(Handle, function), READONLY, "the user's function"},
     {"root", T_OBJECT, offsetof(Handle, root), READONLY, "the site of the function itself"},
     {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0, "on_frame(handle, code, function) -> Site | None"},
-    {"contest", T_OBJECT, offsetof(Handle, contest), 0, "whose begin() and end() are called around each call, or None"},
+    {"contest", T_OBJECT, offsetof(Handle, contest), 0, "whose begin() and end(result) are called around each call, or None"},
     {"unmeasured", T_PYSSIZET, offsetof(Handle, unmeasured), 0, "calls in eager before they are measured again"},
     {NULL},
 };
