@@ -248,6 +248,16 @@ class Chosen:
     number: int = 0
 
     @property
+    def gain_s(self) -> float:
+        """Seconds that a call takes less than in eager, 0 where both were not measured."""
+        times = dict(self.timings)
+        return (
+            times.get("eager", 0.0) - times[self.backend]
+            if "eager" in times and self.backend in times
+            else 0.0
+        )
+
+    @property
     def sentence(self) -> str:
         times = ", ".join(f"{name} {spent * 1e3:.3g} ms" for name, spent in self.timings)
         out = "".join(f"; {name}: {reason}" for name, reason in self.struck)
@@ -278,6 +288,26 @@ class Working:
     function: str
     where: str
     done: Future[None]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What a handle has spent on compiling, and what its compiled code has saved so far, as far as
+    trials measured it beside eager. again: versions of code that had one before, and the seconds
+    they took."""
+
+    calls: int
+    compiles: int
+    seconds: float
+    again: int
+    again_s: float
+    saved_s: float
+
+    def __str__(self) -> str:
+        spent = f"{self.compiles} compiles took {self.seconds:.2f} s"
+        again = f", {self.again} of them ({self.again_s:.2f} s) of code compiled before"
+        saved = f"; saved {self.saved_s:.2g} s in {self.calls} calls, by the trials' times"
+        return spent + (again if self.again else "") + (saved if self.saved_s else "")
 
 
 Event = (

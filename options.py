@@ -78,9 +78,21 @@ def verified_calls(asked: Any, who: str = "config.verify") -> int:
     return calls
 
 
+def seconds_to_spend(asked: Any, who: str = "config.compile_budget") -> float | None:
+    """A number of seconds, None for the usual. Raises ValueError naming `who` for anything else."""
+    if asked is None:
+        return None
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked >= 0:
+        raise ValueError(
+            f"{who} must be a number of seconds (0: none, inf: no limit) or None, not {asked!r}"
+        )
+    return float(asked)
+
+
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "log": log_names,
     "verify": verified_calls,
+    "compile_budget": seconds_to_spend,
 }  # of values that config is given
 
 
@@ -124,6 +136,8 @@ class Options:
     compare_calls: bool = True
     # of the program's time, for compiling code again and again (frontend/runtime/economy.py)
     compile_share: float = 0.05
+    # seconds that a handle may spend on such code instead; inf: no limit
+    compile_budget: float | None = None
     verify: int = 0  # so many first calls of each graph are compared with eager
     sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
@@ -172,6 +186,7 @@ class Config:
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
     compile_share: float = 0.05
+    compile_budget: float | None = None
     compare_calls: bool = field(default_factory=lambda: _flag("FRAMEJIT_COMPARE_CALLS", True))
     verify: int = field(
         default_factory=lambda: verified_calls(

@@ -12,6 +12,7 @@
     framejit bench kernels                            # fused kernels one by one, beside the memory's speed
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
     framejit bench background                         # calls while candidates are tried in another thread
+    framejit bench programs                           # whole programs on third-party libraries; half an hour, not part of `all`
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
 run tells what it measured until then.
@@ -55,16 +56,21 @@ from . import (
     trace,
     zoo,
 )
+from .programs import run as programs
+from .programs.child import CLOCKS
+from .programs.child import SYSTEMS as PROGRAM_SYSTEMS
+from .programs.tables import Row, summary, table
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")
+ALONE = ("programs",)  # parts that are run by name only
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = __doc__
-    parser.add_argument("part", nargs="?", default="all", choices=("all", *PARTS))
+    parser.add_argument("part", nargs="?", default="all", choices=("all", *PARTS, *ALONE))
     parser.add_argument("--models", help="comma-separated; families hf, syn, timm, tv (default: those installed)")
     parser.add_argument("--systems", help=f"comma-separated, of: {', '.join(systems.SYSTEMS)}")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
@@ -75,6 +81,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=float, default=300, help="seconds after which one process is given up")
     parser.add_argument("--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)")
     parser.add_argument("--rounds", type=int, default=200, help="of the dispatch cases")
+    parser.add_argument("--steps", type=int, default=50, help="of each program")
+    parser.add_argument("--clock", default="wall", choices=tuple(CLOCKS), help="of programs; processor: for a busy machine")
+    parser.add_argument("--only", metavar="WORD", action="append", default=[], help="programs whose names contain it; may be repeated")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write results.md and plots there too")
 
 
@@ -83,11 +92,15 @@ def completed(chosen: argparse.Namespace) -> str:
     if chosen.threads is None:
         chosen.threads = 1 if chosen.size == "small" else 0
     chosen.models = chosen.models.split(",") if chosen.models else zoo.usual(installed())
-    names = chosen.systems.split(",") if chosen.systems else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
-    unknown = [name for name in names if name not in systems.SYSTEMS]
+    known: Iterable[str] = PROGRAM_SYSTEMS if chosen.part in ALONE else systems.SYSTEMS
+    usual = known if chosen.part in ALONE else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
+    names = chosen.systems.split(",") if chosen.systems else list(usual)
+    unknown = [name for name in names if name not in known]
     chosen.systems = ("eager", *(name for name in names if name != "eager"))
     if unknown:
-        return f"unknown systems {unknown}; known ones: {', '.join(systems.SYSTEMS)}"
+        return f"unknown systems {unknown}; known ones: {', '.join(known)}"
+    if chosen.part in ALONE and not programs.named(chosen.only):
+        return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.named())}"
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
     if chosen.device == "cuda" and not torch.cuda.is_available():
         return "--device cuda: no CUDA device is usable here (framejit doctor says more)"
@@ -225,6 +238,18 @@ def run_kernels(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.kernels_table(found, kernels.SYSTEMS)], [], False
 
 
+def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
+    def one(name: str, say: Say) -> list[Row]:
+        return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock)
+
+    names = programs.named(chosen.only)
+    missing = programs.missing_packages(names)
+    found = measured(chosen, progress, [name for name in names if name not in missing], one)
+    rows = [row for under in found.values() for row in under]
+    left_out = [f"Left out: {name}, as {' and '.join(packages)} cannot be imported." for name, packages in missing.items()]
+    return [table(rows), summary(rows), *left_out], [], any(row.error or row.equal is False for row in rows)
+
+
 def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
     counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
     hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
@@ -236,4 +261,5 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
     "graphs": run_graphs, "launches": run_launches, "kernels": run_kernels, "memory": run_memory, "background": run_background,
+    "programs": run_programs,
 }  # fmt: skip

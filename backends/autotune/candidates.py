@@ -24,6 +24,7 @@ TRAINED = (
     "cudagraphs",
     "native",
 )  # with gradients: aot_autograd takes most of the time for each, so the best first
+IN_ANY_CASE = frozenset({"native"})  # tried however much time others took: it seldom loses to eager
 AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
 TUNING = (
     "native+cudagraphs",
@@ -97,6 +98,11 @@ def why_not(name: str, gm: torch.fx.GraphModule, plan: Plan) -> str:
 def records(name: str) -> bool:
     """Whether a backend records CUDA graphs."""
     return name == "cudagraphs" or name.endswith(GRAPHED)
+
+
+def without_recording(name: str) -> str:
+    """The backend whose work a candidate records; "" where that is eager's."""
+    return name.removesuffix(GRAPHED) if name.endswith(GRAPHED) else ""
 
 
 def tiny(gm: torch.fx.GraphModule) -> bool:

@@ -23,8 +23,16 @@ from ...options import config
 from ..graph.example_inputs import private_examples
 from ..graph.runtime_errors import draws_random_numbers
 from ..graph.supported import device_types
-from ..registry import SHIPPED, Backend, captured_graph_function
-from .candidates import EAGER, TUNING, Choice, bytes_of, records
+from ..registry import SHIPPED, Backend, captured_graph_function, lookup
+from .candidates import (
+    EAGER,
+    IN_ANY_CASE,
+    TUNING,
+    Choice,
+    bytes_of,
+    records,
+    without_recording,
+)
 from .choose import choose
 from .compare import difference
 from .decisions import Decision, Decisions
@@ -205,8 +213,9 @@ class Tuning:
         if known.chosen == EAGER:
             self.tell(known, why, start)
             return self.gm.forward
-        backend = next((one for one in self.picked.backends if one.name == known.chosen), None)
-        candidate = self.build(backend) if backend is not None else None
+        tried = [backend.name for backend in self.picked.backends]
+        possible = {*tried, *map(without_recording, tried)}
+        candidate = self.build(lookup(known.chosen)) if known.chosen in possible else None
         if candidate is None:
             return None
         self.tell(known, why, start)
@@ -277,15 +286,19 @@ class Tuning:
             )
             good: list[Candidate] = []
             for backend in self.picked.backends:
-                if time.perf_counter() - start > self.budget_s and backend.name not in self.built:
+                if time.perf_counter() - start > self.budget_s and self.costs_time(backend.name):
                     self.struck[backend.name] = (
                         f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
                     )
                     continue
                 show(f"compiling for {backend.name}")
+                if any(candidate.name == backend.name for candidate in good):
+                    continue  # it is what could not be recorded
                 candidate = self.admit(backend, trial, wanted, peak, few)
                 if candidate is not None:
-                    good.append(candidate)
+                    refused = candidate.notes.refusal()
+                    kept = self.go_on_without_recording(candidate) if refused else candidate
+                    good += [kept] if kept is not None else []
                 elif backend.name in self.struck:
                     path = save_repro(
                         config.cache_dir,
@@ -301,6 +314,10 @@ class Tuning:
             return self.measure(good, trial, max(left, 0.25 * self.budget_s))
         finally:
             trial.forget()
+
+    def costs_time(self, name: str) -> bool:
+        """Whether a backend is compiled only while there is time."""
+        return name not in self.built and name not in IN_ANY_CASE
 
     def as_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
         """Eager's run. Raises EagerRaises where the program's own operators raise, gradients
@@ -359,7 +376,7 @@ class Tuning:
         if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
             return f"takes {its_peak / 1e6:.0f} MB of device memory, eager {peak / 1e6:.0f} MB"
         reason = difference(got, wanted, lambda: self.exact(trial), lambda: coarsest_dtype(self.gm))
-        return f"is wrong: {reason}" if reason else candidate.notes.refusal()
+        return f"is wrong: {reason}" if reason else ""
 
     def exact(self, trial: Trial) -> RunResult | None:
         """Eager's run in double precision, where the graph allows it. Other dtypes draw other
@@ -414,9 +431,26 @@ class Tuning:
 
         timed = measure({name: bound(call) for name, call in calls.items()}, wait, budget_s)
         for candidate in good:
-            if candidate.notes.refusal():
-                timed[candidate.name].failure = candidate.notes.refusal()
+            refusal = candidate.notes.refusal()
+            if not refusal or not records(candidate.name):
+                continue
+            ran = timed[candidate.name]
+            plain = self.go_on_without_recording(candidate)
+            if plain is not None:
+                timed[plain.name] = Timed(ran.samples, ran.repeat)
+            ran.failure = refusal
         return timed
+
+    def go_on_without_recording(self, candidate: Candidate) -> Candidate | None:
+        """What could not be recorded runs as the backend below made it: it is that one's candidate.
+        None where that one was built itself, and where it is eager's work."""
+        self.struck[candidate.name] = candidate.notes.refusal()
+        plain = without_recording(candidate.name)
+        if not plain or plain in self.built:
+            return None
+        self.struck.pop(plain, None)
+        self.built[plain] = Candidate(lookup(plain), candidate.notes, candidate.call)
+        return self.built[plain]
 
     def nothing_random(self) -> Any:
         """Leaves the generators as they were; a graph in the background draws nothing."""

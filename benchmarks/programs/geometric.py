@@ -77,3 +77,43 @@ def transformer_conv(compile: Compile) -> Step:
             return self.second(self.first(x, edges).relu(), edges)
 
     return training(Net(), compile)
+
+
+@program("molecules: batches of small graphs with edge features", "torch_geometric")
+def molecules(compile: Compile) -> Step:
+    from torch_geometric.data import Batch, Data  # noqa: PLC0415 - may not be installed
+    from torch_geometric.nn import GINEConv, global_add_pool  # noqa: PLC0415 - may not be installed
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(
+                GINEConv(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)), edge_dim=4) for _ in range(2)
+            )
+            self.head = nn.Linear(16, 1)
+
+        def forward(self, data: Any) -> torch.Tensor:
+            x = data.x
+            for layer in self.layers:
+                x = layer(x, data.edge_index, data.edge_attr).relu()
+            return self.head(global_add_pool(x, data.batch)).squeeze(-1)
+
+    model = compile(Net())
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+
+    def step(number: int) -> Any:
+        generator = torch.Generator().manual_seed(number)
+        graphs = []
+        for _ in range(6):
+            atoms = int(torch.randint(4, 12, (), generator=generator))
+            edges = torch.randint(0, atoms, (2, 2 * atoms), generator=generator)
+            features = torch.randn(2 * atoms, 4, generator=generator)
+            graphs.append(Data(x=torch.randn(atoms, 16, generator=generator), edge_index=edges, edge_attr=features))
+        data = Batch.from_data_list(graphs)
+        loss = F.mse_loss(model(data), torch.arange(6.0))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step

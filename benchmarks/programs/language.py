@@ -45,6 +45,34 @@ def beams(compile: Compile) -> Step:
     return generating(compile, do_sample=False, num_beams=3)
 
 
+@program("transformers generate, streamed token by token", "transformers")
+def streaming(compile: Compile) -> Step:
+    from transformers.generation.streamers import BaseStreamer  # noqa: PLC0415 - may not be installed
+
+    class Collected(BaseStreamer):
+        def __init__(self) -> None:
+            self.tokens: list[int] = []
+            self.texts: list[str] = []
+
+        def put(self, value: torch.Tensor) -> None:
+            self.tokens += value.flatten().tolist()
+            self.texts.append(f"{self.tokens[-1]:03d}")
+
+        def end(self) -> None:
+            self.texts.append(".")
+
+    model = small_llama()
+    model = compile(model)
+    model.generation_config.pad_token_id = 0
+
+    def step(number: int) -> Any:
+        streamer = Collected()
+        model.generate(torch.arange(1, 6 + number % 4)[None], max_new_tokens=10, do_sample=False, streamer=streamer)
+        return streamer.tokens, len(streamer.texts)
+
+    return step
+
+
 @program("BERT classifier over batches of varying lengths", "transformers")
 def bert(compile: Compile) -> Step:
     from transformers import BertConfig, BertForSequenceClassification  # noqa: PLC0415 - may not be installed
@@ -122,5 +150,39 @@ def speech(compile: Compile) -> Step:
         loss.backward()
         optimizer.step()
         return loss.detach()
+
+    return step
+
+
+@program("tagger: embeddings, a packed LSTM and masked accuracy, varying lengths")
+def tagger(compile: Compile) -> Step:
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(100, 32, padding_idx=0)
+            self.lstm = nn.LSTM(32, 32, batch_first=True, bidirectional=True)
+            self.head = nn.Linear(64, 5)
+
+        def forward(self, words: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(self.words(words), lengths, batch_first=True, enforce_sorted=False)
+            found, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+            return self.head(found)
+
+    model = compile(Tagger())
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+
+    def step(number: int) -> Any:
+        generator = torch.Generator().manual_seed(number)
+        lengths = torch.randint(3, 20, (6,), generator=generator)
+        sentences = [torch.randint(1, 100, (int(length),), generator=generator) for length in lengths]
+        words = nn.utils.rnn.pad_sequence(sentences, batch_first=True)
+        tags = torch.where(words > 0, words % 5, -100)
+        scores = model(words, lengths)
+        loss = F.cross_entropy(scores.flatten(0, 1), tags.flatten(), ignore_index=-100)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        right = (scores.argmax(-1) == tags)[tags >= 0].float().mean().item()
+        return loss.detach(), round(right, 3)
 
     return step

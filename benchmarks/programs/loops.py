@@ -108,6 +108,26 @@ def diffusion(compile: Compile) -> Step:
     return step
 
 
+@program("diffusion: a pipeline of the library", "diffusers")
+def pipeline(compile: Compile) -> Step:
+    from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel  # noqa: PLC0415 - may not be installed
+
+    net = UNet2DModel(
+        sample_size=8, in_channels=1, out_channels=1, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
+        down_block_types=("DownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "UpBlock2D"),
+    ).eval()  # fmt: skip
+    net.forward = compile(net.forward)
+    made = DDPMPipeline(net, DDPMScheduler(num_train_timesteps=50))
+    made.set_progress_bar_config(disable=True)
+
+    def step(number: int) -> Any:
+        generator = torch.Generator().manual_seed(number)
+        images = made(batch_size=1 + number % 2, num_inference_steps=4, output_type="np", generator=generator).images
+        return torch.as_tensor(images)
+
+    return step
+
+
 @program("scheduler compiled with its loop", "diffusers")
 def scheduler_loop(compile: Compile) -> Step:
     from diffusers import EulerDiscreteScheduler  # noqa: PLC0415 - may not be installed
@@ -168,5 +188,29 @@ def detection(compile: Compile) -> Step:
         loss.backward()
         optimizer.step()
         return loss.detach()
+
+    return step
+
+
+@program("convolutional network over images of varying sizes")
+def varying_images(compile: Compile) -> Step:
+    class Block(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+            self.norm = nn.BatchNorm2d(width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.relu(x + self.norm(self.second(F.relu(self.first(x)))))
+
+    net = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), *(Block(16) for _ in range(3)), nn.Conv2d(16, 8, 1)).eval()
+    model = compile(net)
+
+    @torch.no_grad()
+    def step(number: int) -> Any:
+        generator = torch.Generator().manual_seed(number)
+        height, width = (8 * int(size) for size in torch.randint(3, 9, (2,), generator=generator))
+        found = model(torch.randn(1, 3, height, width, generator=generator))
+        return F.interpolate(found, size=(height, width), mode="bilinear").mean((2, 3))
 
     return step

@@ -89,3 +89,25 @@ def pyro_svi(compile: Compile) -> Step:
         return inference.step(x, x.sum(-1))
 
     return step
+
+
+@program("physics-informed network: derivatives of its output in the loss")
+def physics(compile: Compile) -> Step:
+    net = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    net = compile(net)
+
+    def step(number: int) -> Any:
+        """The heat equation on random points."""
+        points = torch.rand(64, 2, generator=torch.Generator().manual_seed(number)).requires_grad_()
+        u = net(points)
+        slopes = torch.autograd.grad(u.sum(), points, create_graph=True)[0]
+        second = torch.autograd.grad(slopes[:, 0].sum(), points, create_graph=True)[0][:, 0]
+        start = torch.cat([points[:, :1].detach(), torch.zeros(64, 1)], 1)
+        loss = (slopes[:, 1] - 0.1 * second).square().mean() + (net(start).squeeze(-1) - (3 * start[:, 0]).sin()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step

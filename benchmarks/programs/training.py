@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import copy
+import io
+import random
+import tempfile
 from typing import Any
 
 import torch
@@ -195,5 +198,167 @@ def teacher(compile: Compile) -> Step:
         schedule.step()
         update(min(0.99, (1 + number) / (10 + number)))
         return loss.detach(), next(ema.parameters()).detach().clone()
+
+    return step
+
+
+@program("Hugging Face Trainer, batches of varying lengths", "transformers", "accelerate")
+def hugging_face_trainer(compile: Compile) -> Step:
+    import transformers  # noqa: PLC0415 - may not be installed
+
+    config = transformers.GPT2Config(
+        vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+    )
+    model = transformers.GPT2LMHeadModel(config)
+    model.forward = compile(model.forward)
+    folder = tempfile.TemporaryDirectory()
+    made = torch.Generator().manual_seed(0)
+    texts = [torch.randint(0, 64, (8 + number % 7,), generator=made) for number in range(16)]
+
+    def collated(items: list[Any]) -> dict[str, torch.Tensor]:
+        ids = nn.utils.rnn.pad_sequence([item["input_ids"] for item in items], batch_first=True)
+        return {"input_ids": ids, "labels": ids.clone()}
+
+    arguments = transformers.TrainingArguments(
+        output_dir=folder.name, per_device_train_batch_size=4, max_steps=4, use_cpu=True, report_to=[], save_strategy="no",
+        logging_steps=2, disable_tqdm=True, learning_rate=1e-3,
+    )  # fmt: skip
+
+    def step(number: int) -> Any:
+        """Four batches."""
+        data: Any = [{"input_ids": text} for text in texts]
+        trained = transformers.Trainer(model=model, args=arguments, train_dataset=data, data_collator=collated).train()
+        return trained.training_loss, folder is None
+
+    return step
+
+
+@program("accelerate: accumulated gradients, clipping and a warm-up", "accelerate")
+def accelerated(compile: Compile) -> Step:
+    import accelerate  # noqa: PLC0415 - may not be installed
+
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+    model = compile(nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 4)))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda count: min(1.0, (count + 1) / 20))
+    model, optimizer, schedule = accelerator.prepare(model, optimizer, schedule)
+
+    def step(number: int) -> Any:
+        total = 0.0
+        for part in range(4):
+            x, y = batch(4 * number + part)
+            with accelerator.accumulate(model):
+                loss = F.cross_entropy(model(x), y)
+                accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                optimizer.zero_grad()
+            total += loss.item()
+        return total
+
+    return step
+
+
+@program("convolutional network with augmentation, a progress bar and checkpoints", "tqdm")
+def images(compile: Compile) -> Step:
+    from tqdm import tqdm  # noqa: PLC0415 - may not be installed
+
+    chance = random.Random(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10),
+    )  # fmt: skip
+    model = compile(net)
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9, weight_decay=1e-4)
+    best = float("inf")
+
+    @compile
+    def augmented(x: torch.Tensor, flip: bool, left: int, top: int) -> torch.Tensor:
+        if flip:
+            x = x.flip(-1)
+        return F.pad(x, (2, 2, 2, 2))[..., top : top + 16, left : left + 16]
+
+    def train_one_epoch(number: int) -> float:
+        model.train()
+        total = 0.0
+        for part in tqdm(range(3), file=io.StringIO()):
+            made = torch.Generator().manual_seed(3 * number + part)
+            x, y = torch.randn(8, 3, 16, 16, generator=made), torch.randint(0, 10, (8,), generator=made)
+            x = augmented(x, chance.random() < 0.5, chance.randrange(5), chance.randrange(5))
+            loss = F.cross_entropy(model(x), y, label_smoothing=0.1)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        return total / 3
+
+    def step(number: int) -> Any:
+        nonlocal best
+        loss = train_one_epoch(number)
+        model.eval()
+        with torch.no_grad():
+            score = model(torch.ones(4, 3, 16, 16)).logsumexp(1).mean().item()
+        if loss < best:
+            best = loss
+            torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict()}, io.BytesIO())
+        return loss, score
+
+    return step
+
+
+@program("variational autoencoder in bfloat16 autocast")
+def autoencoder(compile: Compile) -> Step:
+    class Autoencoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = nn.Sequential(nn.Linear(32, 64), nn.SiLU(), nn.Linear(64, 16))
+            self.decoder = nn.Sequential(nn.Linear(8, 64), nn.SiLU(), nn.Linear(64, 32))
+
+        def forward(self, x: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            mean, log = self.encoder(x).chunk(2, -1)
+            return self.decoder(mean + noise * (0.5 * log).exp()), mean, log
+
+    model = compile(Autoencoder())
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+
+    def step(number: int) -> Any:
+        made = torch.Generator().manual_seed(number)
+        x, noise = torch.rand(16, 32, generator=made), torch.randn(16, 8, generator=made)
+        weight = min(1.0, number / 30)
+        with torch.autocast("cpu", torch.bfloat16):
+            found, mean, log = model(x, noise)
+        loss = F.mse_loss(found.float(), x) - weight * 0.5 * (1 + log.float() - mean.float() ** 2 - log.float().exp()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return round(float(loss), 2)
+
+    return step
+
+
+@program("ensemble of models with vmap")
+def ensemble(compile: Compile) -> Step:
+    models = [nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1)) for _ in range(5)]
+    parameters, buffers = torch.func.stack_module_state(models)
+    base = copy.deepcopy(models[0]).to("meta")
+    optimizer = torch.optim.Adam(list(parameters.values()), 1e-2)
+
+    @compile
+    def loss_of(parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def one(mine: dict[str, torch.Tensor], own: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            return torch.func.functional_call(base, (mine, own), (x,))
+
+        found = torch.vmap(one, in_dims=(0, 0, None))(parameters, buffers, x)
+        return (found.squeeze(-1) - y).square().mean()
+
+    def step(number: int) -> Any:
+        x = torch.randn(16, 8, generator=torch.Generator().manual_seed(number))
+        loss = loss_of(parameters, x, x.sum(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
 
     return step

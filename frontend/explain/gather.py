@@ -10,6 +10,7 @@ import torch
 import torch.fx
 
 from ...events import (
+    Balance,
     Break,
     Captured,
     Change,
@@ -74,10 +75,10 @@ class Numbered:
 
 def make_report(
     events: Iterable[Event], describe: Describe, result: Any = None, probe: Measured | None = None, wall: float | None = None,
-    title: str = "",
+    title: str = "", calls: int = 1, account: Balance | None = None,
 ) -> Report:  # fmt: skip
     """A report of records in their order. describe: puts a guard into words. wall: seconds that the
-    explained call took."""
+    explained calls took."""
     events = tuple(events)
     captured = [event for event in events if isinstance(event, Captured)]
     numbered = Numbered(events)
@@ -108,6 +109,8 @@ def make_report(
         seen=sum(isinstance(event, Seen) for event in events),
         title=title or (captures[0].function if captures else ""),
         result=result,
+        calls=calls,
+        account=account,
     )
 
 

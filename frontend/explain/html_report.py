@@ -3,6 +3,7 @@ works from disk without a network."""
 
 from __future__ import annotations
 
+import linecache
 import os
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -92,10 +93,15 @@ def lexer(language: str) -> Any:
 
 
 def lines_of(part: SourcePart) -> list[Markup]:
-    """The part's lines, highlighted."""
-    text = "\n".join(line.text for line in part.lines)
-    lines = highlight(text, lexer("python"), HtmlFormatter(nowrap=True)).split("\n")
-    return [Markup(line) for line in lines[: len(part.lines)]]
+    """The part's lines, highlighted as in their file: a part may begin inside of a text of many
+    lines."""
+    shown = [line.text for line in part.lines]
+    start = part.lines[0].number - 1
+    above = [line.rstrip("\n") for line in linecache.getlines(part.file)[: start + len(shown)]]
+    if above[start:] != shown:  # the file is not what it was
+        above, start = shown, 0
+    lines = highlight("\n".join(above), lexer("python"), HtmlFormatter(nowrap=True)).split("\n")
+    return [Markup(line) for line in lines[start : start + len(shown)]]
 
 
 def timeline_rows(report: Report) -> list[tuple[str, int, list[TimelineSpan]]]:

@@ -15,7 +15,18 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from ...events import Chosen, Input, Kernels, Miss, Note, Recorded, Skipped, Specialised, WrongGraph
+from ...events import (
+    Balance,
+    Chosen,
+    Input,
+    Kernels,
+    Miss,
+    Note,
+    Recorded,
+    Skipped,
+    Specialised,
+    WrongGraph,
+)
 from . import json_report, rich_tables, text_report
 from .source import SourcePart, is_users
 
@@ -199,6 +210,8 @@ class Report:
     timeline: tuple[TimelineSpan, ...] = ()
     seen: int = 0  # frames that were looked at
     title: str = ""
+    calls: int = 1  # that were explained
+    account: Balance | None = None  # of the handle, where one was asked
     result: Any = field(default=None, repr=False, compare=False)  # what the explained call returned
 
     @property
@@ -253,6 +266,10 @@ class Report:
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+    def details(self) -> str:
+        """The whole report as text; `print(report)` shows what fits a screen."""
+        return text_report.details(self)
 
     def __str__(self) -> str:
         return text_report.text(self)

@@ -2,28 +2,138 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .source import source_line
 
 if TYPE_CHECKING:
-    from ...events import Note, Recorded
+    from ...events import Miss, Note, Recorded
     from .report import BreakReport, CaptureReport, Check, Report
 
+SCREEN = 40  # lines
+WIDTH = 160  # characters of a line in a report that is cut
+SHOWN = 4  # of each section there
 GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
 
 
 def text(report: Report) -> str:
+    """All of a short report; of a long one what fits a screen, the most expensive first."""
+    everything = details(report).splitlines()
+    if len(everything) <= SCREEN:
+        return "\n".join(everything)
     return "\n".join(
         (
-            summary(report),
-            *time_lines(report),
-            *capture_lines(report),
-            *break_lines(report),
-            *other_lines(report),
+            *heading(report),
+            *first_of(list(map(short_break, ranked_breaks(report))), "report.breaks"),
+            *first_of(list(map(recompile_lines, recompile_groups(report))), "report.misses"),
+            *first_of([[cut(line)] for line in other_lines(report)], "report.details()"),
+            *costliest_captures(report),
+            "all of it, with guards, inputs and kernels of each capture: print(report.details())",
         )
     )
+
+
+def details(report: Report) -> str:
+    """The whole report."""
+    again = (line for one in recompile_groups(report) for line in recompile_lines(one))
+    return "\n".join(
+        (
+            *heading(report),
+            *break_lines(report),
+            *again,
+            *other_lines(report),
+            *capture_lines(report),
+        )
+    )
+
+
+def heading(report: Report) -> Iterator[str]:
+    yield summary(report)
+    yield from time_lines(report)
+    if report.account is not None and report.account.compiles:
+        yield f"account: {report.account}"
+
+
+def first_of(items: list[list[str]], rest: str) -> Iterator[str]:
+    """The lines of the first few of a section. rest: where the others are."""
+    for lines in items[:SHOWN]:
+        yield from lines
+    if len(items) > SHOWN:
+        yield f"... and {len(items) - SHOWN} more in {rest}"
+
+
+def cut(line: str) -> str:
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."
+
+
+def ranked_breaks(report: Report) -> list[BreakReport]:
+    """What loses most first; without measurements, what was met most often."""
+    return sorted(report.breaks, key=lambda one: (-one.lost_in_all, -one.times))
+
+
+def short_break(item: BreakReport) -> list[str]:
+    times = f" ({item.times} times)" if item.times > 1 else ""
+    costs = f"; {cost(item)}" if cost(item) else ""
+    return [
+        cut(f"break: {item.reason} [{item.id}]{times}{costs}"),
+        cut(f"    {item.where}: {item.source}"),
+        cut(f"    hint: {item.hint}"),
+    ]
+
+
+@dataclass(frozen=True)
+class Recompiled:
+    """Calls of one function that no compiled code served, by the place and what differed most."""
+
+    function: str
+    where: str
+    times: int
+    seconds: float  # of compiling again
+    failure: str  # the last of those that were most frequent
+
+
+def recompile_groups(report: Report) -> list[Recompiled]:
+    """What was compiled again, the most expensive first."""
+    places: dict[tuple[str, str], list[Miss]] = {}
+    for miss in report.misses:
+        places.setdefault((miss.function, miss.where), []).append(miss)
+    found = []
+    for (function, where), misses in places.items():
+        own = [one for one in report.captures if one.function == function]
+        spent = sum(sum(one.seconds.values()) for one in own[1:])
+        reasons = Counter(miss.changes[0].what for miss in misses if miss.changes)
+        most = reasons.most_common(1)[0][0] if reasons else ""
+        last = next(
+            (miss for miss in reversed(misses) if miss.changes and miss.changes[0].what == most),
+            misses[-1],
+        )
+        failure = last.failures[0] if last.failures else ""
+        found.append(Recompiled(function, where, len(misses), spent, failure))
+    return sorted(found, key=lambda one: (-one.seconds, -one.times))
+
+
+def recompile_lines(one: Recompiled) -> list[str]:
+    times = f" {one.times} times" if one.times > 1 else ""
+    spent = f" ({duration(one.seconds)})" if one.seconds else ""
+    return [
+        f"compiled again{times}: {one.function} at {one.where}{spent}:",
+        f"    {one.failure}",
+    ]
+
+
+def costliest_captures(report: Report) -> Iterator[str]:
+    """A line for each of the few captures that took longest to compile."""
+    ranked = sorted(report.captures, key=lambda one: -sum(one.seconds.values()))
+    for one in ranked[:SHOWN]:
+        ran = "" if one.runs is None else f", ran {one.runs} times"
+        counts = f"{count(one.ops, 'op')}, {count(len(one.checks), 'guard')}"
+        spent = duration(sum(one.seconds.values()))
+        yield cut(f"captured: {one.function} from {one.where}: {counts}, compiled in {spent}{ran}")
+    if len(ranked) > SHOWN:
+        yield f"... and {len(ranked) - SHOWN} more in report.captures"
 
 
 def summary(report: Report) -> str:
@@ -60,7 +170,8 @@ def shares(report: Report) -> str:
 
 def time_lines(report: Report) -> Iterator[str]:
     if report.times.wall is not None:
-        yield f"the call took {duration(report.times.wall)}"
+        calls = "the call" if report.calls == 1 else f"{report.calls} calls"
+        yield f"{calls} took {duration(report.times.wall)}"
     if shares(report):
         yield f"time: {shares(report)}"
     if report.lost is not None:
@@ -71,13 +182,13 @@ def capture_lines(report: Report) -> Iterator[str]:
     for number, capture in enumerate(report.captures, 1):
         counts = f"{count(capture.ops, 'op')}, {count(len(capture.checks), 'guard')}"
         yield f"capture {number}: {capture.function} from {capture.where}: {counts}"
-        yield from (f"    {line}" for line in details(capture))
+        yield from (f"    {line}" for line in capture_details(capture))
         yield from (f"    {guard_line(check)}" for check in capture.checks[:GUARDS_SHOWN])
         if len(capture.checks) > GUARDS_SHOWN:
             yield f"    ... and {len(capture.checks) - GUARDS_SHOWN} more in report.captures[{number - 1}].checks"
 
 
-def details(capture: CaptureReport) -> Iterator[str]:
+def capture_details(capture: CaptureReport) -> Iterator[str]:
     """Inputs, times, kernels."""
     tensors = [item for item in capture.inputs if item.device]
     if tensors:
@@ -139,14 +250,6 @@ def cost(item: BreakReport) -> str:
 
 
 def other_lines(report: Report) -> Iterator[str]:
-    for capture in report.captures:
-        for choice in capture.choices:
-            yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
-        for one in capture.wrong:
-            yield f"the graph of {one.function} from {one.where}: {one.sentence}"
-    told: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
-    for note in told:
-        yield f"the graph of {note.function} from {note.where}: {note.text}"
     for skipped in report.skipped:
         at = f" at {skipped.where}" if skipped.where else ""
         yield f"left to Python: {skipped.function}{at}: {skipped.reason}"
@@ -154,6 +257,11 @@ def other_lines(report: Report) -> Iterator[str]:
         yield number.sentence
     for unrolled in report.turns:
         yield f"unrolled: {unrolled}"
-    for miss in report.misses:
-        yield f"compiled again: {miss.function} at {miss.where}:"
-        yield from (f"    {failure}" for failure in miss.failures)
+    for capture in report.captures:
+        for one in capture.wrong:
+            yield f"the graph of {one.function} from {one.where}: {one.sentence}"
+        for choice in capture.choices:
+            yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
+    told: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
+    for note in told:
+        yield f"the graph of {note.function} from {note.where}: {note.text}"

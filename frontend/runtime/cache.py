@@ -16,28 +16,38 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame, warn_user
-from ...events import Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
+from ...errors import (
+    BackendError,
+    FramejitError,
+    GraphBreak,
+    InternalError,
+    SkipFrame,
+    warn_once,
+    warn_user,
+)
+from ...events import Balance, Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
-from ...guards.reference import FrameView
+from ...guards.source import FrameView
 from ...options import Options
 from ...tier import Tier
 from ..codegen.build import Continuations, start_slots
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame, make_resume_function
-from ..tracing.capture import Break, Capture
+from ..tracing.capture import BreakExit, Capture
 from ..tracing.expectations import expect
 from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
-from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, stance
-from .economy import FIRST_CALLS, Account, Contest, has_room
+from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, disable_call, stance
+from .account import ITERATIONS, Account
+from .compile_unit import CompileUnit
+from .economy import Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
-from .pipeline import CompileUnit, convert, start
+from .pipeline import Compilation
 from .probe import Probe, guard_costs
-from .recompile import Decision, Misses, change, decide, limit_text
+from .recompile import Decision, Misses, change, compiling_text, decide, limit_text
 from .surroundings import Onlooker, onlooker
 from .unrolled_turns import UnrolledTurns
 
@@ -45,6 +55,9 @@ from .unrolled_turns import UnrolledTurns
 LONGEST_WAIT = 60.0
 HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
 
 
 class Cache:
@@ -72,7 +85,11 @@ class Cache:
         self.root.skip = runs_itself(function)
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
-        self.account = Account(options.compile_share)
+        self.account = Account(options.compile_share, options.compile_budget)
+        live_caches.add(self)
+        self._refused: set[Site] = set()  # places that were told to get no further version
+        self._gains: dict[int, float] = {}  # seconds a call, by the number of a compile
+        self._numbers: dict[int, int] = {}  # of compiles, by the ids of live entries
         self._compiled_gradients = False
         self._start_contest()
 
@@ -153,7 +170,7 @@ class Cache:
     ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
         observer = Observer(
-            piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames)
+            piece.name, piece.start, weak_method(self, "send"), probe, bool(piece.frames)
         )
         frame = FrameView(slots, function)
         with observer.clock.phase("guards"):
@@ -163,8 +180,12 @@ class Cache:
             misses = self._report_miss(site, piece, frame)
             decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
             compiles = decision is Decision.COMPILE
-            costs = 0 if self.calls <= FIRST_CALLS else misses.entries
-            if decision is Decision.LATER or (compiles and not self.account.may_compile(costs)):
+            had, calls = misses.entries, self.calls
+            if decision is Decision.LATER:
+                self._refuse(site, piece, ITERATIONS)
+                return Entry(once=True)
+            if compiles and not self.account.may_compile(had, calls):
+                self._refuse(site, piece, self.account.refusal)
                 return Entry(once=True)
             if decision is not Decision.COMPILE:
                 site.full = True
@@ -183,10 +204,36 @@ class Cache:
             entry = self._compile(site, piece, function, slots, observer)
         finally:
             observer.over()
-            self.account.charge(costs, time.monotonic() - started)
+            self.account.charge(had, calls, time.monotonic() - started)
+            self._tell_of_compiling(piece)
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
         return entry
+
+    def _refuse(self, site: Site, piece: CompileUnit, reason: str) -> None:
+        """Tells once why a place gets no further version, until it is cleared."""
+        if site not in self._refused:
+            self._refused.add(site)
+            self.send(Skipped(piece.name, where(piece), reason))
+
+    def _tell_of_compiling(self, piece: CompileUnit) -> None:
+        """Warns once of a handle that keeps compiling."""
+        if self.account.tells_now():
+            warn_user(
+                compiling_text(self.handle.function.__qualname__, self.balance(), self.misses),
+                stacklevel=2,
+            )
+
+    def balance(self) -> Balance:
+        """What compiling has cost and saved so far."""
+        entries = [entry for site in self.sites() for entry in site.entries]
+        saved = sum(
+            entry.hits * self._gains.get(self._numbers.get(id(entry), 0), 0.0) for entry in entries
+        )
+        account = self.account
+        return Balance(
+            self.calls, self.compiles, account.seconds, account.again, account.again_s, saved
+        )
 
     def _compile(
         self,
@@ -202,15 +249,11 @@ class Cache:
                 self._start_contest()
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(
-                piece,
-                function,
-                slots,
-                self.options,
-                observer,
-                rest,
-                functools.partial(weak_method(self, "forget"), weakref.ref(piece)),
-            )
+            outdated = functools.partial(weak_method(self, "forget"), weakref.ref(piece))
+            entry = Compilation(
+                piece, function, slots, self.options, observer, rest, outdated
+            ).run()
+            self._numbers[id(entry)] = observer.number
             if entry.function is None and entry.code is None:
                 piece.idle.found_nothing()
             with observer.clock.phase("guards"):
@@ -269,7 +312,7 @@ class Cache:
     @property
     def calls(self) -> int:
         """How often the function has been called, compiled or not."""
-        return self.root.misses + sum(entry.hits for entry in self.root.entries)
+        return self.root.misses + sum(entry.hits - 1 for entry in self.root.entries)
 
     def _start_contest(self) -> None:
         """Compares whole calls with eager's, once nothing is compiled any more."""
@@ -307,12 +350,15 @@ class Cache:
         )
 
     def send(self, event: Event) -> None:
-        if isinstance(event, Chosen) and event.backend != "eager":
-            self._compiled_gradients = True
+        if isinstance(event, Chosen):
+            self._compiled_gradients |= event.backend != "eager"
+            self._gains[event.number] = event.gain_s
         if isinstance(event, Working):
             self._work = [*(done for done in self._work if not done.done()), event.done]
         for sink in self.sinks:
-            sink(event)
+            disable_call(
+                sink, (event,), {}
+            )  # the hook may be on: a backward pass runs amid the program
 
     # one compile at a time per site
 
@@ -377,7 +423,7 @@ class Cache:
         if failures:
             miss = Miss(
                 piece.name,
-                where(piece) if own else start(piece),
+                where(piece) if own else piece.start,
                 tuple(map(change, failures)),
                 not own,
             )
@@ -389,7 +435,7 @@ class Cache:
             failures,
             turn,
             left if own is found else 0,
-            not turn or self.calls <= FIRST_CALLS or has_room(site.entries),
+            not turn or self.account.unlimited or has_room(site.entries),
         )
 
     # what comes after a break
@@ -407,7 +453,7 @@ class Cache:
         def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
             forbidden = (
                 capture.exit.reason
-                if self.options.fullgraph and isinstance(capture.exit, Break)
+                if self.options.fullgraph and isinstance(capture.exit, BreakExit)
                 else None
             )
             after = self._site_after(frames, forbidden)
@@ -489,7 +535,8 @@ class Cache:
             site.clear()
             site.skip = site.full = site.gave_up = False
         self.root.skip = runs_itself(self.handle.function)
-        self.account = Account(self.options.compile_share)
+        self.account = Account(self.options.compile_share, self.options.compile_budget)
+        self._refused.clear()
         self._start_contest()
 
 
@@ -527,19 +574,15 @@ def where(piece: CompileUnit) -> str:
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
-_reported: set[tuple[str, str, int]] = set()  # causes of internal failures that were told
-
 
 def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
-    if cause in _reported:
-        return
-    _reported.add(cause)
-    warn_user(
+    warn_once(
         f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
         "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
         "report that output.",
+        key=cause,
         stacklevel=2,
     )
 

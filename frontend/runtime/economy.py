@@ -1,5 +1,5 @@
-"""What compiling is worth: whole calls compiled against whole calls in eager, iterations of a loop
-that get code of their own, frames without tensor work.
+"""What compiled code is worth: whole calls compiled against whole calls in eager, iterations of a
+loop that get code of their own, frames without tensor work.
 
 A handle with the default backend promises not to be slower than eager. Graphs are measured by the
 autotuner; what lies around them (guards, breaks, effects) by running some calls in eager.
@@ -23,9 +23,6 @@ MARGIN = 0.95  # of the compiled call's time; eager has to be faster than that
 WINS = 5  # of the pairs, which may have inputs of different sizes, in which eager has to be faster
 REST = 64  # calls in eager until calls are compared again, and twice as many each time
 MOST_RESTS = 10  # doublings
-FIRST_CALLS = 3  # of a function, whose compiles cost nothing: they show what it is made of
-USUAL_ENTRIES = 2  # of a place: with static sizes, and with those that vary
-FREE_ENTRIES = 12  # beyond these, of a handle, before time decides
 IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
 EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
@@ -118,29 +115,6 @@ class Contest:
         if self._rests == 1:
             cache.say_eager(slow, fast, calls)
         cache.rest(calls)
-
-
-class Account:
-    """What a handle may spend on compiling code again: entries of a place beyond the second, which
-    is the one for sizes and numbers that vary."""
-
-    def __init__(self, share: float) -> None:
-        self._share = share
-        self._free = FREE_ENTRIES
-        self._start = time.monotonic()
-        self._spent_s = 0.0
-
-    def may_compile(self, entries: int) -> bool:
-        """Whether a place that has so many entries gets another one now."""
-        if entries < USUAL_ENTRIES or self._free > 0:
-            return True
-        return self._spent_s <= self._share * (time.monotonic() - self._start - self._spent_s)
-
-    def charge(self, entries: int, seconds: float) -> None:
-        """A compile at such a place has taken so long."""
-        if entries >= USUAL_ENTRIES:
-            self._free -= 1
-            self._spent_s += seconds if self._free < 0 else 0.0
 
 
 def has_room(entries: Iterable[Any]) -> bool:

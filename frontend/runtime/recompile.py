@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ...errors import FramejitError, RecompileError, RecompileLimitError
-from ...events import Change, Miss
+from ...events import Balance, Change, Miss
 from ...guards.failure import Failure
 from ...guards.guard import Kind
 from ...guards.kinds import kind_of
-from ...guards.reference import FrameView, PathEnds, load
+from ...guards.source import FrameView, PathEnds
 from ...options import Options
 from ..tracing.variation import VARIES, Variation
 
@@ -76,18 +76,38 @@ def decide(
     return limit
 
 
+REMEDY = "Keep it the same between calls, pass it as a tensor, or raise config.recompile_limit"
+
+
 def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
     """What a user is told once a function runs in eager for want of a compiled version: the guard
     that failed most, and what to do."""
-    changes = [change for miss in misses if miss.function == name for change in miss.changes[:1]]
-    counts = Counter(change.what for change in changes)
     text = f"{name} ({where}) was compiled {entries} times; calls that none of these versions serves run in eager from now on"
-    if counts:
-        what, _ = counts.most_common(1)[0]
-        last = next(change for change in reversed(changes) if change.what == what)
-        line = f" at {last.line}" if last.line else ""
-        text += f". Most often `{what}` differed (last {last.new}, compiled for {last.old}){line}"
-    return f"{text}. Keep it the same between calls, pass it as a tensor, or raise config.recompile_limit"
+    return f"{text}{most_frequent(miss for miss in misses if miss.function == name)}. {REMEDY}"
+
+
+def compiling_text(name: str, balance: Balance, misses: Iterable[Miss]) -> str:
+    """What a user is told of a function that keeps compiling."""
+    text = (
+        f"{name} has compiled {balance.compiles} times in {balance.calls} calls, {balance.seconds:.1f} s in all, {balance.again} times "
+        "code that had been compiled before"
+    )
+    remedy = (
+        "Keep it the same between calls, pass it as a tensor, put what does not work on tensors into a function with @framejit.disable, "
+        "or bound this by options={'compile_budget': seconds}. framejit.explain and FRAMEJIT_LOG=recompiles say more"
+    )
+    return f"{text}{most_frequent(misses)}. {remedy}"
+
+
+def most_frequent(misses: Iterable[Miss]) -> str:
+    """The guard that failed most, with values and line; "" where there is none."""
+    changes = [change for miss in misses for change in miss.changes[:1]]
+    if not changes:
+        return ""
+    what, _ = Counter(change.what for change in changes).most_common(1)[0]
+    last = next(change for change in reversed(changes) if change.what == what)
+    line = f" at {last.line}" if last.line else ""
+    return f". Most often `{what}` differed (last {last.new}, compiled for {last.old}){line}"
 
 
 def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:
@@ -120,7 +140,7 @@ def loosen(failure: Failure, variation: Variation, options: Options, frame: Fram
     if guard.kind is not Kind.TENSOR:
         return False
     try:
-        sizes = tuple(load(guard.source, frame).shape)
+        sizes = tuple(guard.source.load(frame).shape)
     except (PathEnds, AttributeError):
         return False
     known = variation.sizes.get(guard.source)

@@ -4,7 +4,6 @@ themselves."""
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ...guards.source import Source
 from ...options import Options
 from ...phases import Clock
 from ..values.base import Value
+from ..values.tensor.symbolic_number import can_be_symbol
 from .fake_execution import CaptureFakeMode
 from .variation import Variation
 
@@ -74,11 +74,3 @@ class SymbolicInputs:
         if source not in self._inputs:
             self._inputs[source] = self.shapes.input(number, source)
         return self._inputs[source]
-
-
-def can_be_symbol(number: int | float) -> bool:
-    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite
-    and have one zero."""
-    if type(number) is int:
-        return number.bit_length() < 64
-    return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)

@@ -7,6 +7,9 @@ import pytest
 import torch
 from framejit.__main__ import main
 from framejit.benchmarks import compiling, graphs, guards, kernels, launches, measure, plots, tables
+from framejit.benchmarks.programs.child import Measured
+from framejit.benchmarks.programs.run import row_of
+from framejit.benchmarks.programs.tables import summary, table
 
 from ..fork_server import ForkServer
 
@@ -59,6 +62,35 @@ def test_what_was_measured_before_an_interrupt_is_told(tmp_path, monkeypatch, ca
     text = (tmp_path / "results.md").read_text()
     assert code == 130 and text in capsys.readouterr().out + "\n"
     assert "| syn:mlp-tiny | 2.00 |" in text and "syn:breaks" not in text and "Interrupted in `models`" in text
+
+
+def test_programs_in_whole(run):
+    command = ["programs", "--only", "GAN", "--only", "mixture", "--steps", "2", "--systems", "framejit (eager)"]
+    done, rows = run(*command)
+    assert done.returncode == 0, done.stderr
+    cells = {(row[0], row[1]): row for row in rows if len(row) == 8 and row[1] in ("eager", "framejit (eager)")}
+    for name in ("GAN with a gradient penalty", "mixture of experts, routed by value"):
+        assert cells[name, "eager"][2] == "" and cells[name, "eager"][5] == "0"
+        assert cells[name, "framejit (eager)"][2] == "yes" and int(cells[name, "framejit (eager)"][5]) > 0
+    assert [row[:4] for row in rows[-2:]] == [["eager", "2", "0", "0"], ["framejit (eager)", "2", "0", "0"]]
+
+
+def test_programs_of_unknown_names(run):
+    done, _ = run("programs", "--only", "no such thing")
+    assert done.returncode == 2 and "GAN with a gradient penalty" in done.stderr
+
+
+def test_rows_of_programs():
+    eager = Measured([1.0] * 30, [[1.0]] * 30, [0] * 30)
+    slow = row_of("p", "s", Measured([2.0] * 20 + [4.0] * 10, [[1.0]] * 29 + [[2.0]], [1] * 29 + [2], 7), eager)
+    assert (slow.equal, slow.seconds, slow.last, slow.compiles, slow.late_compiles, slow.report) == (False, 80.0, 0.25, 2, 1, 7)
+    nan = Measured([1.0] * 30, [[float("nan"), 1.0 + 1e-7]] * 30)
+    assert row_of("p", "s", nan, Measured([1.0] * 30, [[float("nan"), 1.0]] * 30)).equal
+    failed = row_of("p", "s", Measured(error="a\nValueError: b"), eager)
+    assert failed.equal is None
+    lines = summary([slow, failed, row_of("p", "torch.compile (aot_eager)", eager, eager)]).splitlines()
+    assert lines[2] == "| s | 2 | 1 | 1 | 1 | 1 | 80.0 | 1 |"
+    assert "failed: ValueError: b" in table([failed])
 
 
 @pytest.mark.parametrize(("calls", "wanted"), [([1, 1, 1, 1], 0), ([9, 4, 1, 1, 1.04, 1], 13), ([2, 1, 5, 1, 1, 1], 2)])

@@ -15,7 +15,8 @@ from ..constant import Constant, fold
 from ..models.torch_policy import goes_into_graph, is_pure
 from ..objects.mro import lookup
 from ..registry import accepts, model_of, wraps
-from ..tensor.tensor import Identity
+from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
+from ..tensor.tensor import IdentityKey
 from .method import MethodValue
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class BuiltinValue(Value):
         )  # classes that nobody has written
 
     def key(self, tx: TraceContext) -> Any:
-        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
+        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -103,6 +104,9 @@ class BuiltinValue(Value):
             ):
                 return tx.calls.builtin_method(args[0], self.real, args[1:], kwargs)
         if is_pure(self.real):
+            found = calculate(tx, self.real, *args) if self.is_of_a_symbol(args, kwargs) else None
+            if found is not None:
+                return found
             return fold(tx, self.real, args, kwargs)
         if (
             receiver is not None
@@ -113,6 +117,11 @@ class BuiltinValue(Value):
                 tx, self.real.__name__, args, kwargs
             )
         raise GraphBreak("unknown-call", self.describe())
+
+    def is_of_a_symbol(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
+        """Whether this is a call of a function of one number with a number that varies."""
+        known = isinstance(self.real, types.BuiltinFunctionType) and self.real in OPAQUE
+        return known and not kwargs and len(args) == 1 and isinstance(args[0], SymbolicNumber)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.real)

@@ -11,7 +11,7 @@ from ....guards.source import Source
 from ..base import CannotReconstruct, ObservedException, Value, take, unless_stopped
 from ..constant import Constant
 from ..mutable import Mutable
-from ..registry import method, method_of
+from ..registry import method_of
 
 if TYPE_CHECKING:
     from ..containers.sequence import Sequence
@@ -291,37 +291,6 @@ class Filter(Iterator):
         emit.call(filter, [self.function, inner_iterator(emit, self.inner)])
 
 
-class CallIterator(Iterator):
-    """iter(function, sentinel)."""
-
-    __slots__ = ("function", "sentinel", "exhausted")
-    cls = type(iter(int, 1))
-    moves = ("exhausted",)
-
-    def __init__(self, function: Value, sentinel: Value) -> None:
-        super().__init__()
-        self.function, self.sentinel, self.exhausted = function, sentinel, False
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.exhausted:
-            return None
-        try:
-            item = self.function.call(tx, [], {})
-            if not tx.objects.equal(self.sentinel, item):
-                return item
-        except ObservedException as error:
-            if not issubclass(error.cls, StopIteration):
-                raise
-        tx.effects.change(self)
-        self.exhausted = True
-        return None
-
-    def reconstruct(self, emit: Emitter) -> None:
-        if self.exhausted:
-            raise CannotReconstruct(self)
-        emit.call(iter, [self.function, self.sentinel])
-
-
 class _Indexed:
     def __getitem__(self, index: int) -> int:
         raise IndexError
@@ -333,7 +302,6 @@ class ItemIterator(Iterator):
     __slots__ = ("of", "index")
     cls: type = type(iter(_Indexed()))
     moves = ("index",)
-    step = 1
 
     def __init__(self, of: Value) -> None:
         super().__init__()
@@ -350,7 +318,7 @@ class ItemIterator(Iterator):
                 raise
             self.index = -1
             return None
-        self.index += self.step
+        self.index += 1
         return item
 
     def list_items(self, tx: TraceContext) -> list[Value]:
@@ -368,31 +336,3 @@ def iterator_at(obj: Any, index: int) -> Any:
     iterator = iter(obj)
     iterator.__setstate__(index)
     return iterator
-
-
-class BackwardItems(ItemIterator):
-    """reversed() of an object that has __len__ and __getitem__ only."""
-
-    __slots__ = ("born",)
-    cls = reversed
-    step = -1
-
-    def __init__(self, tx: TraceContext, of: Value) -> None:
-        super().__init__(of)
-        self.index = of.length(tx).constant() - 1
-        self.born = tx.frames.break_position()
-
-    def reconstruct(self, emit: Emitter) -> None:
-        cls: Any = self.of.python_type()
-        if not cls.__len__.__module__.startswith("torch."):  # reversed() calls it once more
-            raise CannotReconstruct(self)
-        emit.call(reversed, [self.of])
-        emit.run_on_top(set_index, self.index)
-
-
-@method(type(iter([])), "__length_hint__")
-@method(type(iter(())), "__length_hint__")
-def sequence_iterator_hint(tx: TraceContext, self: Iterator) -> Value:
-    if not isinstance(self, SequenceIterator):
-        raise self.unsupported("__length_hint__")
-    return Constant(max(0, len(self.sequence.items) - self.index) if self.index >= 0 else 0)

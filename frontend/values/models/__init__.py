@@ -11,7 +11,7 @@ from .. import registry
 FILES = (
     "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "factors", "foreach",
     "framejit", "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
-    "optimizers", "overrides", "profiler", "random", "sys", "torch", "typing", "warnings",
+    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "torch", "typing", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = frozenset({

@@ -16,7 +16,7 @@ import torch
 import torch.fx
 
 from ....guards.guard import Kind
-from ....guards.source import Source
+from ....guards.source import Calculated, Source
 from ..base import Value
 from ..constant import Constant, VaryingLiteral, fold, wrap_literal
 from ..registry import wraps
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..emitter import Emitter
     from ..operation import Operation, UnaryOperation
 
+MOST_BITS = 63  # of an int that torch's symbols stand for
 Symbol = torch.SymInt | torch.SymFloat | torch.SymBool
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
@@ -118,6 +119,10 @@ def calculate(
     program, for error messages."""
     if not all(map(is_number, operands)):
         return None
+    if function in OPAQUE and OPAQUE[function](tx, *operands):
+        found = calculate_at_the_call(tx, function, *operands)
+        if found is not None:
+            return found
     allowed = ALLOWED.get(function)
     if (
         allowed is None
@@ -133,11 +138,47 @@ def calculate(
     return tx.symbols.shapes.number(result, function, operands)
 
 
+def calculate_at_the_call(
+    tx: TraceContext, function: Callable[..., Any], operand: Value
+) -> Value | None:
+    """A function without a symbolic form, of a number that follows from one number that the program
+    was given: a symbol of its own, whose number each call calculates. None for other numbers."""
+    path = path_of(operand)
+    if path is None or not isinstance(operand, SymbolicNumber):
+        return None
+    now = function(CLASSES[type(operand.sym)](operand.sym.node.hint))
+    if not can_be_symbol(now):
+        return None
+    return tx.symbols.input(now, Calculated(path, function))
+
+
+def path_of(value: Value) -> Source | None:
+    """The path to a number that the program was given, or that it calculates from one such number
+    and literals; None for others."""
+    if value.source is not None or not isinstance(value, SymbolicNumber):
+        return value.source
+    varying = [index for index, one in enumerate(value.operands) if not isinstance(one, Constant)]
+    if value.function is None or len(varying) != 1:
+        return None
+    path = path_of(value.operands[varying[0]])
+    literals = [one.object if isinstance(one, Constant) else None for one in value.operands]
+    before, after = tuple(literals[: varying[0]]), tuple(literals[varying[0] + 1 :])
+    return path and Calculated(path, value.function, before, after, repr((before, after)))
+
+
 def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
     """An operator of numbers, at least one of them symbolic; None for others."""
     if not (isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)):
         return None
     return calculate(tx, op.function, left, right, written=op.written)
+
+
+def can_be_symbol(number: int | float) -> bool:
+    """Whether a symbol can stand for a number: torch's ints have 64 bits, sympy's floats are finite
+    and have one zero."""
+    if type(number) is int:
+        return number.bit_length() <= MOST_BITS
+    return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)
 
 
 def raw(value: Value) -> Any:
@@ -247,6 +288,17 @@ SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
     int: identity,
     torch.Tensor.size: torch.ops.aten.sym_size.int,
     **{function: form for function, (_, form) in FUNCTIONS.items()},
+}
+
+
+# Functions that torch's symbols do not have, and where they cannot raise.
+OPAQUE: dict[Callable[[Any], Any], Callable[..., bool]] = {
+    **dict.fromkeys((math.log, math.log10), within(sys.float_info.min, sys.float_info.max)),
+    math.log1p: within(0.0, sys.float_info.max),
+    math.exp: within(-sys.float_info.max, 700.0),
+    math.expm1: within(-sys.float_info.max, 700.0),
+    **dict.fromkeys((math.floor, math.ceil, math.trunc), within(-(2.0**62), 2.0**62)),
+    **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
 }
 
 

@@ -17,6 +17,7 @@ from ..base import Value
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import accepts, method_of
+from .varying_index import select_varying
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -30,7 +31,7 @@ CONSTANT_ATTRIBUTES = frozenset(
 GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
 
 
-class Identity:
+class IdentityKey:
     """A dictionary key that is equal only for one object."""
 
     __slots__ = ("of",)
@@ -42,7 +43,7 @@ class Identity:
         return id(self.of)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.of is other.of
+        return isinstance(other, IdentityKey) and self.of is other.of
 
 
 class TensorValue(Value):
@@ -73,7 +74,7 @@ class TensorValue(Value):
     def key(self, tx: TraceContext) -> Any:
         if self.real is not None:
             tx.objects.identity_key(self, self.real)
-        return Identity(self)
+        return IdentityKey(self)
 
     def truth(self, tx: TraceContext) -> bool:
         raise GraphBreak(
@@ -173,10 +174,17 @@ class TensorValue(Value):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         self._check_rows(tx, key)
+        found = select_varying(tx, self, key)
+        if found is not None:
+            return found
         return tx.graph.call("call_function", operator.getitem, [self, key], {})
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
+        found = select_varying(tx, self, key)
+        if found is not None:
+            found.set_item(tx, Constant(...), value)
+            return
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
 
     def _check_rows(self, tx: TraceContext, key: Value) -> None:

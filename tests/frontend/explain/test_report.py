@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import io
+import linecache
 
 import framejit
 import pytest
 import torch
 from framejit.events import Break, Captured, Change, Miss, Recorder, Skipped
 from framejit.frontend.explain.gather import make_report
+from framejit.frontend.explain.html_report import lines_of
+from framejit.frontend.explain.source import parts
 from rich.console import Console
 
 X = torch.arange(3.0)
@@ -144,6 +147,47 @@ def test_records_of_all_kinds_have_words():
     assert "0 graphs, 0 ops, 1 break;" in text and "12 more in report.captures[0].checks" in text
     assert "(2 times)" in text and "called from" in text and "left to Python: g" in text and "x is 2" in text
     assert "left to Python: g" in rich_text(report)
+
+
+def test_a_long_report_fits_a_screen_and_begins_with_what_costs_most():
+    lines = [f"{__file__}:{number}" for number in range(1, 30)]
+    events = [
+        *(Break("f", line, (line,), "output", f"print() number {place} writes", "move it") for place, line in enumerate(lines)),
+        *[Break("f", lines[7], (lines[7],), "output", "print() number 7 writes", "move it")] * 3,
+        *(
+            Captured("f", line, 4, None, tuple(range(20)), {"trace": float(place == 5)}, number=place + 1)
+            for place, line in enumerate(lines)
+        ),
+        *(Miss("g", "b.py:1", (Change("n == 1", "n", "1", str(place), "b.py:2"),)) for place in range(12)),
+        *(Miss("f", lines[0], (Change("m == 1", "m", "1", str(place), lines[3]),)) for place in range(3)),
+        *(Skipped(f"skipped_{place}", "c.py:1", "a generator") for place in range(12)),
+    ]
+    report = make_report(events, lambda guard: f"guard {guard}", wall=1.0, calls=12)
+    text = str(report).splitlines()
+    assert len(text) <= 40 and text[0].startswith("29 graphs") and text[1] == "12 calls took 1 s"
+    assert next(line for line in text if line.startswith("break:")) == "break: print() number 7 writes [output] (4 times)"
+    again = [line for line in text if line.startswith("compiled again")]
+    assert [line.split(":")[0] for line in again] == ["compiled again 3 times", "compiled again 12 times"]  # f took a second
+    captured = next(line for line in text if line.startswith("captured:"))
+    assert captured.startswith(f"captured: f from {lines[5]}: 4 ops, 20 guards, compiled in 1 s")
+    assert "report.details()" in text[-1] and "... and 8 more in report.details()" in text
+    everything = report.details()
+    assert all(f"number {place} writes" in everything for place in range(29))
+    assert all(f"left to Python: skipped_{place} at c.py:1" in everything for place in range(12))
+    assert everything.count("guard 3") == 29
+
+
+def test_an_excerpt_that_begins_inside_a_docstring_is_highlighted_as_text(tmp_path):
+    file = tmp_path / "documented.py"
+    file.write_text('def f(x):\n    """Words.\n' + "\n    for all of it, if not less\n" * 20 + '    """\n    return x\n')
+    (part,) = parts([(f"{file}:30", 1)], [])
+    assert part.lines[0].number > 10
+    marked = [line for line in lines_of(part) if "for all" in line]
+    assert marked and all('class="k"' not in line and 'class="s' in line for line in marked)
+    assert len(lines_of(part)) == len(part.lines)
+    file.write_text("return 1\n")
+    linecache.checkcache(str(file))
+    assert any('class="k"' in line for line in lines_of(part))  # the file has changed: by itself
 
 
 def test_a_recorder_may_be_bounded():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from framejit.events import Seen, Skipped
 from framejit.frontend.runtime import economy
-from framejit.frontend.runtime.economy import Account, Contest, IdleFrame, has_room
+from framejit.frontend.runtime.economy import Contest, IdleFrame, has_room
 from framejit.tier import Tier
 
 
@@ -185,17 +185,6 @@ def test_a_stack_of_layers_around_breaks_settles():
     settled = sum(isinstance(event, Seen) for event in events)
     handle(x)
     assert sum(isinstance(event, Seen) for event in events) == settled
-
-
-def test_further_entries_take_a_share_of_the_time(clock):
-    account = Account(0.05)
-    for _ in range(economy.FREE_ENTRIES):
-        assert account.may_compile(5)
-        account.charge(5, 1.0)
-    account.charge(5, 1.0)  # the first that is not free
-    assert not account.may_compile(5) and account.may_compile(1)
-    clock.now += 22
-    assert account.may_compile(5)
 
 
 def test_frames_without_tensor_work_are_captured_ever_more_rarely():

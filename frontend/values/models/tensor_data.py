@@ -1,0 +1,68 @@
+"""torch.tensor() and torch.as_tensor() of numbers that vary: scalar_tensor() takes symbols where
+they would need the numbers themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..base import Value
+from ..constant import Constant
+from ..containers.sequence import Sequence
+from ..registry import models
+from ..tensor.symbolic_number import SymbolicNumber
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+MOST = 64  # numbers: each becomes an operation
+KEYWORDS = frozenset({"dtype", "device"})
+
+
+def _function(function: object) -> None:
+    @models(function)
+    def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        if len(args) == 1 and kwargs.keys() <= KEYWORDS:
+            found = of_varying_numbers(tx, tx.look(args[0]), kwargs)
+            if found is not None:
+                return found
+        return tx.graph.call("call_function", function, list(args), kwargs)
+
+
+for _f in (torch.tensor, torch.as_tensor):
+    _function(_f)
+
+
+def of_varying_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:
+    """A tensor of a number, or of a list of numbers, at least one of which varies; None for other
+    data."""
+    items = [tx.look(one) for one in data.items] if isinstance(data, Sequence) else [data]
+    types = {item.python_type() for item in items if is_number(item)}
+    varies = any(isinstance(item, SymbolicNumber) for item in items)
+    if not varies or not all(map(is_number, items)) or len(types) > 1 or len(items) > MOST:
+        return None
+    if "dtype" not in how:
+        dtype = torch.int64 if types == {int} else torch.get_default_dtype()
+        how = {**how, "dtype": Constant(dtype)}
+    elif not is_wide(how["dtype"]):
+        return None
+    numbers = [tx.graph.call("call_function", torch.scalar_tensor, [item], how) for item in items]
+    if not isinstance(data, Sequence):
+        return numbers[0]
+    return tx.graph.call("call_function", torch.stack, [tx.make.list_of(numbers)], {})
+
+
+def is_wide(dtype: Value) -> bool:
+    """Whether both functions store any number of the symbols' in a dtype in the same way."""
+    return isinstance(dtype, Constant) and dtype.object in (
+        torch.int64,
+        torch.float32,
+        torch.float64,
+    )
+
+
+def is_number(item: Value) -> bool:
+    if isinstance(item, Constant):
+        return type(item.object) in (int, float)
+    return isinstance(item, SymbolicNumber) and item.python_type() in (int, float)

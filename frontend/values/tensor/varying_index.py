@@ -1,0 +1,71 @@
+"""Indexing with an int that varies: `x[n]` becomes select(), which takes symbols, so that another
+index is no reason to compile again.
+
+Only indices made of ints, slices, None and Ellipsis; the others keep torch's own rules.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from ..base import Value
+from ..constant import Constant
+from .symbolic_number import SymbolicNumber
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from .tensor import TensorValue
+
+WHOLE = slice(None)
+
+
+def select_varying(tx: TraceContext, tensor: TensorValue, key: Value) -> Value | None:
+    """The view that an index with an int that varies gives. None for an index without one, and
+    where torch's indexing has to answer."""
+    items = [tx.look(item) for item in (key.unpack(tx) if key.python_type() is tuple else [key])]
+    if not any(map(varies, items)) or not all(map(is_plain, items)):
+        return None
+    used = sum(not is_literal(item, None, ...) for item in items)
+    dims = tensor.fake.dim()
+    if used > dims or sum(is_literal(item, ...) for item in items) > 1:
+        return None
+    selected, rest, dim, place = [], [], 0, 0  # `place`: where `dim` is, once `rest` is applied
+    for item in items:
+        if varies(item) and lies_inside(item, tensor.fake.shape[dim]):
+            selected.append((place, item))
+            rest.append(tx.wrap(WHOLE, None))
+        else:
+            rest.append(item)
+        passed = dims - used if is_literal(item, ...) else 1
+        dim += 0 if is_literal(item, None) else passed
+        place += 0 if rest[-1] is item and item.python_type() is int else passed
+    if not selected:
+        return None
+    view: Value = tensor
+    if len(selected) < len(items):
+        view = tx.graph.call("call_function", operator.getitem, [view, tx.make.tuple_of(rest)], {})
+    for place, item in reversed(selected):
+        view = tx.graph.call("call_method", "select", [view, Constant(place), item], {})
+    return view
+
+
+def varies(item: Value) -> bool:
+    return isinstance(item, SymbolicNumber) and item.python_type() is int
+
+
+def is_plain(item: Value) -> bool:
+    if isinstance(item, Constant):
+        return type(item.object) is int or is_literal(item, None, ...)
+    return varies(item) or item.python_type() is slice
+
+
+def is_literal(item: Value, *literals: object) -> bool:
+    return isinstance(item, Constant) and any(item.object is one for one in literals)
+
+
+def lies_inside(item: Value, size: int) -> bool:
+    """Whether a dimension of that size has the index; guarded."""
+    assert isinstance(item, SymbolicNumber)
+    number, decide = item.sym, item.owner.decide
+    return decide(number < size) and decide(number >= -size)  # type: ignore[operator]

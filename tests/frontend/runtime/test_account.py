@@ -1,0 +1,152 @@
+"""What a handle may spend on compiling code again, and what it tells of that."""
+from __future__ import annotations
+
+import math
+
+import framejit
+import pytest
+import torch
+from framejit.errors import FramejitWarning
+from framejit.events import Chosen, Skipped
+from framejit.frontend.runtime import account
+from framejit.frontend.runtime.account import FIRST_CALLS, FREE_VERSIONS, Account
+
+X = torch.ones(3)
+LATER = FIRST_CALLS + 1  # a call whose compiles count
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(account, "time", clock)
+    return clock
+
+
+def test_further_versions_take_a_share_of_the_time(clock):
+    spender = Account(0.05)
+    for _ in range(FREE_VERSIONS):
+        assert spender.may_compile(5, LATER)
+        spender.charge(5, LATER, 1.0)
+    spender.charge(5, LATER, 1.0)  # the first that is not free
+    assert not spender.may_compile(5, LATER) and spender.may_compile(1, LATER)
+    assert "5% of the program's time" in spender.refusal
+    clock.now += 22
+    assert spender.may_compile(5, LATER)
+
+
+def test_the_first_calls_cost_nothing(clock):
+    spender = Account(0.0)
+    for _ in range(FREE_VERSIONS + 5):
+        spender.charge(5, FIRST_CALLS, 1.0)
+    assert spender.may_compile(5, FIRST_CALLS) and spender.may_compile(5, LATER) and spender.again == FREE_VERSIONS + 5
+
+
+@pytest.mark.parametrize(("budget", "versions"), [(0, 2), (0.5, 3), (2.5, 5), (math.inf, 40)])
+def test_a_budget_counts_from_the_first_call(clock, budget, versions):
+    spender, made = Account(0.05, budget), 0
+    while made < 40 and spender.may_compile(made, 1):
+        spender.charge(made, 1, 1.0)
+        made += 1
+    assert made == versions
+
+
+def by_text(x, text):
+    return x * 2 + len(text)
+
+
+@pytest.mark.parametrize(("budget", "compiles"), [(0, 2), (math.inf, 8), (None, 8)])
+@pytest.mark.filterwarnings("ignore:framejit")
+def test_a_handle_keeps_to_its_budget(budget, compiles):
+    handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager", options={"compile_budget": budget})
+    for k in range(12):
+        assert torch.equal(handle(X, f"a{k}"), X * 2)
+    assert handle.framejit.compiles == compiles
+    balance = handle.framejit.explain().account
+    assert (balance.calls, balance.compiles, balance.again) == (12, compiles, compiles - 1) and balance.again_s <= balance.seconds
+    text = str(handle.framejit.explain())
+    assert f"account: {compiles} compiles took" in text
+    assert ("compile_budget for compiling code again are spent" in text) == (budget == 0)
+
+
+def test_what_is_given_up_is_told_once_and_again_after_a_reset():
+    told = []
+    with framejit.config.patch(sinks=(told.append,), compile_budget=0.0):
+        handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager")
+    for reset in (False, True):
+        for k in range(6):
+            handle(X, f"a{k}")
+        assert sum(isinstance(event, Skipped) for event in told) == 1 + reset
+        handle.framejit.reset()
+
+
+def test_iterations_whose_code_serves_no_other_are_given_up():
+    def f(xs):
+        memo = {}
+        for i, o in enumerate(xs):
+            print(end="")
+            memo[id(o)] = i
+            xs[i] = o * 2 + i
+        return sum(xs), len(memo)
+
+    def made(**how):
+        handle = framejit.compile(f, backend="eager", **how)
+        for _ in range(3):
+            xs = [torch.ones(3) for _ in range(30)]
+            got, expected = handle(list(xs)), f(list(xs))
+            assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
+        return handle
+
+    handle = made()
+    assert handle.framejit.compiles <= 20
+    (skipped,) = handle.framejit.explain().skipped
+    assert skipped.reason.startswith("iterations of its loop had code of their own")
+    assert made(options={"compile_budget": math.inf}).framejit.compiles > 30
+
+
+@pytest.mark.parametrize("wrong", [-1, "much", True, math.nan])
+def test_a_budget_that_makes_no_sense(wrong):
+    with pytest.raises(ValueError, match="compile_budget must be a number of seconds"):
+        framejit.compile(by_text, options={"compile_budget": wrong})
+    with pytest.raises(ValueError, match="compile_budget must be a number of seconds"):
+        framejit.config.compile_budget = wrong
+
+
+def test_a_backend_gets_its_own_options_only():
+    got = {}
+
+    def backend(gm, example_inputs, *, depth=0):
+        got["depth"] = depth
+        return gm.forward
+
+    assert torch.equal(framejit.compile(by_text, backend=backend, options={"depth": 3, "compile_budget": 1.0})(X, "ab"), by_text(X, "ab"))
+    assert got == {"depth": 3}
+
+
+def test_a_first_time_user_is_told_once(monkeypatch):
+    monkeypatch.setattr(account, "TELLING", 5)
+    handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager")
+    with pytest.warns(FramejitWarning, match="compiled 6 times in 6 calls") as told:
+        for k in range(8):
+            handle(X, f"a{k}")
+    (warning,) = told
+    text = str(warning.message)
+    assert "5 times code that had been compiled before" in text and "`text` differed (last 'a5', compiled for 'a4') at " in text
+    assert "test_account.py:" in text and "compile_budget" in text
+
+
+def test_what_compiled_code_saves_is_counted_by_the_trials():
+    handle = framejit.compile(lambda x: x * 2 + 1, backend="eager")
+    handle(X)
+    (number,) = {capture.number for capture in handle.framejit.explain().captures}
+    handle.framejit.cache.send(Chosen("f", "f.py:1", "native", "measured", (("native", 0.25), ("eager", 1.25)), number=number))
+    for _ in range(3):
+        handle(X)
+    assert handle.framejit.explain().account.saved_s == 4.0
+    assert "saved 4 s in 4 calls" in str(handle.framejit.explain())

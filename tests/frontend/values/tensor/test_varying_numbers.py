@@ -1,0 +1,115 @@
+"""Functions called with a number that differs from call to call are compiled twice: for the first number, and for any."""
+from __future__ import annotations
+
+import math
+
+import framejit
+import pytest
+import torch
+
+X = torch.arange(24.0).reshape(6, 4)
+
+
+def written(x, key, value):
+    x = x.clone()
+    x[key] = value
+    return x
+
+
+INDICES = {
+    "a row": lambda x, n: x[n],
+    "a column": lambda x, n: x[:, n],
+    "a slice and an element": lambda x, n: x[1:3, n],
+    "a new dimension": lambda x, n: x[None, n, None],
+    "new dimensions around": lambda x, n: x[None, None, 1:, None, n, None],
+    "the end": lambda x, n: x[..., n],
+    "from behind": lambda x, n: x[-n],
+    "two": lambda x, n: x[n, n - 1],
+    "two and a slice": lambda x, n: x.view(6, 2, 2)[n, :, n // 4],
+    "an int that is fixed": lambda x, n: x[2, n],
+    "a row, written": lambda x, n: written(x, n, 7.0),
+    "a column, written": lambda x, n: written(x, (slice(None), n), torch.arange(6.0)),
+    "an element, written": lambda x, n: written(x, (n, n), torch.tensor(3)),
+    "rows by a list": lambda x, n: x[[0, 1]][:, n],
+}
+DATA = {
+    "a number": lambda x, n: x * torch.tensor(n),
+    "a list": lambda x, n: x + torch.tensor([n, 1, n + 1, 2]),
+    "floats": lambda x, n: x + torch.tensor([n / 3, 0.5, 1.0, 2.0]),
+    "a dtype": lambda x, n: torch.tensor([n], dtype=torch.float64) + x,
+    "as_tensor": lambda x, n: torch.as_tensor(n / 7) + x,
+}
+MATH = {
+    "log": lambda x, n: x * math.log(n),
+    "log10 of a sum": lambda x, n: x * math.log10(1 + n / 2),
+    "a decay": lambda x, n: x * math.exp(-n / 30.0),
+    "expm1, log1p": lambda x, n: x * math.expm1(n / 5) + math.log1p(n),
+    "floor": lambda x, n: x + math.floor(n / 1.7) + math.ceil(n / 1.3) + math.trunc(n * 0.6),
+    "a size": lambda x, n: x.new_zeros(math.ceil(n * 2.5)),
+    "a branch": lambda x, n: x + 1 if math.floor(n * 1.5) > 100 else x - math.log(n),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("function", [*INDICES.values(), *DATA.values(), *MATH.values()], ids=[*INDICES, *DATA, *MATH])
+def test_a_number_that_varies(function, backend):
+    compiled = framejit.compile(function, backend=backend)
+    for n in (1, 3, 2, 1, 3):
+        got, expected = compiled(X, n), function(X, n)
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+        assert got.dtype == expected.dtype and got.stride() == expected.stride() and (got._base is X) == (expected._base is X)
+    assert compiled.framejit.compiles == 2
+
+
+@pytest.mark.parametrize("key", [lambda n: n, lambda n: (slice(None), n - 3), lambda n: -n - 1])
+def test_an_index_that_is_out_of_bounds(key):
+    compiled = framejit.compile(lambda x, n: x[key(n)] * 2, backend="eager")
+    for n in (0, 3, 5, 9, 4, 6, 3):
+        try:
+            expected = X[key(n)] * 2
+        except IndexError as error:
+            with pytest.raises(IndexError) as raised:
+                compiled(X, n)
+            assert str(raised.value) == str(error)
+        else:
+            assert torch.equal(compiled(X, n), expected)
+
+
+def test_gradients_of_rows():
+    def work(x, n):
+        y = x * 2
+        y[n] = x[n - 1] * 3
+        return y[:, n].sum()
+
+    compiled = framejit.compile(work, backend="eager")
+    for n in (1, 2, 3):
+        mine, its = (X.clone().requires_grad_() for _ in range(2))
+        compiled(mine, n).backward()
+        work(its, n).backward()
+        assert torch.equal(mine.grad, its.grad)
+    assert compiled.framejit.compiles == 2
+
+
+@pytest.mark.parametrize(("function", "outside"), [(math.log, 0.0), (math.log, -1.0), (math.exp, 1e6), (math.floor, 1e300), (math.ceil, math.inf)])
+def test_outside_of_what_a_function_is_defined_for(function, outside):
+    compiled = framejit.compile(lambda x, v: x * function(v), backend="eager")
+    for v in (1.5, 2.5, 3.5, outside, 4.5, 1.0):
+        try:
+            expected = X * function(v)
+        except (ValueError, OverflowError, RuntimeError) as error:
+            with pytest.raises(type(error)) as raised:
+                compiled(X, v)
+            assert str(raised.value) == str(error)
+        else:
+            assert torch.equal(compiled(X, v), expected)
+
+
+def test_what_a_calculated_number_decides_is_guarded():
+    def work(x, v):
+        level = math.floor(v / 2)
+        return (x + level, "many") if math.log(v) > 2 else (x * level, "few")
+
+    compiled = framejit.compile(work, backend="eager")
+    for v in (1.0, 3.0, 5.5, 9.0, 7.0, 7.5, 2.0, 40.0):
+        got, expected = compiled(X, v), work(X, v)
+        assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
