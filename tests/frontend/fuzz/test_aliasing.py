@@ -102,7 +102,7 @@ def test_bits_of_floats_that_are_no_number_are_not_compared_and_all_others_are()
         return lambda *args: [item ^ -(2**31) if item.dtype is torch.int32 else item for item in gm.forward(*args)]
 
     framejit.register_backend("negates_bits", negates, overlaps=True)
-    source = "def program(a, b):\n    c = a * {factor}\n    return c.view(torch.int32) + 0,\n"
+    source = "def program(a, b):\n    c = a * {factor}\n    return c, c.view(torch.int32) + 0,\n"
     for factor, differs in (("float('nan')", False), ("2", True)):
         program = aliasing.Program(source.format(factor=factor), ["row", "row"], torch.float32, "inference", False, [("separate", 3)])
         assert (aliasing.examine(program, "negates_bits") is not None) is differs
