@@ -100,7 +100,7 @@ class CaptureFakeMode(FakeTensorMode):
 def in_format(result: Any, memory_format: torch.memory_format) -> Any:
     """What an operator returned, its first tensor with the strides of a memory format."""
     if isinstance(result, tuple | list):
-        return type(result)((in_format(result[0], memory_format), *result[1:]))
+        return (in_format(result[0], memory_format), *result[1:])
     if result.is_contiguous(memory_format=memory_format):
         return result
     return torch.empty_like(result, memory_format=memory_format)

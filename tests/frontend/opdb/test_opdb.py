@@ -40,7 +40,8 @@ def test_layout_of_gradients(name, setting):
 def test_inputs_of_another_layout(name, setting, layout):
     op = sweep.operators()[name]
     if sweep.applies(op, setting):
-        assert sweep.measure(name, op, f"{setting}+{layout}").difference is None
+        row = sweep.measure(name, op, f"{setting}+{layout}")
+        assert row.difference is None and row.captured, row.reason
 
 
 @pytest.mark.parametrize(("name", "captured"), [("add", True), ("resize_", False)])
