@@ -1,6 +1,6 @@
-/* Continuation: where a piece of rebuilt code says the call goes on. Pieces return one, the loop
- * here runs it in place, so depth, f_back and tracebacks stay those of one call and loops eat no
- * stack. Users never see one. */
+/* Continuation: returned by generated code to say where the call continues. The loop here runs it
+ * in place, so depth, f_back and tracebacks are those of one call, and loops use no stack. Users
+ * never see one. */
 #include "hook.h"
 
 #include <structmember.h>
@@ -14,7 +14,7 @@ typedef struct {
 
 /* ---- Continuation ---- */
 
-/* Not tracked by the GC: it lives from a return to the loop below, which is the only one to see it.
+/* Not tracked by the GC: it exists between a return and the loop below, and nothing else sees it.
  */
 static Continuation *spare; /* under the GIL; a loop makes and drops one each time round */
 
@@ -82,8 +82,9 @@ PyTypeObject Continuation_Type = {
 
 /* ---- running them ---- */
 
-/* Takes `state` over. With the hook on it is let go as soon as the piece's frame has it, so that
- * what the piece deletes does die then; without the hook it lives as long as the piece. */
+/* Steals `state`. With the hook on, it is released as soon as the frame of the generated code holds
+ * it, so that objects which that code deletes are freed then; without the hook, when the code has
+ * returned. */
 static PyObject *
 run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
 {

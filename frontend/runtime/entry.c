@@ -1,5 +1,5 @@
-/* Entry: a guard program and the code it guards. Knows how to check and to call one, not where it
- * is kept. */
+/* Entry: a guard program and the code it guards. Checks and calls entries; does not know where they
+ * are kept. */
 #include "hook.h"
 
 #include <structmember.h>
@@ -201,7 +201,8 @@ entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like,
     }
     else {
         if (on != NULL && PyFunction_Check(function)) {
-            thread_mode.release_lifted = &lifted; /* what the code lets go of dies then */
+            thread_mode.release_lifted =
+                &lifted; /* so that objects which the code deletes are freed then */
         }
         result = call_with_lifted(tstate, on, function, slots, PyVectorcall_NARGS(nslotsf), lifted);
         thread_mode.release_lifted = NULL;

@@ -2,9 +2,9 @@
  * are given to their site's entries. A hit is run in place, by swapping the frame's code object. */
 #include "hook.h"
 
-/* ---- letting a frame be evaluated ---- */
+/* ---- evaluating a frame ---- */
 
-/* Through the evaluator that was there before us. */
+/* Uses the evaluator that was installed before ours. */
 static PyObject *
 evaluate_below(PyThreadState *tstate, Frame *frame, int throwflag)
 {
@@ -63,7 +63,7 @@ is_candidate(Mode *mode, Frame *frame, int throwflag)
     if (code == mode->pass) {
         mode->pass = NULL;
         if (mode->release != NULL) {
-            Py_CLEAR(*mode->release); /* the frame has a reference of its own by now */
+            Py_CLEAR(*mode->release); /* the frame has its own reference now */
         }
         if (mode->release_lifted != NULL) {
             Py_CLEAR(*mode->release_lifted);
@@ -96,7 +96,7 @@ ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
         Py_CLEAR(site);
     }
     if (site == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        PyErr_Clear(); /* no room to think about it in */
+        PyErr_Clear(); /* no stack left to decide in */
     }
     else if (site == NULL) {
         mode_enter_quiet(&thread_mode); /* sys.unraisablehook and audit hooks have frames, for which
@@ -125,7 +125,7 @@ frame_site(Handle *handle, Frame *frame)
         return (Site *)Py_NewRef(handle->root);
     }
     Site *site = ask_on_frame(handle, code, frame_function(frame));
-    link = link_find(handle, code); /* another thread may have been faster */
+    link = link_find(handle, code); /* another thread may have added it */
     if (link == NULL) {
         link_add(handle, code, site);
         return site;
@@ -136,7 +136,7 @@ frame_site(Handle *handle, Frame *frame)
 
 /* ---- running an entry for a frame ---- */
 
-/* Takes `lifted` over. The frame is done with afterwards. */
+/* Steals `lifted`. The frame is disposed of afterwards. */
 static PyObject *
 run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entry,
                 Py_ssize_t nslots, PyObject *lifted)

@@ -2,11 +2,11 @@
  * counting.
  *
  * The only file of the runtime that looks at PY_VERSION_HEX. Everything here is about ONE frame,
- * thread state or code object handed in; it knows no sites, no entries and no handles. */
+ * thread state or code object handed in; it uses no sites, entries or handles. */
 #ifndef FRAMEJIT_FRAME_COMPAT_H
 #define FRAMEJIT_FRAME_COMPAT_H
 
-/* Before Python.h: 3.12's headers do not bear it in between. */
+/* Before Python.h: 3.12's headers do not compile otherwise. */
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -132,8 +132,8 @@ frame_pop(PyThreadState *tstate, Frame *frame)
 }
 #endif
 
-/* Do what the default evaluator owes a frame when it is done, for a frame it never got. Keeps the
- * current exception. */
+/* Disposes of a frame as the default evaluator does at its end, for a frame that was not evaluated.
+ * Keeps the current exception. */
 static inline void
 frame_dispose(PyThreadState *tstate, Frame *frame)
 {
@@ -157,8 +157,8 @@ frame_dispose(PyThreadState *tstate, Frame *frame)
 }
 
 /* After the default evaluator: drop what the frame's variables still hold. Only 3.11 leaves them to
- * the caller, who would keep them alive while a continuation runs. A frame object that someone took
- * shares the slots and must keep them. */
+ * the caller, who would keep them alive while a continuation runs. A frame object shares the
+ * slots and must keep them. */
 static inline void
 frame_release_slots(Frame *frame)
 {
@@ -210,7 +210,7 @@ code_set_extra(PyCodeObject *code, Py_ssize_t index, void *extra)
 #endif
 }
 
-/* ---- who is watching ---- */
+/* ---- tracers and profilers ---- */
 
 #if PY_VERSION_HEX >= 0x030C0000
 static inline int

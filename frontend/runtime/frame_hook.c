@@ -3,7 +3,7 @@
 
 #include <structmember.h>
 
-/* ---- Quiet: a graph's callable; the hook sleeps while it runs ---- */
+/* ---- Quiet: a graph's callable, run with the hook off ---- */
 
 typedef struct {
     PyObject_HEAD

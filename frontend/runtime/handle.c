@@ -120,7 +120,8 @@ bind_defaults(Bound *bound, PyCodeObject *code, PyFunctionObject *function)
     return 1;
 }
 
-/* 0, with nothing held and no exception, when Python should bind itself and say what is wrong. */
+/* 0, holding nothing and without an exception, where Python itself has to bind the arguments and
+ * raise its error. */
 static int
 bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -226,7 +227,8 @@ run_compiled(Handle *self, const Call *call)
 }
 
 /* A call while it is not known whether compiled code is faster than the whole call in eager.
- * contest.begin() says whether to run this one in eager, contest.end() hears that it returned. */
+ * contest.begin() says whether to run this one in eager, contest.end() is called when it has
+ * returned. */
 static PyObject *
 run_measured(Handle *self, const Call *call)
 {

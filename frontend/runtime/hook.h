@@ -1,7 +1,7 @@
-/* What the runtime's C files share: the objects, the thread's mode, and who does what.
+/* What the runtime's C files share: objects, the mode of the thread, and each file's functions.
  *
  *   entry.c         Entry: a guard program and the code it guards
- *   site.c          Site: entries of one place; choosing one for a call
+ *   site.c          Site: the entries of a code object or resume point; choosing one for a call
  *   continuation.c  Continuation, ContinuationMaker, and the loop that runs them
  *   handle.c        Handle: a compiled callable; binding arguments
  *   module_call.c   ModuleCall: a compiled module's call
@@ -51,7 +51,7 @@ typedef struct {
     PyObject *data;
     PyObject *dict;
     PyObject *weakrefs;
-    Place *entries; /* the one hit last comes first */
+    Place *entries; /* most recently hit first */
     Py_ssize_t count, capacity;
     Py_ssize_t nslots;
     unsigned long long misses, rejected, passed;
@@ -111,7 +111,7 @@ typedef struct {
     PyObject **release, **release_lifted; /* ... and then these references of the caller's are not
                                              needed any more */
     Frame *delegating; /* handed to the evaluator under ours, which may hand it back */
-    /* Under `low` C levels get scarce and frames run with the hook off; under `end` there is
+    /* Below `low`, C levels get scarce and frames run with the hook off; under `end` there is
      * nothing left. */
     uintptr_t stack_low, stack_end;
 } Mode;
@@ -134,7 +134,7 @@ LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
 /* The process's side of it, under the GIL. */
 typedef struct {
     _PyFrameEvalFunction *place;
-    _PyFrameEvalFunction below; /* who was there before us; NULL: the default */
+    _PyFrameEvalFunction below; /* the evaluator before ours; NULL: the default */
     int threads_on;
 } Installation;
 
@@ -153,7 +153,7 @@ hook_count(int change)
         }
     }
     else if (*installation.place == eval_hook) {
-        /* Else someone came over us and stays; our hook then passes everything on. */
+        /* Else another evaluator was installed over ours; our hook then passes all frames on. */
         *installation.place = installation.below;
     }
 }

@@ -37,11 +37,11 @@ link_free(Link *link)
 {
     Site *site = link->site;
     PyMem_Free(link);
-    Py_XDECREF(site); /* last: this may run anything */
+    Py_XDECREF(site); /* last: this may run any code */
 }
 
-/* The code object dies. All links are detached before any site goes, whose end could look the dying
- * code up again. */
+/* The code object is freed. All links are detached before any site is freed, because that may look
+ * up this code again. */
 static void
 record_release(void *extra)
 {

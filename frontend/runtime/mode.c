@@ -1,4 +1,5 @@
-/* The thread's mode: switching the hook on, off and quiet, and minding the C stack while it is on.
+/* The mode of a thread: switches the hook on, off and quiet, and watches the C stack while it is
+ * on.
  */
 #include "hook.h"
 

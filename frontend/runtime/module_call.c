@@ -1,7 +1,6 @@
-/* ModuleCall: what lies in the slot that nn.Module has for a compiled call. While calling the
- * module means calling its class's forward and nothing else, the handle of forward is called from
- * here; what else may happen is a subclass's, in Python. Its answer to "nothing else?" must be that
- * of module.py's is_plain. */
+/* ModuleCall: the value of the slot that nn.Module has for a compiled call. If calling the module
+ * only calls its class's forward, the handle of forward is called from here; everything else is
+ * done by a subclass in Python. The decision must be that of is_plain in module.py. */
 #include "hook.h"
 #include "object_compat.h"
 

@@ -1,10 +1,10 @@
-/* Site: a place where entries live (one code object, or one resume point of it, under one handle).
- * Choosing the entry for a call is here; running it is not. */
+/* Site: the entries of one code object, or of one resume point in it, under one handle. Chooses the
+ * entry for a call; does not run it. */
 #include "hook.h"
 
 #include <structmember.h>
 
-PyObject *unbound_marker; /* stands in the slots tuple for a slot that holds nothing */
+PyObject *unbound_marker; /* in a tuple of slots: this slot is unbound */
 
 /* ---- the list of entries ---- */
 
@@ -95,7 +95,7 @@ site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fu
     Py_DECREF(on_miss);
     Py_DECREF(tuple);
     if (made == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        PyErr_Clear(); /* no room to compile in: the program's own call may still fit */
+        PyErr_Clear(); /* no stack left to compile in; the call itself may still fit */
     }
     if (made == NULL || made == Py_None) {
         Py_XDECREF(made);
@@ -114,8 +114,8 @@ site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fu
     return (Entry *)made;
 }
 
-/* entry_holds with the hook asleep: what guards run of the user's (a __getattribute__, say) is no
- * frame to compile. */
+/* entry_holds with the hook off: user code that guards run (such as __getattribute__) is not
+ * compiled. */
 static int
 entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
                     PyObject **lifted)
@@ -144,7 +144,7 @@ site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *funct
         return NULL;
     }
     if (!entry_holds_quietly(made, slots, nslots, function, lifted)) {
-        /* It would miss again and again: whoever made it can see this count and think. */
+        /* It misses again and again: Python can read this count and decide. */
         self->rejected++;
         Py_DECREF(made);
         return NULL;
@@ -170,8 +170,8 @@ site_try(Site *self, Entry *entry, PyObject *const *slots, Py_ssize_t nslots, Py
     return 1;
 }
 
-/* First what followed the entry hit last the last time: the turns of a loop, each with an entry of
- * its own, come round in their order. Then the others, the one hit last first. */
+/* First the entry that followed the last hit entry the time before: iterations of a loop with an
+ * entry each come in the same order again. Then the others, most recently hit first. */
 Entry *
 site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
             PyObject **lifted)

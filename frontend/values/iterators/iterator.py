@@ -302,6 +302,7 @@ class ItemIterator(Iterator):
     __slots__ = ("of", "index")
     cls: type = type(iter(_Indexed()))
     moves = ("index",)
+    step = 1
 
     def __init__(self, of: Value) -> None:
         super().__init__()
@@ -318,7 +319,7 @@ class ItemIterator(Iterator):
                 raise
             self.index = -1
             return None
-        self.index += 1
+        self.index += self.step
         return item
 
     def list_items(self, tx: TraceContext) -> list[Value]:
@@ -336,3 +337,23 @@ def iterator_at(obj: Any, index: int) -> Any:
     iterator = iter(obj)
     iterator.__setstate__(index)
     return iterator
+
+
+class ReversedItems(ItemIterator):
+    """reversed() of an object that has __len__ and __getitem__ only, such as a ModuleList."""
+
+    __slots__ = ("born",)
+    cls = reversed
+    step = -1
+
+    def __init__(self, tx: TraceContext, of: Value) -> None:
+        super().__init__(of)
+        self.index = of.length(tx).constant() - 1
+        self.born = tx.frames.break_position()
+
+    def reconstruct(self, emit: Emitter) -> None:
+        cls: Any = self.of.python_type()
+        if not cls.__len__.__module__.startswith("torch."):  # reversed() calls it once more
+            raise CannotReconstruct(self)
+        emit.call(reversed, [self.of])
+        emit.run_on_top(set_index, self.index)

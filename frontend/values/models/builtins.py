@@ -36,6 +36,7 @@ from ..iterators.iterator import (
     Filter,
     Map,
     RangeIterator,
+    ReversedItems,
     Zip,
 )
 from ..objects.class_value import ClassValue
@@ -335,9 +336,11 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return obj.method(tx, "__reversed__", [], {}).iterator(tx)
     if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
-        raise GraphBreak(
-            "unknown-call", f"reversed() of {obj.describe()}, by its length and its items"
-        )
+        if obj.base is not None or obj.special(tx, "__getitem__") is None:
+            raise GraphBreak(
+                "unknown-call", f"reversed() of {obj.describe()}, by its length and its items"
+            )
+        return ReversedItems(tx, obj)
     if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
         raise tx.exceptions.new(
             TypeError, f"'{obj.python_type().__name__}' object is not reversible"
