@@ -161,13 +161,16 @@ FILLS = frozenset(
 )
 
 
-OTHER_STRIDES = frozenset({"max_unpool2d"})  # of their results on fake tensors
+# Operators whose functional forms lay out results otherwise, or accept what they refuse.
+OTHER_STRIDES = frozenset(
+    """channel_shuffle native_channel_shuffle native_dropout_backward native_group_norm max_unpool2d resize_ resize_as_""".split()
+)
 
 
 def depends_on_layout(node: torch.fx.Node) -> bool:
     """Whether the random numbers of a node, or the strides of its result, depend on the strides of
     its tensors, which are not contiguous, otherwise than a trace says."""
-    if name_of(node) not in FILLS and name_of(node) not in OTHER_STRIDES:
+    if name_of(node).partition(".")[0] not in FILLS | OTHER_STRIDES:
         return False
     fakes = map(_fake, node.all_input_nodes)
     return any(isinstance(fake, torch.Tensor) and not fake.is_contiguous() for fake in fakes)

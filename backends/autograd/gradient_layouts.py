@@ -202,7 +202,7 @@ class GradientLayouts:
         with torch.enable_grad():
             starts = [given[index].requires_grad_() for index in self.wanted]
             for index, start in zip(self.wanted, starts, strict=True):
-                given[index] = start.view_as(start)  # a leaf may not be written to
+                given[index] = ATEN.alias.default(start)  # a leaf may not be written to
             made = self.gm.forward(*given)
             ends = [made[number] for number in came]
             return torch.autograd.grad(ends, starts, list(came.values()), allow_unused=True)

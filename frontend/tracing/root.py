@@ -199,7 +199,7 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
     cells = decoded.cells | set(decoded.frees)
     at = 0
     for slot in sorted(point.bound):
-        path = SequenceItem(root, at)
+        path = SequenceItem(root, at, decoded.slots[slot])
         frame.slots[slot] = (
             _cell(tx, state[at], path) if slot in cells else LazyValue(state[at], path)
         )
@@ -210,7 +210,7 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
         if kind == "null":
             frame.stack.append(NULL)
             continue
-        value = LazyValue(state[at], SequenceItem(root, at))
+        value = LazyValue(state[at], SequenceItem(root, at, f"<{type(state[at]).__name__}>"))
         at += 1
         frame.stack.append(_stack_item(tx, kind, value))
     if (

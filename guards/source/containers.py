@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import field
 from typing import Any
 
 from ..encoded import Encoded
@@ -95,15 +96,16 @@ class DictKey(Source):
 @path
 class SequenceItem(Source):
     """list.__getitem__ or tuple.__getitem__(of, index); subclasses allowed, their own __getitem__
-    ignored."""
+    ignored. `label`: a name for it, such as the variable whose value an item of the state is."""
 
     cost = 1
     of: Source
     index: int
+    label: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
-        return f"{self.of.name}[{self.index}]"
+        return self.label or f"{self.of.name}[{self.index}]"
 
     def read(self, of: list[Any] | tuple[Any, ...]) -> Any:
         base: Any = list if isinstance(of, list) else tuple
