@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 G = 0
 E = 5

@@ -8,7 +8,7 @@ import framejit
 import pytest
 import torch
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 @framejit.disable

@@ -4,7 +4,7 @@ from __future__ import annotations
 import framejit
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 ASKED = [next, list, lambda made: made.send(None), lambda made: made.send(3), lambda made: made.close(), lambda made: made.throw(KeyError)]
 NAMES = ["next", "list", "send", "send_3", "close", "throw"]

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 NS = types.SimpleNamespace
 

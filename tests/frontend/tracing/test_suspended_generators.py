@@ -9,7 +9,7 @@ import itertools
 import framejit
 import pytest
 
-from .harness import check, vec
+from ..semantics.harness import check, vec
 
 
 class Noting:

@@ -9,7 +9,7 @@ import typing
 import pytest
 import torch
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 @dataclasses.dataclass

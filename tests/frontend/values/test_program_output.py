@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from .harness import capture_events, expect, strict_compile, vec
+from ..semantics.harness import capture_events, expect, strict_compile, vec
 
 LOGGER = logging.getLogger("framejit-tests-output")
 

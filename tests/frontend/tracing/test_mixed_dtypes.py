@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from .harness import check, strict_compile, vec
+from ..semantics.harness import check, strict_compile, vec
 
 PRODUCTS = {
     "linear": lambda x, w: F.linear(x, w), "matmul": lambda x, w: x @ w, "method": lambda x, w: x.mm(w), "into": lambda x, w: operator.imatmul(x, w),

@@ -9,7 +9,7 @@ import torch
 from framejit.errors import FramejitWarning, warn_user
 from torch import nn
 
-from .harness import strict_compile
+from ...semantics.harness import strict_compile
 
 weight = torch.randn(3, requires_grad=True)
 

@@ -10,7 +10,7 @@ import framejit
 import pytest
 import torch
 
-from .harness import PYTHON, capture_events, check, strict_compile, vec
+from ...semantics.harness import PYTHON, capture_events, check, strict_compile, vec
 
 LAYERS = [torch.nn.Linear(3, 3) for _ in range(5)]
 MODULES = torch.nn.ModuleList(LAYERS)

@@ -8,7 +8,7 @@ from weakref import proxy
 import framejit
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 class Linked(dict):

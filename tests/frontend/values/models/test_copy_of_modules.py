@@ -6,7 +6,7 @@ import copy
 import pytest
 import torch
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 LINEAR = torch.nn.Linear(3, 3)
 NET = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU())

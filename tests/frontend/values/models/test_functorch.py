@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.func import grad, jacrev, vjp, vmap
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 SCALE = 3.0
 LOG: list[str] = []

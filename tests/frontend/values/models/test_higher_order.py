@@ -5,7 +5,7 @@ import pytest
 from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
 from torch._higher_order_ops.cond import cond_op
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 def recurrence(left, right):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 class Slots:

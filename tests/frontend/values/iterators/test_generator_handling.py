@@ -6,7 +6,7 @@ import sys
 import framejit
 import pytest
 
-from .harness import check, vec
+from ...semantics.harness import check, vec
 
 
 @framejit.disable

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from .harness import strict_compile
+from ..semantics.harness import strict_compile
 
 seen: list[tuple[str, bool, bool]] = []
 
